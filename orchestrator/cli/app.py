@@ -1,0 +1,115 @@
+"""The typer application: explicit table of verbs, global flags before or after the verb."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import common, resume, show, status, suites
+from orchestrator.cli import run as run_verb
+from orchestrator.cli.common import COMMON, EXIT_HELP, Exit
+from orchestrator.version import __version__
+
+GLOBALS = {
+    "--json": 0,
+    "--store": 1,
+    "--log-format": 1,
+    "--no-color": 0,
+    "-q": 0,
+    "--quiet": 0,
+    "-v": 0,
+    "--verbose": 0,
+}
+"""Flags accepted anywhere, with the number of their values."""
+
+app = typer.Typer(
+    name="evalctl",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog=EXIT_HELP,
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        common.out(f"evalctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def evalctl(
+    json: Annotated[bool, typer.Option("--json", help="Data on stdout as JSON, the rest on stderr.")] = False,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store to use.")] = None,
+    log_format: Annotated[
+        str, typer.Option("--log-format", metavar="console|json", help="How log lines look.")
+    ] = "console",
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log lines too.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Answer with data whether a change made an LLM system better or worse.
+
+    Global options may stand before or after the command.
+    """
+    if log_format not in ("console", "json"):
+        raise typer.BadParameter("expected console or json", param_hint="--log-format")
+    COMMON.json = json
+    COMMON.store = store
+    COMMON.log_format = log_format
+    COMMON.color = not no_color and "NO_COLOR" not in os.environ  # noqa: TID251 - the edge where flags meet environment
+    COMMON.verbosity = -1 if quiet else int(verbose)
+
+
+app.command("list", epilog=EXIT_HELP)(suites.list_suites)
+app.command("check", epilog=EXIT_HELP)(suites.check)
+app.command("run", epilog=EXIT_HELP)(run_verb.run)
+app.command("resume", epilog=EXIT_HELP)(resume.resume)
+app.command("status", epilog=EXIT_HELP)(status.status)
+app.command("show", epilog=EXIT_HELP)(show.show)
+
+
+def hoist(arguments: list[str]) -> list[str]:
+    """Move the global flags to the front, so that they may stand anywhere before `--`."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if argument == "--":
+            rest += [argument, *waiting]
+            break
+        name = argument.partition("=")[0]
+        if name in GLOBALS:
+            front.append(argument)
+            if GLOBALS[name] and "=" not in argument:
+                front += [value for value in [next(waiting, None)] if value is not None]
+        else:
+            rest.append(argument)
+    return front + rest
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code. Our own errors become one message here and nowhere else."""
+    from store.errors import EvalctlError
+
+    try:
+        app(args=hoist(arguments), prog_name="evalctl", standalone_mode=True)
+    except EvalctlError as error:
+        common.complain(str(error))
+        return Exit.FAILED
+    except SystemExit as stop:
+        # typer leaves usage errors with 2, which here means a diverged replay
+        code = stop.code if isinstance(stop.code, int) else Exit.FAILED
+        return Exit.FAILED if code == 2 and not getattr(stop, "evalctl", False) else code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return Exit.FAILED
+    return Exit.DONE

@@ -1,0 +1,57 @@
+"""What every verb shares: global flags, exit codes, and how a user's mistake is told."""
+
+from __future__ import annotations
+
+import enum
+import sys
+
+import attrs
+
+
+class Exit(enum.IntEnum):
+    """Exit codes. 2 and 3 belong to replay and compare; 130 and 143 follow the shell's convention."""
+
+    DONE = 0
+    FAILED = 1
+    DIVERGED = 2
+    INCOMPATIBLE = 3
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+EXIT_HELP = (
+    "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error, or stopped early; "
+    "2 a replay diverged; 3 incompatible suites compared; 130 Ctrl-C; 143 SIGTERM."
+)
+
+
+@attrs.define(kw_only=True)
+class Common:
+    """The global flags, accepted before or after the command."""
+
+    json: bool = False
+    store: str | None = None
+    log_format: str = "console"
+    color: bool = True
+    verbosity: int = 0
+    """-1 quiet, 0 normal, 1 verbose."""
+
+
+COMMON = Common()
+"""Filled once by `main` before a verb runs, and only read after that."""
+
+
+def say(text: str) -> None:
+    """One line for the person at the terminal: stderr, so that stdout stays data."""
+    if COMMON.verbosity >= 0:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+
+
+def complain(text: str) -> None:
+    """A user's mistake or a failure: stderr, whatever the verbosity."""
+    print(f"evalctl: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+
+
+def out(text: str) -> None:
+    """Data: stdout."""
+    print(text, flush=True)  # noqa: T201 - the command line's own output

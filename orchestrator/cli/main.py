@@ -1,0 +1,21 @@
+"""The command line: global flags, the table of verbs, and the one place where our errors become messages."""
+
+from __future__ import annotations
+
+import sys
+
+from orchestrator.version import __version__
+
+
+def main() -> None:
+    """Run `evalctl` and leave with its exit code."""
+    if sys.argv[1:] == ["--version"]:  # the quickest question gets the quickest answer: no imports
+        sys.stdout.write(f"evalctl {__version__}\n")
+        return
+    from orchestrator.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

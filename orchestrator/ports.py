@@ -1,0 +1,82 @@
+"""The ports that executing a run needs from whatever keeps the record: claims, ledger, budget.
+
+The SQLite store implements them today; another engine can stand behind them. Nothing here imports SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import attrs
+
+from store.errors import EvalctlError
+from store.events import Event, Json
+from store.rows import Amount, Claim, Ending
+
+
+class Claims(Protocol):
+    """Hands out runs, each to one process at a time."""
+
+    async def claim(self, limit: int) -> Sequence[Claim]:
+        """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
+
+        Returns once the claims are committed.
+        """
+
+    async def remaining(self) -> int:
+        """Runs of the sweep that have no final result yet, whoever holds them."""
+
+
+class AttemptLog(Protocol):
+    """The record of one attempt while it runs. Nothing here waits."""
+
+    def note(self, event: Event) -> None:
+        """Append an event.
+
+        Raises:
+            StoreFailed: the writer has failed; stop producing.
+        """
+
+    def delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
+        """Append a piece of an answer; pieces become segments that keep every piece's time and length."""
+
+
+class Ledger(Protocol):
+    """The record of a sweep."""
+
+    def log(self, claim: Claim) -> AttemptLog:
+        """Open the record of one attempt."""
+
+    def finish(self, ending: Ending) -> None:
+        """Hand over how an attempt ended; the ledger acknowledges it when it is durable."""
+
+    def notice(self, kind: str, payload: dict[str, Json]) -> None:
+        """Record something that belongs to the sweep, not to an attempt."""
+
+    async def room(self) -> None:
+        """Wait until the backlog is small again: what keeps memory flat. Usually returns at once."""
+
+
+@attrs.define(slots=False)
+class BudgetSpent(EvalctlError):
+    """A cap of the sweep leaves no room for this request, and nothing in flight will give some back."""
+
+    cap: Literal["max-calls", "max-tokens", "max-cost-usd"]
+
+    def __str__(self) -> str:
+        return f"--{self.cap} leaves no room for the next request"
+
+
+class Budget(Protocol):
+    """What the sweep may still spend, as seen by this process."""
+
+    async def reserve(self, bound: Amount) -> None:
+        """Set the upper bound of one request aside, waiting for others to settle if need be.
+
+        Raises:
+            BudgetSpent: waiting cannot help.
+        """
+
+    def settle(self, bound: Amount, spent: Amount) -> None:
+        """Replace a reservation by what was really spent."""

@@ -1,0 +1,90 @@
+"""The world outside: clocks, ids, randomness, environment. The one module that may ask for them.
+
+Everything else takes these as arguments, so that a test can say what time it is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from store.rows import WorkerRow
+
+
+@attrs.frozen(kw_only=True)
+class World:
+    """What a process may know of its surroundings."""
+
+    wall: Callable[[], int]
+    """Microseconds since 1970 UTC."""
+    monotonic: Callable[[], float]
+    """Seconds; only differences mean something. Does not run while the machine sleeps."""
+    environment: Mapping[str, str]
+    rng: random.Random
+    """For jitter. Orders come from seeds of their own."""
+
+
+def real_world() -> World:
+    """The clocks of this machine and the environment of this process."""
+    return World(
+        wall=lambda: time.time_ns() // 1000,
+        monotonic=time.monotonic,
+        environment=dict(os.environ),  # noqa: TID251 - this is the place
+        rng=random.Random(secrets.randbits(64)),  # noqa: S311 - jitter, not secrets
+    )
+
+
+def sweep_name(wall_us: int) -> str:
+    """A name that sorts by time and never repeats: 20261130T101500Z-1a2b3c4d."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall_us // 1_000_000))
+    return f"{stamp}-{secrets.token_hex(4)}"
+
+
+def boot_id() -> str:
+    """An id that changes with every boot of this machine; empty where the kernel tells none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - a kernel file
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def born(pid: int) -> int:
+    """When the process was started, in clock ticks since boot; 0 where the kernel does not tell or it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a kernel file
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def this_worker(version: str, wall_us: int) -> WorkerRow:
+    """This process, as others can recognise it."""
+    pid = os.getpid()
+    return WorkerRow(
+        host=socket.gethostname(),
+        pid=pid,
+        boot=boot_id(),
+        born=born(pid),
+        version=version,
+        started_at=wall_us,
+    )
+
+
+def is_alive(worker: WorkerRow) -> bool | None:
+    """Whether a worker's process still runs; None where this machine cannot know (another host)."""
+    if worker.host != socket.gethostname() or (worker.boot and worker.boot != boot_id()):
+        return None if worker.host != socket.gethostname() else False
+    try:
+        os.kill(worker.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not worker.born or born(worker.pid) in (0, worker.born)

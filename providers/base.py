@@ -1,0 +1,338 @@
+"""The ports of this folder and the words they share: requests, answers, assignments, errors.
+
+Three parties meet here. A *provider* answers one request. A *subject* (the built-in agent, an agent CLI, a decision
+flow) works on an assignment and reaches models only through `Ask`, which is the orchestrator's gate. Numbers that were
+not reported are None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, Protocol
+
+import attrs
+
+from store.errors import EvalctlError
+from store.events import Event, Json
+
+PROVIDER_API = 1
+"""Version of the provider port; an entry point of another version is refused."""
+
+Effect = Literal["read", "write", "process", "external", "analysis"]
+Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error"]
+
+ErrorKind = Literal[
+    "network",
+    "timeout",
+    "truncated",
+    "bad_payload",
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "conflict",
+    "auth",
+    "permission",
+    "quota",
+    "model_not_found",
+    "not_found",
+    "context_length",
+    "content_filter",
+    "bad_tool_call",
+    "request_too_large",
+    "invalid_request",
+]
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class ToolSpec:
+    """A tool as the model sees it; the schema is JSON Schema."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+
+
+@attrs.frozen(kw_only=True)
+class ToolCall:
+    """A call the model made. `arguments` is None where they are no JSON object; then `problem` says why."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Json] | None
+    raw: str = ""
+    problem: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class UserText:
+    """What the user (or the harness in the user's place) says."""
+
+    text: str
+    summary: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class AssistantTurn:
+    """A whole answer of the model, as it goes back with the next request."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    continuation: Json = None
+    """Provider data that must go back unchanged."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolAnswer:
+    """The result of one tool call."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+Message = UserText | AssistantTurn | ToolAnswer
+
+
+@attrs.frozen(kw_only=True)
+class Origin:
+    """Whose request this is. Scripts choose by it; it never reaches an endpoint."""
+
+    suite_id: str
+    case_id: str
+    repetition: int
+    variant: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """One thing to ask a provider."""
+
+    origin: Origin
+    model: str
+    instructions: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    reasoning_effort: str | None = None
+    native_tools: tuple[Json, ...] = ()
+    key: str = ""
+    """SWEEP/POSITION/ATTEMPT/REQUEST: the Idempotency-Key, the same over retries. Set by the gate."""
+    tries: int = 0
+    """How often this same request was sent before. Set by the gate."""
+
+
+# --- what comes back --------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens as the provider reported them. `input` holds cached ones, `output` holds reasoning."""
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+    def reported(self) -> dict[str, int]:
+        """The fields that were reported."""
+        return {k: v for k, v in attrs.asdict(self).items() if v is not None}
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """A whole answer: text, calls, and how it ended."""
+
+    text: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    finish: Finish | None = None
+    finish_raw: str | None = None
+    model: str | None = None
+    continuation: Json = None
+    notes: tuple[str, ...] = ()
+    """Incidents of the wire worth counting, such as `usage_unreported` or `usage_implausible`."""
+
+
+@attrs.frozen(kw_only=True)
+class Responded:
+    """Status and request id, told before the body is read."""
+
+    status: int
+    provider_request_id: str | None = None
+
+
+@attrs.frozen
+class TextDelta:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@attrs.frozen
+class ReasoningDelta:
+    """A piece of the model's reasoning; never part of the text."""
+
+    text: str
+
+
+Emit = Callable[[Responded | TextDelta | ReasoningDelta], None]
+"""Where a provider hands over what it sees while it is being answered. Never blocks."""
+
+
+@attrs.define(slots=False, kw_only=True)
+class ProviderError(EvalctlError):
+    """A provider did not answer. What it may have consumed all the same is in `usage`."""
+
+    kind: ErrorKind
+    message: str
+    """Says what happened; holds at most 200 characters of a body, tags stripped, and never a credential."""
+    retryable: bool
+    status: int | None = None
+    retry_after_s: float | None = None
+    mid_stream: bool = False
+    usage: Usage | None = None
+    text: str = ""
+    """What had arrived before a stream broke; evidence only."""
+    model: str | None = None
+
+    def __str__(self) -> str:
+        status = f" (HTTP {self.status})" if self.status is not None else ""
+        return f"{self.kind}{status}: {self.message}"
+
+
+class Provider(Protocol):
+    """Answers one request."""
+
+    @property
+    def name(self) -> str:
+        """The provider's plain name, or a URL's host for an endpoint given by hand."""
+
+    @property
+    def account(self) -> str:
+        """What limits are counted against: endpoint and credential, without showing either's secret."""
+
+    def size(self, request: Request) -> int:
+        """Bytes the request will have on the wire: the input side of its upper bound in tokens."""
+
+    async def answer(self, request: Request, emit: Emit) -> Answer:
+        """Ask once, handing each delta to *emit*; never retry, sleep or count money: the gate does.
+
+        Raises:
+            ProviderError: no whole answer came; the error says whether trying again may help.
+        """
+
+    async def aclose(self) -> None:
+        """Release connections."""
+
+
+# --- who works --------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Policy:
+    """What the run may do. `granted` always holds `read`."""
+
+    mode: Literal["ask", "auto", "full"] = "auto"
+    granted: frozenset[Effect] = frozenset({"read"})
+    askable: frozenset[Effect] = frozenset()
+    """In `ask` mode: effects that are offered and, headless, denied with an `approval_denied` incident."""
+
+
+@attrs.frozen(kw_only=True)
+class AgentSettings:
+    """The measured configuration: all that enters the configuration hash (defaults in docs/configuration.md)."""
+
+    max_turns: int = 100
+    max_output_tokens: int | None = None
+    max_context_chars: int = 800_000
+    truncation_recoveries: int = 2
+    first_token_timeout_ms: int = 90_000
+    first_token_retries: int = 1
+    compaction_auto: bool = True
+    compaction_threshold: float = 0.85
+    compaction_keep_turns: int = 2
+    compaction_max_output_tokens: int = 16_000
+    reasoning_effort: str | None = None
+    native_tools: tuple[Json, ...] = ()
+    agent: str = "build"
+    instructions: str | None = None
+    """The active agent's definition; None is the built-in one."""
+
+
+@attrs.frozen(kw_only=True)
+class Assignment:
+    """What a subject is to do, where, and within what bounds."""
+
+    origin: Origin
+    prompt: str
+    workspace: Path
+    model: str
+    policy: Policy
+    settings: AgentSettings
+    max_turns: int
+    max_tokens: int | None = None
+    max_tool_calls: int | None = None
+    marker: str = ""
+    """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolUse:
+    """One tool call as it happened, for rules over the calls of a run."""
+
+    name: str
+    arguments: Json
+    is_error: bool
+
+
+@attrs.frozen(kw_only=True)
+class Done:
+    """How the subject stopped. Usage counts the turns that made up the work."""
+
+    stop: Literal["completed", "failed", "budget"]
+    reason: str | None = None
+    """For `failed`: what the model did (`too_many_tool_calls`, `truncated_output`, `content_filter`, `refusal`,
+    `context_overflow`, `bad_tool_call`); for `budget`: `maxTurns`, `maxTokens` or `maxToolCalls`."""
+    text: str = ""
+    turns: int = 0
+    tools: tuple[ToolUse, ...] = ()
+    usage: Usage | None = None
+    """Sums over the turns; a field is None unless every turn reported it."""
+    cached_partial: bool = False
+    """Only some turns reported cached input."""
+    model: str | None = None
+
+
+class Ask(Protocol):
+    """The gate, handed down: the only way from a subject or a judge to a model."""
+
+    async def __call__(self, request: Request) -> Answer:
+        """Wait for room, ask, retry as the policy says, settle the spending, record what happened.
+
+        Raises:
+            ProviderError: no answer within the retry policy.
+        """
+
+
+Note = Callable[[Event], None]
+"""Where a subject records what it did. Never blocks."""
+
+
+class Subject(Protocol):
+    """Works on an assignment."""
+
+    async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
+        """Do it, reaching models only through *ask*.
+
+        Raises:
+            ProviderError: infrastructure failed; a failure the model caused is a `Done` with stop `failed`.
+        """

@@ -1,0 +1,27 @@
+"""Canonical JSON (RFC 8785) and SHA-256: what identities and fingerprints are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from store.errors import UsageError
+
+
+def canonical(value: Any) -> bytes:
+    """Encode *value* as canonical JSON (RFC 8785).
+
+    Raises:
+        UsageError: a value that canonical JSON cannot hold (NaN, an integer beyond 2**53, a lone surrogate).
+    """
+    import rfc8785
+
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise UsageError(f"cannot be written as canonical JSON: {error}") from error
+
+
+def digest(value: Any) -> bytes:
+    """SHA-256 over the canonical JSON of *value*: 32 bytes."""
+    return hashlib.sha256(canonical(value)).digest()

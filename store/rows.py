@@ -1,0 +1,258 @@
+"""The rows that cross the store's edge: what a sweep plans, what an attempt is handed and what it leaves behind.
+
+Times are integer microseconds UTC, money integer nano-USD, durations integer milliseconds. Absent is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import attrs
+
+from store.events import Json
+
+Outcome = Literal["pass", "fail", "budget_exceeded", "error", "skipped"]
+VerdictWord = Literal["pass", "fail", "error"]
+Basis = Literal["run", "retry", "verify", "rejudge", "invalidate"]
+
+
+@attrs.frozen(kw_only=True)
+class CellRow:
+    """One measured thing: a case under a variant, with its identity document (canonical JSON)."""
+
+    digest: bytes
+    fingerprint: str
+    fingerprint_version: int
+    config_hash: str
+    suite_id: str
+    suite_version: str
+    case_id: str
+    case_version: str
+    variant: str
+    target: str
+    model: str
+    pack: str = "none"
+    profile: str = "none"
+    document: str
+
+
+@attrs.frozen(kw_only=True)
+class PlannedRun:
+    """One repetition of one cell at its place in the stored order."""
+
+    position: int
+    cell: int
+    """Index into the plan's cells."""
+    repetition: int
+    """Counts from 0."""
+    pair: int
+    """Number of the pair group: the same case and repetition over all variants. Claimed whole."""
+
+
+@attrs.frozen(kw_only=True)
+class NewSweep:
+    """A plan, stored before anything runs."""
+
+    name: str
+    command: str
+    purpose: str = "sweep"
+    suite_id: str
+    mode: Literal["live", "replay", "offline"]
+    seed: int
+    repetitions: int
+    planned_at: int
+    conditions: Mapping[str, Json]
+    cells: tuple[CellRow, ...]
+    runs: tuple[PlannedRun, ...]
+
+
+@attrs.frozen(kw_only=True)
+class WorkerRow:
+    """One process that executes; `boot` and `born` (kernel clock ticks) tell a reused pid from a living one."""
+
+    host: str
+    pid: int
+    boot: str
+    born: int
+    version: str
+    started_at: int
+
+
+@attrs.frozen(kw_only=True)
+class Claim:
+    """An attempt at a run, held by this process; `number` is the fencing token."""
+
+    attempt_id: int
+    run_id: int
+    sweep_id: int
+    cell_id: int
+    case_id: str
+    variant: str
+    position: int
+    repetition: int
+    pair: int
+    number: int
+    supersedes: int | None
+    """The result that this attempt's result replaces, fixed when claimed."""
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What one verifier said."""
+
+    verifier: str
+    kind: str
+    verdict: VerdictWord
+    score: float | None = None
+    detail: Mapping[str, Json] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class FileChange:
+    """A file the attempt changed in its workspace; content is None where it was deleted or is no regular file."""
+
+    path: str
+    change: Literal["added", "changed", "deleted"]
+    mode: int | None = None
+    link: str | None = None
+    content: bytes | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Ending:
+    """How an attempt ended, what it cost, and what it means for its run."""
+
+    claim: Claim
+    outcome: Outcome
+    reason: str | None = None
+    judged: bool
+    again: bool
+    composite: float | None = None
+    started_at: int | None = None
+    ended_at: int
+    wall_ms: int | None = None
+    waited_ms: int | None = None
+    turns: int | None = None
+    tool_calls: int | None = None
+    calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_nusd: int | None = None
+    cost_source: str | None = None
+    model_resolved: str | None = None
+    detail: Mapping[str, Json] = attrs.field(factory=dict)
+    verdicts: tuple[Judgement, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Amount:
+    """Something to spend: requests, tokens, nano-USD."""
+
+    calls: int = 0
+    tokens: int = 0
+    nusd: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(calls=self.calls + other.calls, tokens=self.tokens + other.tokens, nusd=self.nusd + other.nusd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(calls=self.calls - other.calls, tokens=self.tokens - other.tokens, nusd=self.nusd - other.nusd)
+
+
+@attrs.frozen(kw_only=True)
+class Caps:
+    """What a sweep may spend in all; None is no cap."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    nusd: int | None = None
+
+
+# --- read back ------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class SweepRow:
+    """A stored sweep."""
+
+    id: int
+    name: str
+    command: str
+    purpose: str
+    suite_id: str
+    mode: str
+    seed: int
+    repetitions: int
+    planned_at: int
+    runs: int
+    """Planned runs."""
+    conditions: Mapping[str, Json]
+
+
+@attrs.frozen(kw_only=True)
+class CellRecord:
+    """A stored cell, without its identity document."""
+
+    id: int
+    suite_id: str
+    suite_version: str
+    case_id: str
+    case_version: str
+    variant: str
+    target: str
+    model: str
+    fingerprint: str
+    config_hash: str
+
+
+@attrs.frozen(kw_only=True)
+class RunRecord:
+    """A planned run with its current result, if it has one, and the outcome of the attempt behind it."""
+
+    run_id: int
+    position: int
+    repetition: int
+    cell_id: int
+    attempts: int
+    """Attempts claimed so far."""
+    attempt_id: int | None = None
+    attempt_number: int | None = None
+    outcome: Outcome | None = None
+    """None: no result yet."""
+    reason: str | None = None
+    judged: bool = False
+    again: bool = False
+    composite: float | None = None
+    basis: str | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    wall_ms: int | None = None
+    waited_ms: int | None = None
+    turns: int | None = None
+    tool_calls: int | None = None
+    calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_nusd: int | None = None
+    cost_source: str | None = None
+    model_resolved: str | None = None
+    detail: Mapping[str, Json] = attrs.field(factory=dict)
+    verdicts: tuple[Judgement, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class EventRow:
+    """A stored event of an attempt; `at` is milliseconds since the attempt was claimed."""
+
+    seq: int
+    at: int
+    kind: str
+    payload: Mapping[str, Json]

@@ -1,0 +1,1 @@
+"""suites: what to run. Bundled suites as data; no code of the product."""
