@@ -1,0 +1,26 @@
+"""Named SQL: every statement is a file in `queries/`; Python never puts SQL together."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@cache
+def statement(name: str) -> str:
+    """The text of `queries/NAME.sql`."""
+    return (HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
+
+
+def migrations() -> dict[int, list[str]]:
+    """Schema version -> the texts of its files, in order. Names are `NNNN_what.sql`."""
+    steps: dict[int, list[str]] = {}
+    for file in sorted((HERE / "schema").glob("[0-9][0-9][0-9][0-9]_*.sql"), key=_step):
+        steps.setdefault(int(file.name[:4]), []).append(file.read_text(encoding="utf-8"))
+    return steps
+
+
+def _step(file: Path) -> tuple[str, bool]:
+    return file.name[:4], file.name.endswith("_guards.sql")  # guards come after the tables they guard
