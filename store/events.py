@@ -29,10 +29,15 @@ class WorkStarted:
 
 @attrs.frozen(kw_only=True)
 class CallSent:
-    """One HTTP (or CLI) request leaves for a provider; `request` counts from 1 within the attempt, retries included."""
+    """One HTTP (or CLI) request leaves for a provider.
+
+    `request` counts from 1 within the attempt and is the last part of the Idempotency-Key; `tries` is how often the same
+    request was sent before.
+    """
 
     kind: ClassVar[str] = "call_sent"
     request: int
+    tries: int = 0
     account: str
     model: str
     bytes: int
@@ -45,6 +50,7 @@ class CallResponded:
 
     kind: ClassVar[str] = "call_responded"
     request: int
+    tries: int = 0
     status: int
     provider_request_id: str | None = None
 
@@ -55,6 +61,7 @@ class Call:
 
     kind: ClassVar[str] = "call"
     request: int
+    tries: int = 0
     account: str
     status: int | None = None
     provider_request_id: str | None = None

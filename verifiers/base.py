@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import attrs
 
@@ -30,10 +30,14 @@ class Evidence:
     """Goes into the environment of every process as EVALCTL_ATTEMPT."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """The variables a command verifier starts with (PATH, HOME, ...)."""
+    protected: tuple[str, ...] = ()
+    """The task's check files, relative to the fixture: put back before a command runs. Filled in by `judge`."""
 
 
 class Verifier(Protocol):
-    """Checks one thing about a run. Its other fields are the keys of its entry in a suite file, in snake_case."""
+    """Checks one thing about a run: a frozen attrs class whose fields are its keys in a suite file, in snake_case."""
+
+    kind: ClassVar[str]
 
     @property
     def id(self) -> str:

@@ -1,0 +1,46 @@
+"""What is claimed and not yet started, by account. Pure: it is told what happens and answers what may start."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from store.rows import Claim
+
+
+class Board:
+    """Ready queues, one per account, served in turn; within an account the stored order is kept."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, deque[Claim]] = {}
+        self._turn: deque[str] = deque()
+        self.waiting = 0
+        self.running = 0
+
+    def __repr__(self) -> str:
+        return f"<Board: {self.waiting} waiting, {self.running} running>"
+
+    def add(self, account: str, claims: Iterable[Claim]) -> None:
+        """Queue claimed runs."""
+        if account not in self._ready:
+            self._ready[account] = deque()
+            self._turn.append(account)
+        queue = self._ready[account]
+        before = len(queue)
+        queue.extend(claims)
+        self.waiting += len(queue) - before
+
+    def start(self, has_room: Callable[[str], bool]) -> Claim | None:
+        """Take the next run whose account has room; None when nothing may start now."""
+        for _ in range(len(self._turn)):
+            account = self._turn[0]
+            self._turn.rotate(-1)
+            if self._ready[account] and has_room(account):
+                self.waiting -= 1
+                self.running += 1
+                return self._ready[account].popleft()
+        return None
+
+    def ended(self) -> None:
+        """A started run has ended."""
+        self.running -= 1

@@ -1,0 +1,269 @@
+"""One attempt at one run: workspace, subject, verifiers, and what it all comes to.
+
+This is the one place where our errors become outcomes. A failed run is data; a bug is a crash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import attrs
+
+from orchestrator.control import Control
+from orchestrator.gate import Gate, GateOfRun
+from orchestrator.grants import policy_for
+from orchestrator.ports import AttemptLog, BudgetSpent, Ledger
+from orchestrator.settings import Settings
+from orchestrator.stopwatch import Stopwatch
+from orchestrator.suite import Suite, Task
+from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace
+from providers.base import Assignment, Done, Origin, ProviderError, Subject, ToolSpec
+from providers.tree import changes
+from store.errors import EvalctlError, StoreFailed
+from store.events import Event, Incident, Json, WorkEnded, WorkStarted
+from store.rows import Claim, Ending, FileChange, Judgement, Outcome
+from verifiers.aggregate import judge, protected_files, verdict_of
+from verifiers.base import Evidence
+
+AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
+"""Reasons of outcomes that `resume` runs again."""
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """What an attempt came to, before it is written down."""
+
+    outcome: Outcome
+    reason: str | None = None
+    message: str | None = None
+    composite: float | None = None
+    verdicts: tuple[Judgement, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+
+
+@attrs.define(kw_only=True)
+class Attempt:
+    """What is known of an attempt while it runs."""
+
+    claim: Claim
+    task: Task
+    log: AttemptLog
+    watch: Stopwatch
+    ask: GateOfRun
+    started_at: int | None = None
+    done: Done | None = None
+    incidents: Counter[str] = attrs.field(factory=Counter[str])
+
+    def note(self, event: Event) -> None:
+        """Record an event; incidents are counted for the report."""
+        if isinstance(event, Incident):
+            self.incidents[event.name] += 1
+        self.log.note(event)
+
+
+class Executor:
+    """Executes claimed runs of one sweep."""
+
+    def __init__(
+        self,
+        *,
+        suite: Suite,
+        settings: Settings,
+        sweep: str,
+        gate: Gate,
+        ledger: Ledger,
+        subject: Subject,
+        offered: Callable[[Assignment], Sequence[ToolSpec]],
+        instructions: Callable[[Assignment], str],
+        fixtures: Fixtures,
+        workspaces: Path,
+        control: Control,
+        environment: Mapping[str, str],
+        wall: Callable[[], int],
+        kept: Callable[[Claim, Path], None],
+    ) -> None:
+        self._tasks = {task.id: task for task in suite.tasks}
+        self._suite = suite
+        self._settings = settings
+        self._sweep = sweep
+        self._gate = gate
+        self._ledger = ledger
+        self._subject = subject
+        self._offered = offered
+        self._instructions = instructions
+        self._fixtures = fixtures
+        self._workspaces = workspaces
+        self._control = control
+        self._environment = environment
+        self._wall = wall
+        self._kept = kept
+
+    async def __call__(self, claim: Claim) -> None:
+        """Try the run once and record how that ended, also when it is cancelled."""
+        task = self._tasks[claim.case_id]
+        log = self._ledger.log(claim)
+        watch = Stopwatch(task.budget.max_wall_ms / 1000)
+        attempt = Attempt(claim=claim, task=task, log=log, watch=watch, ask=GateOfRun(self._gate, claim, log, watch))
+        try:
+            finding = await self._try(attempt)
+        except StoreFailed:
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._ledger.finish(self._ending(attempt, self._given_up()))
+            raise
+        except EvalctlError as error:
+            finding = finding_of(error)
+            if isinstance(error, BudgetSpent):
+                self._control.drain("budget")
+        self._ledger.finish(self._ending(attempt, finding))
+
+    async def _try(self, attempt: Attempt) -> Finding:
+        claim, task = attempt.claim, attempt.task
+        name = f"{claim.position}-{claim.number}"
+        async with self._fixtures.workspace(
+            self._suite.root / task.fixture,
+            git=task.fixture_git,
+            keep=self._settings.keep,
+            parent=self._workspaces,
+            name=name,
+        ) as workspace:
+            if self._settings.keep:
+                self._kept(claim, workspace.path)
+            assignment = self._assignment(attempt, workspace)
+            attempt.started_at = self._wall()
+            attempt.note(
+                WorkStarted(
+                    instructions=self._instructions(assignment),
+                    prompt=task.prompt,
+                    tools=tuple(tool.name for tool in self._offered(assignment)),
+                    model=assignment.model,
+                )
+            )
+            with attempt.watch.running():
+                attempt.done = await self._subject.work(assignment, attempt.ask, attempt.note)
+            changed = changes(workspace.before, workspace.path)
+            if attempt.done is None:
+                attempt.note(WorkEnded(stop="budget", reason="maxWallMs"))
+                return Finding(outcome="budget_exceeded", reason="maxWallMs", composite=0.0, changes=changed)
+            done = attempt.done
+            attempt.note(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
+            if done.stop == "budget":
+                return Finding(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
+            if done.stop == "failed":
+                return Finding(outcome="fail", reason=done.reason, composite=0.0, changes=changed)
+            return await self._judge(attempt, workspace, assignment, done, changed)
+
+    async def _judge(
+        self,
+        attempt: Attempt,
+        workspace: Workspace,
+        assignment: Assignment,
+        done: Done,
+        changed: tuple[FileChange, ...],
+    ) -> Finding:
+        fixture = self._suite.root / attempt.task.fixture
+        verdicts = await judge(
+            attempt.task.verifiers,
+            Evidence(
+                workspace=workspace.path,
+                fixture=fixture,
+                changes=changed,
+                tools=done.tools,
+                marker=assignment.marker,
+                environment=self._environment,
+                protected=protected_files(attempt.task.verifiers, fixture),
+            ),
+        )
+        verdict, composite = verdict_of(verdicts)
+        return Finding(
+            outcome=verdict,
+            reason="verifier" if verdict == "error" else None,
+            composite=composite,
+            verdicts=verdicts,
+            changes=changed,
+        )
+
+    def _assignment(self, attempt: Attempt, workspace: Workspace) -> Assignment:
+        claim, task, settings = attempt.claim, attempt.task, self._settings
+        return Assignment(
+            origin=Origin(
+                suite_id=self._suite.suite_id,
+                case_id=task.id,
+                repetition=claim.repetition,
+                variant=claim.variant,
+            ),
+            prompt=task.prompt,
+            workspace=workspace.path,
+            model=settings.model,
+            policy=policy_for(task, settings.grants),
+            settings=settings.agent,
+            max_turns=min(task.budget.max_turns, settings.agent.max_turns),
+            max_tokens=task.budget.max_tokens,
+            max_tool_calls=task.budget.max_tool_calls,
+            marker=f"{self._sweep}/{claim.position}/{claim.number}",
+        )
+
+    def _given_up(self) -> Finding:
+        """The attempt was cancelled from outside."""
+        if self._control.why == "deadline":
+            return Finding(outcome="skipped", reason="budget", message="--max-wall was reached")
+        return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
+
+    def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
+        done, tally, watch = attempt.done, attempt.ask.tally, attempt.watch
+        usage = done.usage if done is not None else None
+        detail: dict[str, Json] = {
+            "spent": {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown},
+        }
+        if incidents := dict(sorted((attempt.incidents + tally.incidents).items())):
+            detail["incidents"] = incidents
+        if finding.message is not None:
+            detail["message"] = finding.message
+        if done is not None and done.cached_partial:
+            detail["cachedPartial"] = True
+        started = attempt.started_at is not None
+        return Ending(
+            claim=attempt.claim,
+            outcome=finding.outcome,
+            reason=finding.reason,
+            judged=finding.outcome in ("pass", "fail", "budget_exceeded"),
+            again=finding.reason in AGAIN and finding.outcome in ("error", "skipped"),
+            composite=finding.composite,
+            started_at=attempt.started_at,
+            ended_at=self._wall(),
+            wall_ms=round(watch.worked_s * 1000) if started else None,
+            waited_ms=round(watch.waited_s * 1000) if started else None,
+            turns=done.turns if done is not None else None,
+            tool_calls=len(done.tools) if done is not None else None,
+            calls=tally.calls,
+            input_tokens=usage.input if usage else None,
+            output_tokens=usage.output if usage else None,
+            cached_tokens=usage.cached if usage else None,
+            cache_write_tokens=usage.cache_write if usage else None,
+            reasoning_tokens=usage.reasoning if usage else None,
+            model_resolved=tally.model,
+            detail=detail,
+            verdicts=finding.verdicts,
+            changes=finding.changes,
+        )
+
+
+def finding_of(error: EvalctlError) -> Finding:
+    """What an error of ours means for the run it ended."""
+    match error:
+        case BudgetSpent():
+            return Finding(outcome="skipped", reason="budget", message=str(error))
+        case ProviderError(kind="auth" | "permission"):
+            reason = "auth"
+        case ProviderError(kind="quota"):
+            reason = "quota"
+        case ProviderError():
+            reason = "provider"
+        case SetupFailed():
+            reason = "setup"
+        case _:
+            reason = "harness"
+    return Finding(outcome="error", reason=reason, message=str(error))

@@ -1,0 +1,35 @@
+"""The order of runs: a pure function of the plan's size and the seed.
+
+Repetitions are outermost, cases are shuffled anew for every repetition, and the variants of a case stand side by side,
+A,B then B,A, so that drift of a provider hits all variants alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Slot:
+    """One run's place; all numbers count from 0."""
+
+    case: int
+    variant: int
+    repetition: int
+    pair: int
+
+
+def ordered(*, cases: int, variants: int, repetitions: int, seed: int) -> Iterator[Slot]:
+    """Yield every (case, variant, repetition) once, in the order in which runs are to start."""
+    pair = 0
+    for repetition in range(repetitions):
+        shuffled = list(range(cases))
+        random.Random(seed + repetition).shuffle(shuffled)  # noqa: S311 - an order, not a secret
+        for case in shuffled:
+            forward = range(variants)
+            for variant in forward if pair % 2 == 0 else reversed(forward):
+                yield Slot(case=case, variant=variant, repetition=repetition, pair=pair)
+            pair += 1

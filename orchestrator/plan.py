@@ -1,0 +1,147 @@
+"""From a suite and settings to the plan that is stored before anything runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import attrs
+
+from orchestrator.order import ordered
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite, Task
+from store.canonical import canonical, digest
+from store.errors import UsageError
+from store.events import Json
+from store.rows import CellRow, NewSweep, PlannedRun
+
+FINGERPRINT_VERSION = 1
+TARGET = "agent"
+"""The built-in agent; agent CLIs have names of their own."""
+
+
+def choose(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
+    """The tasks named by *wanted* (`id` or `suite/id`), in the suite's order; all of them when it is empty.
+
+    Raises:
+        UsageError: an unknown task, with the nearest names.
+    """
+    if not wanted:
+        return suite.tasks
+    known = {task.id for task in suite.tasks}
+    ids = {name.removeprefix(f"{suite.suite_id}/") for name in wanted}
+    if unknown := sorted(ids - known):
+        import difflib
+
+        near = sorted({m for name in unknown for m in difflib.get_close_matches(name, known, 3)})
+        hint = f"Did you mean {', '.join(near)}?" if near else f"It has {', '.join(sorted(known))}."
+        raise UsageError(f"--tasks: suite '{suite.suite_id}' has no task {', '.join(map(repr, unknown))}", hint)
+    return tuple(task for task in suite.tasks if task.id in ids)
+
+
+def identity(suite: Suite, task: Task, settings: Settings, variant: str) -> dict[str, Json]:
+    """The lineage of a cell: what stays the same from week to week while content and model may move."""
+    return {
+        "algorithm": FINGERPRINT_VERSION,
+        "suite": suite.suite_id,
+        "case": task.id,
+        "caseVersion": suite.suite_version,
+        "rubricVersion": "",
+        "target": TARGET,
+        "variant": variant,
+        "pack": "none",
+        "profile": "none",
+        "mode": settings.mode,
+        "exec": "autonomous",
+        "subjectVersion": "",
+    }
+
+
+def cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
+    """The measured thing, with the document that explains its digest field by field."""
+    lineage = identity(suite, task, settings, variant)
+    prefix = f"{task.fixture}/"
+    document = {
+        "identity": lineage,
+        "content": {
+            "task": digest(_task_document(task)).hex(),
+            "fixture": digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
+        },
+        "configHash": settings.config_hash,
+        "provider": settings.provider,
+        "model": settings.model,
+    }
+    return CellRow(
+        digest=digest(document),
+        fingerprint=digest(lineage).hex(),
+        fingerprint_version=FINGERPRINT_VERSION,
+        config_hash=settings.config_hash,
+        suite_id=suite.suite_id,
+        suite_version=suite.suite_version,
+        case_id=task.id,
+        case_version=suite.suite_version,
+        variant=variant,
+        target=TARGET,
+        model=settings.model,
+        document=canonical(document).decode(),
+    )
+
+
+def plan(
+    suite: Suite,
+    tasks: Sequence[Task],
+    settings: Settings,
+    *,
+    name: str,
+    command: str,
+    planned_at: int,
+    conditions: dict[str, Json],
+    purpose: str = "sweep",
+    variants: Sequence[str] = ("",),
+) -> NewSweep:
+    """Lay out every run of the sweep in its order."""
+    cells = tuple(cell(suite, task, settings, variant) for task in tasks for variant in variants)
+    runs = tuple(
+        PlannedRun(
+            position=position,
+            cell=slot.case * len(variants) + slot.variant,
+            repetition=slot.repetition,
+            pair=slot.pair,
+        )
+        for position, slot in enumerate(
+            ordered(cases=len(tasks), variants=len(variants), repetitions=settings.k, seed=settings.seed),
+            start=1,
+        )
+    )
+    return NewSweep(
+        name=name,
+        command=command,
+        purpose=purpose,
+        suite_id=suite.suite_id,
+        mode="replay" if settings.mode == "replay" else "live",
+        seed=settings.seed,
+        repetitions=settings.k,
+        planned_at=planned_at,
+        conditions=conditions,
+        cells=cells,
+        runs=runs,
+    )
+
+
+def _task_document(task: Task) -> dict[str, Json]:
+    """Everything in the task that a run can notice; tags are for people."""
+    values = attrs.asdict(task, filter=lambda field, _: field.name not in ("tags", "verifiers"))
+    values["verifiers"] = [
+        {"kind": verifier.kind, **attrs.asdict(cast("attrs.AttrsInstance", verifier))} for verifier in task.verifiers
+    ]
+    plain: dict[str, Json] = _plain(values)
+    return plain
+
+
+def _plain(value: Json) -> Json:
+    """Tuples as lists: what canonical JSON takes."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

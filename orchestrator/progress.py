@@ -1,0 +1,77 @@
+"""How far a sweep is: counts of acknowledged results, as a bar on a terminal and as a line now and then elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import anyio
+
+from store.rows import Ending
+
+HEARTBEAT_S = 10.0
+
+
+class Progress:
+    """Counts what the ledger acknowledged. Only durable results count as progress."""
+
+    def __init__(self, *, planned: int, done: int, now: Callable[[], float]) -> None:
+        self.planned = planned
+        self.done = done
+        self.outcomes: Counter[str] = Counter()
+        self.late = 0
+        """Attempts that ended after another attempt's result had been accepted."""
+        self.in_flight: Callable[[], int] = lambda: 0
+        self._now = now
+        self._began = now()
+        self._fresh = 0
+
+    def acknowledged(self, ending: Ending, counts: bool) -> None:
+        """The ledger has made an ending durable; *counts* tells whether it is the run's result."""
+        if not counts:
+            self.late += 1
+            return
+        self._fresh += 1
+        if not ending.again:
+            self.done += 1
+        word = (
+            ending.outcome
+            if ending.reason is None or ending.outcome == "fail"
+            else f"{ending.outcome}({ending.reason})"
+        )
+        self.outcomes[word] += 1
+
+    def line(self) -> str:
+        """One line for people."""
+        seconds = max(self._now() - self._began, 1e-9)
+        parts = [f"{self.done}/{self.planned} done"]
+        parts += [f"{count} {word}" for word, count in sorted(self.outcomes.items())]
+        parts.append(f"{self.in_flight()} in flight")
+        parts.append(f"{self._fresh / seconds:.1f}/s")
+        return ", ".join(parts)
+
+
+async def heartbeat(progress: Progress, say: Callable[[str], None], interval_s: float = HEARTBEAT_S) -> None:
+    """Say a line per interval. Runs until cancelled."""
+    while True:
+        await anyio.sleep(interval_s)
+        say(progress.line())
+
+
+async def bar(progress: Progress) -> None:
+    """Draw a bar on the terminal's stderr. Runs until cancelled."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as RichProgress
+
+    with RichProgress(
+        TextColumn("{task.completed}/{task.total}"),
+        BarColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as drawn:
+        task = drawn.add_task("", total=progress.planned, completed=progress.done)
+        while True:
+            drawn.update(task, completed=progress.done, description=progress.line())
+            await anyio.sleep(0.25)

@@ -1,0 +1,67 @@
+"""Where a sweep comes from: versions, machine, and the state of the git checkout it was started in."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from orchestrator.version import __version__
+from providers.process import ProcessNotStarted, run_process
+from store.events import Json
+
+GIT_S = 10.0
+
+
+async def provenance(directory: Path, environment: Mapping[str, str]) -> dict[str, Json]:
+    """Conditions of measurement that no setting holds. Git's part is absent outside a checkout."""
+    return {
+        "harnessVersion": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "git": await _git(directory, environment),
+    }
+
+
+async def _git(directory: Path, environment: Mapping[str, str]) -> dict[str, Json] | None:
+    variables = {name: environment[name] for name in ("PATH", "HOME") if name in environment}
+    variables |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+    async def git(*words: str) -> str | None:
+        finished = await run_process(
+            ("git", *words),
+            cwd=directory,
+            environment=variables,
+            marker="",
+            timeout_s=GIT_S,
+            output_limit=1 << 20,
+        )
+        return finished.stdout.decode(errors="replace") if finished.exit_code == 0 else None
+
+    try:
+        status = await git("status", "--porcelain=v2", "--branch", "--untracked-files=normal")
+        remote = await git("config", "--get", "remote.origin.url") if status is not None else None
+    except ProcessNotStarted:
+        return None
+    if status is None:
+        return None
+    lines = status.splitlines()
+    heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch.") and " " in line[2:])
+    return {
+        "commit": heads.get("branch.oid"),
+        "branch": heads.get("branch.head"),
+        "remote": without_credentials(remote.strip()) if remote else None,
+        "dirty": any(not line.startswith("#") for line in lines),
+    }
+
+
+def without_credentials(url: str) -> str:
+    """The URL without a user name or password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "unreadable"
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

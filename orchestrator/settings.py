@@ -1,0 +1,87 @@
+"""What one invocation decided: resolved once at the edge, stored with the sweep, read back by `resume`.
+
+Nothing below the command line reads flags, files or the environment to learn a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from orchestrator.grants import Grants
+from providers.base import AgentSettings
+from store.events import Json
+from store.rows import Caps
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Settings of a sweep. Flags beat the project's file, which beats the user's file, which beats the defaults."""
+
+    suite: str
+    suite_dir: str | None = None
+    tasks: tuple[str, ...] = ()
+    """Chosen task ids; empty means all."""
+    k: int = 5
+    """Repetitions of every task."""
+    seed: int = 0
+    """Orders the runs; never sent to a provider."""
+    mode: str = "live"
+    provider: str
+    model: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    """The name of the variable that holds the credential; never its value."""
+    agent: AgentSettings
+    config_hash: str
+    grants: Grants
+    caps: Caps = attrs.field(factory=Caps)
+    concurrency: int = 4
+    """Runs in flight at once in this process."""
+    max_wall_s: float | None = None
+    """Deadline of the whole sweep, in this invocation."""
+    max_wait_s: float = 120.0
+    """A Retry-After longer than this fails at once."""
+    max_stall_s: float = 600.0
+    """The longest any one wait may last: for a throttled provider, for another process, for the store."""
+    input_rate: str | None = None
+    output_rate: str | None = None
+    """USD per million tokens as decimal text: both or neither; only for the report's estimate."""
+    keep: bool = False
+    out: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """As stored in the sweep's conditions."""
+        values = attrs.asdict(self)
+        values["grants"]["effects"] = sorted(self.grants.effects)
+        values["agent"]["native_tools"] = list(self.agent.native_tools)
+        values["tasks"] = list(self.tasks)
+        return values
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Settings:
+        """Read back what `to_json` wrote; fields a newer version added are left out, missing ones get defaults."""
+        values = _known(cls, stored)
+        grants = _known(Grants, stored["grants"])
+        agent = _known(AgentSettings, stored["agent"])
+        agent["native_tools"] = tuple(agent.get("native_tools", ()))
+        grants["effects"] = frozenset(grants["effects"])
+        values |= {
+            "tasks": tuple(stored["tasks"]),
+            "agent": AgentSettings(**agent),
+            "grants": Grants(**grants),
+            "caps": Caps(**_known(Caps, stored["caps"])),
+        }
+        return cls(**values)
+
+    def report_directory(self, store: Path, sweep: str) -> Path:
+        """Where the three report files go."""
+        return Path(self.out) if self.out else store.parent / "eval" / sweep
+
+
+def _known(cls: type[attrs.AttrsInstance], stored: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in attrs.fields(cls)}
+    return {name: value for name, value in stored.items() if name in names}

@@ -1,0 +1,132 @@
+import anyio
+import pytest
+
+from orchestrator.board import Board
+from orchestrator.control import Control
+from orchestrator.dispatch import Dispatch
+from orchestrator.gate import Permits
+from orchestrator.governor import Governor
+from tests.orchestrator.plain_ports import PlainClaims, claim
+
+pytestmark = pytest.mark.anyio
+
+
+def claims(count):
+    return [claim(position) for position in range(1, count + 1)]
+
+
+class Runs:
+    """Executes by taking a breath, and keeps who ran and how many at once."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+        self.started = []
+        self.now = 0
+        self.peak = 0
+        self.tasks = 0
+
+    async def __call__(self, claim):
+        self.started.append(claim.position)
+        self.now += 1
+        self.peak = max(self.peak, self.now)
+        self.tasks = max(self.tasks, len(anyio.get_running_tasks()))
+        try:
+            await anyio.sleep(self.seconds)
+        finally:
+            self.now -= 1
+
+
+def dispatch(source, runs, *, concurrency=4, control=None, permits=None):
+    return Dispatch(
+        claims=source,
+        execute=runs,
+        account="a",
+        permits=permits or Permits(Governor(limit=1000)),
+        control=control or Control(),
+        concurrency=concurrency,
+    )
+
+
+async def test_every_run_is_executed_once_in_the_stored_order():
+    runs = Runs()
+    await dispatch(PlainClaims(claims(50)), runs).run()
+    assert runs.started == list(range(1, 51))
+
+
+async def test_runs_in_flight_reach_the_concurrency_and_never_pass_it():
+    runs = Runs(0.005)
+    await dispatch(PlainClaims(claims(40)), runs, concurrency=8).run()
+    assert runs.peak == 8
+
+
+async def test_live_tasks_stay_a_constant_above_the_concurrency_however_long_the_plan():
+    runs = Runs()
+    await dispatch(PlainClaims(claims(3000)), runs, concurrency=8).run()
+    assert len(runs.started) == 3000
+    assert runs.tasks <= 8 + 6
+
+
+async def test_runs_are_claimed_in_batches_a_little_ahead_of_need():
+    source = PlainClaims(claims(100))
+    await dispatch(source, Runs(), concurrency=10).run()
+    assert len(source.asked) <= 12
+
+
+async def test_draining_lets_running_runs_end_and_starts_no_others():
+    control, started, ended = Control(), [], []
+    all_running = anyio.Event()
+
+    async def execute(claim):
+        started.append(claim.position)
+        if len(started) == 4:
+            all_running.set()
+        await control.draining.wait()
+        ended.append(claim.position)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(dispatch(PlainClaims(claims(100)), execute, control=control).run)
+        await all_running.wait()
+        control.drain("interrupt")
+    assert started == ended == [1, 2, 3, 4]
+
+
+async def test_a_run_starts_only_when_its_account_has_room():
+    governor = Governor(limit=2)
+    governor.started()
+    governor.started()
+    permits, runs = Permits(governor), Runs()
+    share = dispatch(PlainClaims(claims(5)), runs, permits=permits)
+    async with anyio.create_task_group() as group:
+        group.start_soon(share.run)
+        await anyio.wait_all_tasks_blocked()
+        assert runs.started == []
+        await permits.leave()
+    assert len(runs.started) == 5
+
+
+async def test_the_end_waits_for_runs_that_another_process_holds():
+    source = PlainClaims(claims(3), held_by_others=1)
+    runs = Runs()
+    async with anyio.create_task_group() as group:
+        group.start_soon(dispatch(source, runs).run)
+        await anyio.wait_all_tasks_blocked()
+        source.waiting.append(claim(9))  # the other process died: its run is free
+        source.held_by_others = 0
+    assert runs.started == [1, 2, 3, 9]
+
+
+def test_a_board_serves_accounts_in_turn_and_skips_those_without_room():
+    board = Board()
+    board.add("a", claims(2))
+    board.add("b", [claim(10), claim(11)])
+    started = [board.start(lambda account: account != "never").position for _ in range(4)]
+    assert started == [1, 10, 2, 11]
+    assert board.start(lambda _: True) is None
+    assert repr(board) == "<Board: 0 waiting, 4 running>"
+
+
+def test_a_board_starts_nothing_for_an_account_without_room():
+    board = Board()
+    board.add("a", claims(1))
+    assert board.start(lambda _: False) is None
+    assert board.waiting == 1

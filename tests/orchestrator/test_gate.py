@@ -1,0 +1,203 @@
+import random
+
+import anyio
+import attrs
+import pytest
+
+from orchestrator.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun, Permits
+from orchestrator.governor import Governor
+from orchestrator.ports import BudgetSpent
+from orchestrator.retry import RetryPolicy
+from orchestrator.stopwatch import Stopwatch
+from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
+from store.rows import Amount, Caps
+from tests.orchestrator.plain_ports import PlainBudget, PlainLedger, PlainLog, claim
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = Request(
+    origin=Origin(suite_id="s", case_id="c", repetition=0),
+    model="m",
+    instructions="",
+    messages=(),
+    max_output_tokens=10,
+)
+ANSWER = Answer(text="hi", usage=Usage(input=3, output=2), finish="stop", model="m-1")
+
+
+@attrs.define
+class Replies:
+    """A provider that gives the replies it was made with, and keeps the requests."""
+
+    replies: list
+    seen: list = attrs.field(factory=list)
+    in_flight: int = 0
+    peak: int = 0
+    name: str = "replies"
+    account: str = "replies#1"
+
+    def size(self, request):
+        return 100
+
+    async def answer(self, request, emit):
+        self.seen.append(request)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            await anyio.lowlevel.checkpoint()
+            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+            emit(Responded(status=200, provider_request_id="r-1"))
+            if isinstance(reply, float):
+                await anyio.sleep(reply)
+            if isinstance(reply, Exception):
+                raise reply
+            emit(TextDelta(reply.text))
+            return reply
+        finally:
+            self.in_flight -= 1
+
+    async def aclose(self): ...
+
+
+def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None, watch=None):
+    slept = [] if slept is None else slept
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    gate = Gate(
+        sweep="sw",
+        provider=provider,
+        permits=Permits(Governor(limit=limit)),
+        budget=budget or PlainBudget(),
+        caps=caps or Caps(),
+        ledger=PlainLedger(),
+        policy=policy or RetryPolicy(),
+        rng=random.Random(0),
+        sleep=sleep,
+    )
+    log = PlainLog()
+    return GateOfRun(gate, claim(7, number=2), log, watch or Stopwatch(None)), log, gate
+
+
+def broken(kind, *, retryable=True, after=None, usage=None):
+    return ProviderError(kind=kind, message="no", retryable=retryable, retry_after_s=after, usage=usage)
+
+
+async def test_an_answered_request_leaves_its_events_in_order():
+    ask, log, _ = opened(Replies([ANSWER]))
+    assert await ask(REQUEST) == ANSWER
+    assert log.kinds() == ["call_sent", "call_responded", "call"]
+    assert log.deltas == ["hi"]
+    assert log.events[-1].usage == {"input": 3, "output": 2}
+    assert log.events[-1].provider_request_id == "r-1"
+
+
+async def test_the_key_names_sweep_position_attempt_and_request_and_stays_over_retries():
+    provider = Replies([broken("server_error"), ANSWER])
+    ask, _, _ = opened(provider)
+    await ask(REQUEST)
+    await ask(REQUEST)
+    assert [r.key for r in provider.seen] == ["sw/7/2/1", "sw/7/2/1", "sw/7/2/2"]
+    assert [r.tries for r in provider.seen] == [0, 1, 0]
+
+
+async def test_a_failed_try_is_recorded_and_charged_like_any_other():
+    budget = PlainBudget()
+    ask, log, _ = opened(Replies([broken("server_error", usage=Usage(input=5, output=0)), ANSWER]), budget=budget)
+    await ask(REQUEST)
+    assert [(e.error, e.retry_in_ms is None) for e in log.events if e.kind == "call"] == [
+        ("server_error", False),
+        (None, True),
+    ]
+    assert budget.spent == [Amount(calls=1, tokens=5), Amount(calls=1, tokens=5)]
+    assert ask.tally.calls == 2
+
+
+async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_usage_is_unknown():
+    budget = PlainBudget()
+    ask, _, _ = opened(Replies([attrs.evolve(ANSWER, usage=None)]), budget=budget)
+    await ask(REQUEST)
+    assert budget.reserved == budget.spent == [Amount(calls=1, tokens=110)]
+    assert ask.tally.unknown == 1
+
+
+async def test_under_a_token_cap_every_request_gets_an_output_limit():
+    provider = Replies([ANSWER])
+    ask, _, _ = opened(provider, caps=Caps(tokens=10**6))
+    await ask(attrs.evolve(REQUEST, max_output_tokens=None))
+    assert provider.seen[0].max_output_tokens == FALLBACK_OUTPUT_TOKENS
+
+
+async def test_what_cannot_be_retried_is_raised_at_once():
+    slept = []
+    ask, log, _ = opened(Replies([broken("auth", retryable=False)]), slept=slept)
+    with pytest.raises(ProviderError):
+        await ask(REQUEST)
+    assert slept == []
+    assert log.events[-1].error == "auth"
+
+
+async def test_retries_end_after_the_bound():
+    provider = Replies([broken("network")])
+    slept = []
+    ask, _, _ = opened(provider, policy=RetryPolicy(retries=2), slept=slept)
+    with pytest.raises(ProviderError):
+        await ask(REQUEST)
+    assert len(provider.seen) == 3
+    assert len(slept) == 2
+
+
+async def test_no_more_requests_than_permits_are_in_flight():
+    provider = Replies([ANSWER])
+    ask, _, _ = opened(provider, limit=3)
+    async with anyio.create_task_group() as group:
+        for _ in range(40):
+            group.start_soon(ask, REQUEST)
+    assert provider.peak == 3
+    assert len(provider.seen) == 40
+
+
+async def test_a_spent_budget_gives_the_permit_back():
+    ask, _, gate = opened(Replies([ANSWER]), limit=1, budget=PlainBudget(calls=1))
+    await ask(REQUEST)
+    with pytest.raises(BudgetSpent):
+        await ask(REQUEST)
+    assert gate.permits.governor.in_flight == 0
+
+
+async def test_a_cancelled_request_is_charged_its_bound_and_recorded():
+    budget = PlainBudget()
+    ask, log, gate = opened(Replies([60.0]), budget=budget)
+    with anyio.move_on_after(0.05):
+        await ask(REQUEST)
+    assert budget.spent == [Amount(calls=1, tokens=110)]
+    assert log.events[-1].error == "cancelled"
+    assert gate.permits.governor.in_flight == 0
+
+
+async def test_waiting_for_a_permit_is_not_the_runs_work():
+    provider, watch, log = Replies([ANSWER]), Stopwatch(None), PlainLog()
+    _, _, gate = opened(provider, limit=1)
+    ask = GateOfRun(gate, claim(8), log, watch)
+    await gate.permits.enter()
+
+    async def give_back():
+        await anyio.sleep(0.1)
+        await gate.permits.leave()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_back)
+        with watch.running():
+            await ask(REQUEST)
+    assert watch.waited_s >= 0.09
+    assert watch.worked_s < 0.09
+    assert [e.why for e in log.events if e.kind == "waited"] == ["permit"]
+
+
+async def test_incidents_of_the_wire_are_counted_and_recorded_once():
+    ask, log, _ = opened(Replies([attrs.evolve(ANSWER, notes=("usage_unreported",))]))
+    await ask(REQUEST)
+    await ask(REQUEST)
+    assert ask.tally.incidents == {"usage_unreported": 2}
+    assert log.kinds().count("incident") == 1

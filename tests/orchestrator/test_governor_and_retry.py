@@ -1,0 +1,81 @@
+import random
+
+import pytest
+
+from orchestrator.governor import Governor
+from orchestrator.retry import RetryPolicy
+from providers.base import ProviderError
+
+
+def fault(kind="server_error", *, retryable=True, after=None):
+    return ProviderError(kind=kind, message="x", retryable=retryable, retry_after_s=after)
+
+
+def test_the_governor_admits_up_to_its_limit():
+    governor = Governor(limit=2)
+    governor.started()
+    assert governor.admits(0.0)
+    governor.started()
+    assert not governor.admits(0.0)
+    assert governor.opens_in(0.0) is None
+    governor.ended(0.0, None)
+    assert governor.admits(0.0)
+
+
+def test_a_retry_after_pauses_the_whole_account_until_then():
+    governor = Governor(limit=2)
+    governor.started()
+    governor.ended(10.0, fault("rate_limit", after=2.0))
+    assert not governor.admits(11.9)
+    assert governor.opens_in(11.0) == pytest.approx(1.0)
+    assert governor.admits(12.0)
+
+
+def test_a_server_error_does_not_pause_the_account():
+    governor = Governor(limit=1)
+    governor.started()
+    governor.ended(0.0, fault("server_error", after=5.0))
+    assert governor.admits(0.0)
+
+
+def test_faults_are_retried_a_bounded_number_of_times():
+    policy = RetryPolicy(retries=2)
+    delays = [policy.delay(fault(), faults=n, waited_s=0.0, rng=random.Random(0)) for n in (1, 2, 3)]
+    assert delays[0] is not None
+    assert delays[1] is not None
+    assert delays[2] is None
+
+
+def test_what_is_not_retryable_is_not_retried():
+    assert RetryPolicy().delay(fault("auth", retryable=False), faults=1, waited_s=0, rng=random.Random(0)) is None
+
+
+def test_retry_after_is_a_minimum_and_clients_are_spread():
+    policy = RetryPolicy()
+    rng = random.Random(1)
+    delays = {policy.delay(fault("rate_limit", after=2.0), faults=0, waited_s=0, rng=rng) for _ in range(20)}
+    assert min(delays) >= 2.0
+    assert max(delays) <= 2.2
+    assert len(delays) == 20
+
+
+def test_a_longer_retry_after_than_allowed_fails_at_once():
+    assert RetryPolicy().delay(fault("rate_limit", after=3600), faults=0, waited_s=0, rng=random.Random(0)) is None
+
+
+def test_throttling_is_bounded_by_time_not_by_number():
+    policy = RetryPolicy(retries=0, max_stall_s=100)
+    rng = random.Random(0)
+    assert policy.delay(fault("rate_limit", after=2), faults=0, waited_s=50, rng=rng) is not None
+    assert policy.delay(fault("rate_limit", after=2), faults=0, waited_s=99, rng=rng) is None
+
+
+def test_backoff_grows_and_is_jittered_fully():
+    policy = RetryPolicy(retries=10)
+    rng = random.Random(0)
+    early = [policy.delay(fault(), faults=1, waited_s=0, rng=rng) for _ in range(200)]
+    late = [policy.delay(fault(), faults=9, waited_s=0, rng=rng) for _ in range(200)]
+    assert max(early) <= 0.5
+    assert max(late) <= 8.0
+    assert min(late) < 1.0
+    assert sum(late) > 5 * sum(early)

@@ -1,0 +1,58 @@
+import pytest
+
+from orchestrator.grants import Grants, policy_for, refuse_ungranted
+from orchestrator.suite import Task, TaskBudget, TaskPolicy
+from store.errors import UsageError
+
+
+def task(**policy):
+    return Task(
+        id="t",
+        prompt="p",
+        fixture="f",
+        budget=TaskBudget(max_turns=1, max_wall_ms=1),
+        policy=TaskPolicy(**policy),
+        verifiers=(),
+    )
+
+
+def test_an_effect_that_was_not_granted_is_refused_naming_task_and_effect():
+    with pytest.raises(UsageError) as refused:
+        refuse_ungranted([task(allow=("write", "process"))], Grants(effects=frozenset({"write"})))
+    assert "task 't' asks for the effect 'process'" in str(refused.value)
+    assert "--allow-process" in str(refused.value)
+    assert "--allow-write" not in str(refused.value)
+
+
+def test_mode_full_needs_its_own_flag():
+    with pytest.raises(UsageError, match="allow-suite-full"):
+        refuse_ungranted([task(mode="full")], Grants())
+    refuse_ungranted([task(mode="full")], Grants(suite_full=True))
+
+
+def test_read_only_grants_nothing_but_reading():
+    with pytest.raises(UsageError):
+        refuse_ungranted([task(allow=("write",))], Grants(effects=frozenset({"write"}), read_only=True))
+    assert policy_for(task(), Grants(effects=frozenset({"write"}), read_only=True)).granted == {"read"}
+
+
+def test_auto_gets_what_it_asks_and_not_what_the_caller_could_give():
+    grants = Grants(effects=frozenset({"write", "process"}))
+    assert policy_for(task(allow=("write",)), grants).granted == {"read", "write"}
+
+
+def test_full_gets_all_the_callers_flags():
+    grants = Grants(effects=frozenset({"write", "process"}), suite_full=True)
+    assert policy_for(task(mode="full"), grants).granted == {"read", "write", "process"}
+
+
+def test_ask_is_granted_reading_and_may_ask_for_the_rest():
+    policy = policy_for(task(mode="ask", allow=("write",)), Grants(effects=frozenset({"write"})))
+    assert policy.granted == {"read"}
+    assert policy.askable == {"write"}
+
+
+def test_a_read_only_task_may_name_effects_it_will_not_get():
+    restricted = task(allow=("write",), read_only=True)
+    refuse_ungranted([restricted], Grants())
+    assert policy_for(restricted, Grants(effects=frozenset({"write"}))).granted == {"read"}

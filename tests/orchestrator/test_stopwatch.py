@@ -1,0 +1,59 @@
+import anyio
+import pytest
+
+from orchestrator.stopwatch import Stopwatch
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_work_that_passes_the_limit_is_ended():
+    watch = Stopwatch(0.02)
+    with watch.running():
+        await anyio.sleep(60)
+    assert watch.expired
+    assert watch.worked_s >= 0.02
+
+
+async def test_waiting_does_not_use_up_the_limit():
+    watch = Stopwatch(0.05)
+    with watch.running():
+        with watch.waiting():
+            await anyio.sleep(0.12)
+        finished = True
+    assert finished
+    assert not watch.expired
+    assert watch.waited_s >= 0.12
+    assert watch.worked_s < 0.05
+
+
+async def test_the_limit_counts_on_after_a_wait():
+    watch = Stopwatch(0.05)
+    with watch.running():
+        with watch.waiting():
+            await anyio.sleep(0.06)
+        await anyio.sleep(60)
+    assert watch.expired
+
+
+async def test_overlapping_waits_are_counted_once():
+    watch = Stopwatch(60)
+
+    async def wait(seconds: float) -> None:
+        with watch.waiting():
+            await anyio.sleep(seconds)
+
+    with watch.running():
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, 0.05)
+            group.start_soon(wait, 0.1)
+    assert 0.1 <= watch.waited_s < 0.15
+
+
+async def test_a_cancellation_from_outside_is_not_taken_for_the_limit():
+    watch = Stopwatch(60)
+    with anyio.CancelScope() as outside:
+        with watch.running():
+            outside.cancel()
+            await anyio.sleep(60)
+    assert outside.cancelled_caught
+    assert not watch.expired
