@@ -1,0 +1,403 @@
+"""Takes secret values out of text: exact credentials of the environment, and strings in the shape of a known key.
+
+What is taken out leaves a mark, `[redacted:NAME]`, where NAME is the variable's name or the shape's. A mark of this
+redactor passes through unchanged, so that redacting twice is redacting once.
+
+One regular expression holds everything. Every alternative starts with a plain character, which lets the engine skip
+from candidate to candidate; every repetition is bounded, and no two neighbouring repetitions share a character, so
+that hostile text costs time in proportion to its length.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+import attrs
+
+SHORTEST = 8
+"""Shorter values are not taken for secrets: they would turn up everywhere by chance."""
+
+CONTEXT = 3
+"""Characters before a position that decide whether a key may start there."""
+
+MARK = "[redacted:"
+HEAD = 4
+"""Characters of a literal that are compared before the whole of it."""
+
+
+@attrs.frozen
+class _Run:
+    """Between `least` and `most` characters of a class."""
+
+    chars: str
+    least: int
+    most: int
+
+
+@attrs.frozen
+class _Shape:
+    r"""A key that can be told by its look: literal pieces and runs, in order.
+
+    A `guarded` shape starts only where a word starts, at an escape (`\n`) or after a percent code: its prefix is too
+    ordinary to be looked for inside words, or its runs could be made to overlap.
+    """
+
+    name: str
+    parts: tuple[str | _Run, ...]
+    guarded: bool = False
+
+
+_WORD = "A-Za-z0-9"
+_URL = "A-Za-z0-9_-"
+_SHAPES = (
+    *(
+        _Shape("sk-key", (f"sk-{who}-", _Run(_URL, 20, 512)), guarded=True)
+        for who in ("ant", "proj", "or", "svcacct", "admin")
+    ),
+    _Shape("sk-key", ("sk-", _Run(_WORD, 20, 512)), guarded=True),
+    *(_Shape("github-token", (f"gh{kind}_", _Run(_WORD, 30, 255))) for kind in "pousr"),
+    _Shape("github-token", ("github_pat_", _Run("A-Za-z0-9_", 22, 255))),
+    _Shape("gitlab-token", ("glpat-", _Run(_URL, 20, 255))),
+    _Shape("aws-key", ("AKIA", _Run("A-Z0-9", 16, 16))),
+    *(_Shape("slack-token", (f"xox{kind}-", _Run("A-Za-z0-9-", 10, 255))) for kind in "bpars"),
+    _Shape("google-key", ("AIza", _Run(_URL, 35, 35))),
+    _Shape("jwt", ("eyJ", _Run(_URL, 8, 4096), ".eyJ", _Run(_URL, 8, 4096), ".", _Run(_URL, 8, 4096)), guarded=True),
+    *(
+        _Shape("private-key", (f"-----BEGIN {kind}PRIVATE KEY-----", _Run(r"A-Za-z0-9+/=\s\\", 0, 16384)))
+        for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
+    ),
+)
+
+
+class Redactor:
+    """Replaces secrets in text by marks.
+
+    Args:
+        values: (variable name, value) pairs. Values shorter than 8 characters are ignored. Looked for are each value
+            itself and its base64, percent-encoded and JSON-escaped forms, base64 also where it is a part of a longer
+            encoded text.
+    """
+
+    def __init__(self, values: Iterable[tuple[str, str]]) -> None:
+        literals: dict[str, str] = {}
+        names = {shape.name for shape in _SHAPES}
+        for name, value in values:
+            word = _plain(name)
+            for form in _forms(value):
+                literals.setdefault(form, f"{MARK}{word}]")
+            names.add(word)
+        for name in names:
+            literals[f"{MARK}{name}]"] = f"{MARK}{name}]"
+        self._marks = literals
+        self._sorted = sorted(literals)
+        self._longest_literal = max(map(len, literals))
+        self._hint = re.compile("|".join(sorted({*map(_rare, literals), *_SHAPE_HINTS})))
+        self._secret = re.compile(_alternatives(literals))
+        self._heads = re.compile(_heads(literals))
+        self.longest = max(self._longest_literal, *(_length(shape) for shape in _SHAPES))
+        """No secret is longer than this many characters."""
+
+    def text(self, text: str) -> str:
+        """*text* with a mark in place of every secret."""
+        return self._secret.sub(self._mark, text) if self._hint.search(text) else text
+
+    def json(self, value: Any) -> Any:
+        """A copy of a JSON value with every string and every key redacted, however deep it is nested.
+
+        Keys that become equal stay apart by a number after the mark. Tuples become lists.
+        """
+        top: list[Any] = [value]
+        # A stack instead of recursion: a model decides how deep its arguments are nested.
+        todo: list[tuple[Any, Any]] = [(top, 0)]
+        while todo:
+            place, key = todo.pop()
+            item = place[key]
+            if isinstance(item, str):
+                place[key] = self.text(item)
+            elif isinstance(item, Mapping):
+                copy: dict[Any, Any] = {}
+                for name, inner in item.items():
+                    copy[self._key(name, copy)] = inner
+                place[key] = copy
+                todo += [(copy, name) for name, inner in copy.items() if isinstance(inner, _HOLDS_TEXT)]
+            elif isinstance(item, list | tuple):
+                place[key] = row = list(item)
+                todo += [(row, number) for number, inner in enumerate(row) if isinstance(inner, _HOLDS_TEXT)]
+        return top[0]
+
+    def scan(self, text: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
+        """The secrets (and marks) in *text* from *start* on, in order: start, end, mark."""
+        if not self._hint.search(text, start):
+            return
+        for found in self._secret.finditer(text, start):
+            yield found.start(), found.end(), self._mark(found)
+
+    def open_from(self, text: str, start: int = 0) -> int:
+        """Where, from *start* on, a secret may have begun that more text would complete or lengthen.
+
+        `len(text)` if nowhere.
+        """
+        end = len(text)
+        near = max(start, end - self.longest)
+        if not _shape_hint().search(text, near):
+            near = max(start, end - _LONGEST_PREFIX)  # no key has begun, but its prefix may have
+        shape = _open_shape().search(text, near)
+        first = shape.start() if shape else end
+        head = self._heads.search(text, max(start, end - self._longest_literal), end)
+        while head and head.start() < first:
+            if self._begins_longer(text[head.start() :]):
+                return head.start()
+            head = self._heads.search(text, head.start() + 1, end)
+        return first
+
+    def _begins_longer(self, part: str) -> bool:
+        at = bisect_left(self._sorted, part)
+        if at < len(self._sorted) and self._sorted[at] == part:
+            at += 1
+        return at < len(self._sorted) and self._sorted[at].startswith(part)
+
+    def _mark(self, found: re.Match[str]) -> str:
+        secret = found.group()
+        if secret in self._marks:
+            return self._marks[secret]
+        name = next(s.name for s in _SHAPES if isinstance(s.parts[0], str) and secret.startswith(s.parts[0]))
+        return f"{MARK}{name}]"
+
+    def _key(self, name: Any, taken: Mapping[Any, Any]) -> Any:
+        if not isinstance(name, str):
+            return name
+        clean = self.text(name)
+        if clean not in taken:
+            return clean
+        number = 2
+        while f"{clean}#{number}" in taken:
+            number += 1
+        return f"{clean}#{number}"
+
+
+def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The variables that hold credentials: (name, value), sorted by name.
+
+    Those whose name says so, unless the value plainly is none (short, digits, a path, another variable's name), and
+    the password part of any URL.
+    """
+    found: list[tuple[str, str]] = []
+    for name, value in sorted(environment.items()):
+        if (
+            _SAYS_CREDENTIAL.search(name.upper())
+            and len(value) >= SHORTEST
+            and not _NO_SECRET.fullmatch(value)
+            and value not in environment
+        ):
+            found.append((name, value))
+        if "://" in value and "@" in value and (password := _password(value)):
+            found += [(name, form) for form in {password, unquote(password)}]
+    return found
+
+
+_HOLDS_TEXT = (str, Mapping, list, tuple)
+# AUTHOR is no credential, AUTHORIZATION is; a KEYBOARD is not a KEY.
+_SAYS_CREDENTIAL = re.compile(
+    r"KEYS?(?![A-Z])|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|BEARER"
+)
+# Digits; or an absolute or relative path of at least two parts, none of which is long enough to be a key.
+_NO_SECRET = re.compile(r"[\d.,:]+|(?:~|\.{1,2})?(?:/[\w.@ -]{1,24}){2,}/?")
+
+
+def _password(url: str) -> str | None:
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return None
+    return password if password and len(password) >= SHORTEST else None
+
+
+def _plain(name: str) -> str:
+    """A name that cannot close or open a mark."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "_"
+
+
+# --- the forms of a value ---------------------------------------------------------------------------------------
+
+
+def _forms(value: str) -> set[str]:
+    if len(value) < SHORTEST:
+        return set()
+    forms: set[str] = set()
+    for text in {value, value.strip()}:
+        octets = text.encode("utf-8", "surrogatepass")
+        percent = quote(octets, safe="")
+        escaped = json.dumps(text)[1:-1]
+        forms |= {
+            text,
+            percent,
+            re.sub(r"%[0-9A-F]{2}", lambda code: code.group().lower(), percent),
+            quote(octets),
+            quote_plus(octets),
+            escaped,
+            escaped.replace("/", "\\/"),
+            json.dumps(text, ensure_ascii=False)[1:-1],
+        }
+        for encoded in _base64(octets):
+            forms |= {encoded, encoded.replace("+", "-").replace("/", "_")}
+    return {whole for form in forms for whole in _apart_from_marks(form) if len(whole) >= HEAD}
+
+
+def _base64(octets: bytes) -> Iterator[str]:
+    """Base64 with and without padding, and what is certain of it when other bytes stand before and after."""
+    whole = b64encode(octets).decode()
+    yield whole
+    yield whole.rstrip("=")
+    for before, unsure in ((0, 0), (1, 2), (2, 3)):
+        encoded = b64encode(b"\0" * before + octets).decode().rstrip("=")
+        # an encoded digit that the last byte does not fill depends on what follows
+        yield encoded[unsure : (before + len(octets)) * 8 // 6]
+
+
+def _apart_from_marks(form: str) -> list[str]:
+    """A value that reads like a mark, or ends like the beginning of one, is looked for without that part.
+
+    Otherwise it could be found again across a mark that redaction itself has put there.
+    """
+    parts = form.split(MARK)
+    for length in range(len(MARK) - 1, 0, -1):
+        if parts[-1].endswith(MARK[:length]):
+            parts[-1] = parts[-1][:-length]
+            break
+    return parts
+
+
+# --- regular expressions ----------------------------------------------------------------------------------------
+
+
+def _guard(first: str) -> str:
+    """Stands after the first character, so that the alternative still starts with a plain one.
+
+    `]` ends a mark: a key there would have been found before the mark took its place, or not at all.
+    """
+    char = re.escape(first)
+    return rf"(?:(?<![A-Za-z0-9_\]-]{char})|(?<=\\[bfnrt]{char})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{char}))"
+
+
+def _whole(shape: _Shape) -> str:
+    """The shape without its first character, as a regular expression."""
+    head, *rest = shape.parts
+    assert isinstance(head, str)
+    text = (_guard(head[0]) if shape.guarded else "") + re.escape(head[1:])
+    for part in rest:
+        text += re.escape(part) if isinstance(part, str) else f"[{part.chars}]{{{part.least},{part.most}}}"
+    return text + (r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?" if shape.name == "private-key" else "")
+
+
+def _begun(shape: _Shape) -> str:
+    """Any beginning of the shape that reaches the end of the text, the whole shape included."""
+    text = r"\Z"
+    parts = shape.parts
+    if shape.name == "private-key":
+        parts += ("-----END ", _Run("A-Z ", 0, 20), "PRIVATE KEY-----")
+    for part in reversed(parts):
+        if isinstance(part, str):
+            # a whole key that stops short of the end of the text is no beginning of anything
+            for char in reversed(part):
+                text = f"{re.escape(char)}(?:{text}|\\Z)"
+        else:
+            run = f"[{part.chars}]"
+            text = f"(?:{run}{{{part.least},{part.most}}}(?:{text})|{run}{{0,{part.most}}}\\Z)"
+    if shape.guarded:
+        head = shape.parts[0][0] if isinstance(shape.parts[0], str) else ""
+        text = head + _guard(head) + text.removeprefix(re.escape(head))
+    return text
+
+
+def _length(shape: _Shape) -> int:
+    end = len("-----END PRIVATE KEY-----") + 20 if shape.name == "private-key" else 0
+    return end + sum(len(part) if isinstance(part, str) else part.most for part in shape.parts)
+
+
+def _alternatives(literals: Iterable[str]) -> str:
+    """All literals and shapes, grouped by their first character."""
+    groups: dict[str, list[str]] = {}
+    by_first: dict[str, list[str]] = {}
+    for literal in literals:
+        by_first.setdefault(literal[0], []).append(literal[1:])
+    for first, rests in by_first.items():
+        groups[first] = [_tree(rests)]
+    for shape in _SHAPES:
+        groups.setdefault(str(shape.parts[0])[0], []).append(_whole(shape))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(groups.items()))
+
+
+def _tree(rests: list[str]) -> str:
+    """A regular expression for any of the strings, the longest that fits; what they share is written once."""
+    ends = "" in rests
+    by_first: dict[str, list[str]] = {}
+    for rest in rests:
+        if rest:
+            by_first.setdefault(rest[0], []).append(rest)
+    branches = []
+    for group in by_first.values():
+        shared = _shared_prefix(group)
+        branches.append(re.escape(shared) + _tree([rest[len(shared) :] for rest in group]))
+    if not branches:
+        return ""
+    return f"(?:{'|'.join(branches)})" + ("?" if ends else "")
+
+
+def _shared_prefix(texts: list[str]) -> str:
+    low, high = min(texts), max(texts)
+    length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return low[:length]
+
+
+def _heads(literals: Iterable[str]) -> str:
+    """The first characters of any literal, or fewer of them where the text ends."""
+    begun: set[str] = set()
+    for literal in literals:
+        head = literal[:HEAD]
+        begun.add(re.escape(head))
+        begun |= {re.escape(head[:length]) + r"\Z" for length in range(1, len(head))}
+    return "|".join(sorted(begun))
+
+
+def _rare(literal: str) -> str:
+    """Four characters of the literal, beginning with the one that is rarest in ordinary text."""
+    starts = range(max(1, len(literal) - HEAD + 1))
+    at = max(starts, key=lambda i: _COMMON.find(literal[i]) if literal[i] in _COMMON else len(_COMMON))
+    return re.escape(literal[at : at + HEAD])
+
+
+_COMMON = " etaoinsrhldcumpfgyw,.\"\n:bv_k-/0123456789()'{}[]=xjqzESTACINRPOLDMFUBGHKVWYXJQZ"
+"""The characters of prose, code and JSON, the most frequent first, roughly."""
+
+_SHAPE_HINTS = (
+    r"k(?<=sk)-",
+    "gh[pousr]_",
+    "github_pat_",
+    "glpat-",
+    "AKIA",
+    "AIza",
+    "xox[bpars]-",
+    r"J(?<=eyJ)",
+    "BEGIN ",
+)
+"""What every shape holds, begun with its rarest character."""
+
+_LONGEST_PREFIX = max(len(part) for shape in _SHAPES for part in shape.parts[:1] if isinstance(part, str))
+
+
+# Compiled when first needed: importing this module is part of every start.
+@cache
+def _shape_hint() -> re.Pattern[str]:
+    return re.compile("|".join(_SHAPE_HINTS))
+
+
+@cache
+def _open_shape() -> re.Pattern[str]:
+    return re.compile("|".join(sorted({_begun(shape) for shape in _SHAPES})))
