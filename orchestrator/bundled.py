@@ -1,0 +1,140 @@
+"""Finding suites: the bundled ones, and those of a directory that the user names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from orchestrator.layouts.suite_json import FILE, read_suite
+from orchestrator.suite import Suite
+from store.errors import UsageError
+
+BUNDLED = Path(__file__).resolve().parent.parent / "suites"
+"""Beside the package, in a checkout as in an installation."""
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """A directory that holds a suite, as far as a glance tells."""
+
+    directory: Path
+    bundled: bool
+    suite_id: str | None
+    """What its file calls it; None where that cannot be read."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a user may call it."""
+        name = self.directory.resolve().name
+        return (name,) if self.suite_id in (None, name) else (str(self.suite_id), name)
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """A suite, read or broken."""
+
+    place: Place
+    suite: Suite | None
+    errors: tuple[str, ...] = ()
+    """One line per finding, where it is broken."""
+
+
+def find_suite(name: str, suite_dir: Path | None) -> Suite:
+    """The suite with this id, else the one whose directory is called so; bundled, or in *suite_dir*.
+
+    Raises:
+        UsageError: no such suite (with the nearest names), several of them, or one with findings.
+    """
+    place = find_place(name, suite_dir)
+    return read_suite(place.directory, bundled=place.bundled)
+
+
+def find_place(name: str, suite_dir: Path | None) -> Place:
+    """Where the suite called *name* is, without reading it.
+
+    Raises:
+        UsageError: no such suite (with the nearest names), or several.
+    """
+    places = find_places(suite_dir)
+    found = [place for place in places if place.suite_id == name]
+    found = found or [place for place in places if place.directory.resolve().name == name]
+    if not found:
+        raise _unknown(name, places)
+    if len(found) > 1:
+        where = "\n".join(f"  {place.directory}" for place in found)
+        raise UsageError(
+            f"{len(found)} suites are called {name!r}:\n{where}",
+            "Give one of them another suiteId, or name the suite by its directory.",
+        )
+    return found[0]
+
+
+def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
+    """All suites, bundled ones first; a broken one is listed with what is wrong with it.
+
+    Raises:
+        UsageError: *suite_dir* is no directory, or holds no suite.
+    """
+    return tuple(read_place(place) for place in find_places(suite_dir))
+
+
+def read_place(place: Place) -> Listed:
+    """Read one suite; findings become part of the value."""
+    try:
+        return Listed(place=place, suite=read_suite(place.directory, bundled=place.bundled))
+    except UsageError as error:
+        return Listed(place=place, suite=None, errors=tuple(str(error).splitlines()))
+
+
+def find_places(suite_dir: Path | None) -> tuple[Place, ...]:
+    """Where suites are: every directory with a `suite.json`, sorted by name, bundled ones first.
+
+    Raises:
+        UsageError: *suite_dir* is no directory, or holds no suite.
+    """
+    places = [_glance(directory, bundled=True) for directory in _below(BUNDLED)]
+    if suite_dir is None:
+        return tuple(places)
+    if not suite_dir.is_dir():
+        raise UsageError(f"--suite-dir {suite_dir}: {'not a directory' if suite_dir.exists() else 'no such directory'}")
+    given = [suite_dir] if (suite_dir / FILE).is_file() else _below(suite_dir)
+    if not given:
+        raise UsageError(
+            f"--suite-dir {suite_dir}: no suite here",
+            f"Expected a {FILE} in it, or in directories directly below it.",
+        )
+    known = {place.directory.resolve() for place in places}
+    places += [_glance(directory, bundled=False) for directory in given if directory.resolve() not in known]
+    return tuple(places)
+
+
+def _below(directory: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in directory.iterdir() if (entry / FILE).is_file())
+    except OSError:
+        return []
+
+
+def _glance(directory: Path, *, bundled: bool) -> Place:
+    """Learn a suite's id without checking anything: a broken suite must not hide the others."""
+    suite_id = None
+    try:
+        document = json.loads((directory / FILE).read_bytes())
+        suite_id = document.get("suiteId") if isinstance(document, dict) else None
+    except (OSError, ValueError, RecursionError):
+        pass  # whoever asks for it by its directory's name is told what is wrong with it
+    return Place(directory=directory, bundled=bundled, suite_id=suite_id if isinstance(suite_id, str) else None)
+
+
+def _unknown(name: str, places: Sequence[Place]) -> UsageError:
+    from difflib import get_close_matches
+
+    names = sorted({known for place in places for known in place.names})
+    near = get_close_matches(name, names, 3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    if (Path(name) / FILE).is_file():
+        return UsageError(f"unknown suite {name!r}", f"That is a directory: evalctl run SUITE --suite-dir {name}")
+    return UsageError(f"unknown suite {name!r}", f"{meant}Suites: {', '.join(names) or 'none'}. See evalctl list.")

@@ -1,0 +1,94 @@
+"""What is in a fixture directory: the hash of every file, and what cannot be part of a fixture."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+IGNORED = frozenset({".git", "node_modules", "__pycache__"})
+"""Directories that are no content: what tools leave behind, and what `tree-diff-within` does not look at."""
+
+CHUNK = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class FixtureFiles:
+    """A fixture as found."""
+
+    content: dict[str, str]
+    """SHA-256 (hex) by path relative to the fixture, sorted; `x:` before it marks an executable file, `l:` a symbolic
+    link, whose hash is that of its target's spelling."""
+    problems: tuple[str, ...]
+    """What keeps it from being used, one line each."""
+
+
+def inspect_fixture(root: Path) -> FixtureFiles:
+    """Hash every file below *root*; collects what is wrong instead of raising."""
+    content: dict[str, str] = {}
+    problems: list[str] = []
+    real = root.resolve()
+    for relative, entry, ignored in _walk(root, "", ignored=False):
+        shown = relative.encode("utf-8", "backslashreplace").decode()
+        if isinstance(entry, OSError):
+            problems.append(f"{shown or '.'}: cannot be read: {entry.strerror}")
+            continue
+        if shown != relative:
+            problems.append(f"{shown}: the name is not UTF-8")
+            continue
+        try:
+            mode = entry.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                target = os.readlink(entry)  # noqa: PTH115 - the spelling; Path.readlink normalizes it
+                problem = _link_problem(entry, target, real)
+                if problem:
+                    problems.append(f"{relative}: {problem}")
+                elif not ignored:
+                    content[relative] = "l:" + hashlib.sha256(os.fsencode(target)).hexdigest()
+            elif not stat.S_ISREG(mode):
+                problems.append(f"{relative}: neither a file nor a directory nor a symbolic link")
+            elif not ignored:
+                content[relative] = ("x:" if mode & 0o100 else "") + sha256_of(entry)
+        except OSError as error:
+            problems.append(f"{relative}: cannot be read: {error.strerror}")
+    return FixtureFiles(content=dict(sorted(content.items())), problems=tuple(sorted(problems)))
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 (hex) of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _walk(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str, Path | OSError, bool]]:
+    """Everything below *directory* that is no directory. Links are never followed."""
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError as error:
+        yield prefix.rstrip("/"), error, ignored
+        return
+    for entry in entries:
+        relative = f"{prefix}{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            # even what does not count is copied, so its links must stay inside, too
+            yield from _walk(Path(entry.path), f"{relative}/", ignored=ignored or entry.name in IGNORED)
+        else:
+            yield relative, Path(entry.path), ignored
+
+
+def _link_problem(link: Path, target: str, root: Path) -> str | None:
+    """A link of a fixture has to lead to the same place in every copy: relative, and never out of it."""
+    if os.path.isabs(target):  # noqa: PTH117 - the spelling decides
+        return f"a symbolic link to an absolute path ({target})"
+    try:
+        inside = link.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # a loop
+        return f"a symbolic link that leads nowhere ({target})"
+    return None if inside else f"a symbolic link that leads out of the fixture ({target})"

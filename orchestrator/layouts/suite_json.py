@@ -1,0 +1,148 @@
+"""The reader of agent suites: a directory with a `suite.json` and fixture directories.
+
+docs/writing-a-suite.md describes the format. Everything wrong with a suite is told at once, each finding with its
+place, its task and its field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from orchestrator.layouts.fixture_files import FixtureFiles, inspect_fixture
+from orchestrator.layouts.suite_rules import suite_problems
+from orchestrator.suite import Suite, Task
+from providers.paths import PathEscapes, check_relative, resolve_inside
+from store.errors import UsageError
+from store.events import Json
+from store.positions import Document, Finding, read_json
+from store.structure import Mismatch, Problem, new_converter, show, structure, suggest, tagged
+from verifiers.base import Verifier
+from verifiers.registry import KINDS, find_verifier
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+FILE = "suite.json"
+
+
+@attrs.frozen(kw_only=True)
+class SuiteFile:
+    """The document itself, before fixtures are looked at."""
+
+    schema_version: Literal[1]
+    suite_id: str
+    suite_version: str
+    description: str = ""
+    tasks: tuple[Task, ...]
+
+
+def read_suite(directory: Path, *, bundled: bool) -> Suite:
+    """Read and check the suite in *directory*.
+
+    Raises:
+        UsageError: with every finding, one per line, in the order of the file.
+    """
+    document = read_json(directory / FILE)
+    read, mismatches = structure(document, SuiteFile, _converter())
+    values = [document.finding(path, message) for path, message in suite_problems(document.value)]
+    # a value that is wrong by a rule has the right type: then the rule's words replace those of a class's validator
+    told = {finding.path for finding in values}
+    findings = [*values, *(finding for finding in mismatches if finding.path not in told)]
+    content, fixture_problems = _fixtures(directory, document.value)
+    findings += [document.finding(path, message) for path, message in fixture_problems]
+    if read is None or findings:
+        raise document.refusal(_named(document, finding) for finding in findings)
+    return Suite(
+        suite_id=read.suite_id,
+        suite_version=read.suite_version,
+        description=read.description,
+        tasks=read.tasks,
+        root=directory.resolve(),
+        bundled=bundled,
+        content={FILE: hashlib.sha256(document.raw).hexdigest(), **content},
+    )
+
+
+def _named(document: Document, finding: Finding) -> Finding:
+    """Add the task's id, by which its author knows it better than by its index."""
+    if not finding.path.startswith("tasks["):
+        return finding
+    index = finding.path.removeprefix("tasks[").partition("]")[0]
+    task = document.value["tasks"][int(index)]
+    name = task.get("id") if isinstance(task, dict) else None
+    if not isinstance(name, str) or finding.path == f"tasks[{index}].id":
+        return finding
+    return attrs.evolve(finding, message=f"{finding.message} (task {show(name)})")
+
+
+@lru_cache(maxsize=1)
+def _converter() -> Converter:
+    converter = new_converter()
+
+    def find(kind: str) -> type:
+        if kind in KINDS:
+            return find_verifier(kind)
+        try:
+            return find_verifier(kind)
+        except UsageError as error:
+            hint = suggest(kind, KINDS)
+            raise Mismatch(f"unknown kind {show(kind)}{hint}; expected one of {', '.join(KINDS)}", ("kind",)) from error
+
+    def verifier(value: Json, into: Any) -> Any:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if kind == "command" and isinstance(value.get("expectStdoutIncludes"), str):
+            value = {**value, "expectStdoutIncludes": [value["expectStdoutIncludes"]]}  # one text may stand alone
+        # a kind of another package is known by its entry point, which is looked up only when a suite names it
+        names = [*KINDS, kind] if isinstance(kind, str) and kind not in KINDS else [*KINDS]
+        return tagged(converter, "kind", names, find)(value, into)
+
+    converter.register_structure_hook_func(lambda into: into is Verifier, verifier)
+    return converter
+
+
+def _fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[Problem]]:
+    """Hashes of all fixtures' files by path relative to the suite, and what is wrong with the fixtures."""
+    seen: dict[str, FixtureFiles] = {}
+    content: dict[str, str] = {}
+    problems: list[Problem] = []
+    for index, fixture in _named_fixtures(suite):
+        at = ("tasks", index, "fixture")
+        if fixture in seen:
+            found = seen[fixture]
+        else:
+            problem, path = _directory(directory, fixture)
+            found = FixtureFiles(content={}, problems=(problem,)) if problem else inspect_fixture(path)
+            seen[fixture] = found
+            prefix = PurePosixPath(fixture).as_posix()  # `./a//b/` is the same place as `a/b`
+            content.update((f"{prefix}/{name}", digest) for name, digest in found.content.items())
+        problems += [(at, problem) for problem in found.problems]
+    return content, problems
+
+
+def _named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
+    """The fixtures that tasks name by a path that is one."""
+    tasks = suite.get("tasks") if isinstance(suite, dict) else None
+    for index, task in enumerate(tasks if isinstance(tasks, list) else []):
+        fixture = task.get("fixture") if isinstance(task, dict) else None
+        if isinstance(fixture, str) and check_relative(fixture) is None:
+            yield index, fixture
+
+
+def _directory(directory: Path, fixture: str) -> tuple[str | None, Path]:
+    """Why a fixture cannot be the directory it has to be, or None; and its path."""
+    try:
+        path = resolve_inside(directory, fixture)
+        if path == directory.resolve():
+            return "a fixture is a directory below the suite's, not the suite's own", path
+        if not path.exists():
+            return f"no such directory: {show(fixture)}", path
+        return (None if path.is_dir() else f"not a directory: {show(fixture)}"), path
+    except (PathEscapes, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return reason, directory

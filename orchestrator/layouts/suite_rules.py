@@ -1,0 +1,193 @@
+"""What `suite.json` may say beyond its types: ids, ranges, relative paths, patterns. Pure; reads no other file.
+
+The rules look at the plain document, not at what was made of it: a task with one wrong type still has its other
+mistakes told. Values of a wrong type are passed over here, the types are told elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from orchestrator.layouts.patterns import objection
+from providers.paths import check_relative
+from store.events import Json
+from store.positions import DocumentPath
+from store.structure import Problem, show
+
+T = TypeVar("T")
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What suites, tasks and verifiers may be called: it becomes file names, report keys and words on a command line."""
+
+ID_RULE = "expected letters, digits, '.', '_' and '-', beginning with a letter or digit, at most 100 characters"
+
+SEMVER = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+)
+
+MAX_TIMEOUT_MS = 600_000
+MAX_COUNT = 2**53
+"""Beyond it, JSON readers do not agree on integers."""
+
+
+def suite_problems(suite: Json) -> Iterator[Problem]:
+    """Everything wrong with a whole document."""
+    if not isinstance(suite, dict):
+        return
+    yield from _id(suite, "suiteId", ())
+    version = _get(suite, "suiteVersion", str)
+    if version is not None and SEMVER.fullmatch(version) is None:
+        yield ("suiteVersion",), f"expected a semantic version such as 1.0.0, got {show(version)}"
+    tasks = _get(suite, "tasks", list)
+    if tasks is None:
+        return
+    if not tasks:
+        yield ("tasks",), "expected at least one task"
+    yield from _duplicates(tasks, ("tasks",), "task")
+    for index, task in enumerate(tasks):
+        if isinstance(task, dict):
+            yield from _task(task, ("tasks", index))
+
+
+def _task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    yield from _id(task, "id", at)
+    yield from _filled(task, "prompt", at)
+    yield from _filled(task, "agent", at)
+    yield from _path(task, "fixture", at)
+    budget = _get(task, "budget", dict) or {}
+    for key, least in (("maxTurns", 1), ("maxWallMs", 1), ("maxTokens", 1), ("maxToolCalls", 0)):
+        yield from _between(budget, key, (*at, "budget"), least, MAX_COUNT)
+    policy = _get(task, "policy", dict) or {}
+    for index, effect in enumerate(_get(policy, "allow", list) or []):
+        if effect == "read":
+            yield (*at, "policy", "allow", index), "'read' is always granted; leave it out"
+    for index, tag in enumerate(_get(task, "tags", list) or []):
+        if tag == "":
+            yield (*at, "tags", index), "expected some text, got ''"
+    for index, rule in enumerate(_get(task, "replayNormalize", list) or []):
+        pattern = _get(rule, "pattern", str) if isinstance(rule, dict) else None
+        problem = objection(pattern) if pattern is not None else None
+        if problem:
+            yield (*at, "replayNormalize", index, "pattern"), problem
+    verifiers = _get(task, "verifiers", list)
+    if verifiers is None:
+        return
+    if not verifiers:
+        yield (*at, "verifiers"), "expected at least one verifier"
+    yield from _duplicates(verifiers, (*at, "verifiers"), "verifier")
+    for index, verifier in enumerate(verifiers):
+        if isinstance(verifier, dict):
+            yield from _verifier(verifier, (*at, "verifiers", index))
+
+
+def _verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    yield from _id(verifier, "id", at)
+    kind = _get(verifier, "kind", str)
+    rules = VERIFIER_RULES.get(kind or "")
+    if rules is not None:
+        yield from rules(verifier, at)
+
+
+def _command(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    command = _get(verifier, "command", list)
+    if command == []:
+        yield (*at, "command"), "expected a program and its arguments, got an empty array"
+    for index, argument in enumerate(command or []):
+        if isinstance(argument, str) and "\0" in argument:
+            yield (*at, "command", index), "an argument cannot hold a NUL character"
+        elif argument == "" and index == 0:
+            yield (*at, "command", index), "expected a program, got ''"
+    yield from _between(verifier, "timeoutMs", at, 1, MAX_TIMEOUT_MS)
+    yield from _between(verifier, "expectExit", at, 0, 255)
+
+
+def _file(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    yield from _path(verifier, "path", at)
+
+
+def _file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    yield from _path(verifier, "path", at)
+    sha256 = _get(verifier, "sha256", str)
+    if sha256 is not None and re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
+        yield (*at, "sha256"), f"expected 64 hexadecimal digits in lower case, got {show(sha256)}"
+
+
+def _file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    yield from _path(verifier, "path", at)
+    if _get(verifier, "text", str) == "":
+        yield (*at, "text"), "every file contains ''; expected some text"
+
+
+def _tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    for index, allowed in enumerate(_get(verifier, "allowed", list) or []):
+        if isinstance(allowed, str):
+            problem = check_relative(allowed.removesuffix("/"))
+            if problem:
+                yield (*at, "allowed", index), f"{show(allowed)} {problem}"
+
+
+def _tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
+    rule = _get(verifier, "rule", dict) or {}
+    for key in ("first", "then", "tool"):
+        yield from _filled(rule, key, (*at, "rule"))
+    yield from _between(rule, "max", (*at, "rule"), 0, MAX_COUNT)
+
+
+VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterator[Problem]]] = {
+    "command": _command,
+    "file-equals": _file_equals,
+    "file-contains": _file_contains,
+    "file-absent": _file,
+    "tree-diff-within": _tree_diff,
+    "tool-sequence": _tool_sequence,
+}
+"""Rules of the built-in kinds. The classes of other packages bring their own validators."""
+
+
+def _get(of: Mapping[str, Json], key: str, wanted: type[T]) -> T | None:
+    """The value at *key*, where it has exactly the wanted type (`true` is no integer)."""
+    value = of.get(key)
+    return value if type(value) is wanted else None
+
+
+def _id(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
+    value = _get(of, key, str)
+    if value is not None and ID.fullmatch(value) is None:
+        yield (*at, key), f"{ID_RULE}; got {show(value)}"
+
+
+def _filled(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
+    value = _get(of, key, str)
+    if value is not None and not value.strip():
+        yield (*at, key), f"expected some text, got {show(value)}"
+
+
+def _path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
+    value = _get(of, key, str)
+    problem = check_relative(value) if value is not None else None
+    if problem:
+        yield (*at, key), f"{show(value)} {problem}"
+
+
+def _between(of: Mapping[str, Json], key: str, at: DocumentPath, least: int, most: int) -> Iterator[Problem]:
+    value = _get(of, key, int)
+    if value is not None and not least <= value <= most:
+        wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
+        yield (*at, key), f"expected {wanted}, got {value}"
+
+
+def _duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator[Problem]:
+    """Ids that are equal, or would be one file on a file system that ignores case."""
+    first: dict[str, tuple[int, str]] = {}
+    for index, item in enumerate(items):
+        name = _get(item, "id", str) if isinstance(item, dict) else None
+        if name is None:
+            continue
+        other = first.setdefault(name.casefold(), (index, name))
+        if other[0] != index:
+            like = "" if other[1] == name else f" (it differs from {other[1]!r} only in case)"
+            yield (*at, index, "id"), f"duplicate {noun} id {name!r}{like}; the first is {noun}s[{other[0]}]"
