@@ -1,0 +1,379 @@
+"""Configuration: what is measured, and which provider to ask. Read once, at the edge, into one frozen value.
+
+Layers, the later one winning key by key: defaults, the user's `config.json`, the project's `evalctl.json` (or the file
+named by `--config` in its place), flags. Every key remembers where its value came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from providers.base import AgentSettings
+from store.errors import UsageError
+from store.events import Json
+from store.structure import Problem, show, suggest
+
+if TYPE_CHECKING:
+    from store.positions import Document
+
+PROJECT_FILE = "evalctl.json"
+USER_FILE = "config.json"
+BUILT_IN_AGENT = "build"
+
+Check = Callable[[Json], str | None]
+"""Why a value does not fit, or None."""
+
+
+def _whole(least: int, most: int, *, unset: bool = False) -> Check:
+    def check(value: Json) -> str | None:
+        if unset and value is None:
+            return None
+        wanted = f"an integer from {least:,} to {most:,}{', or null' if unset else ''}"
+        fits = type(value) is int and least <= value <= most
+        return None if fits else f"expected {wanted}, got {show(value)}"
+
+    return check
+
+
+def _fraction(least: float, most: float) -> Check:
+    def check(value: Json) -> str | None:
+        fits = type(value) in (int, float) and least <= value <= most
+        return None if fits else f"expected a number from {least:g} to {most:g}, got {show(value)}"
+
+    return check
+
+
+def _flag(value: Json) -> str | None:
+    return None if type(value) is bool else f"expected true or false, got {show(value)}"
+
+
+def _text(value: Json) -> str | None:
+    return None if isinstance(value, str) and value.strip() else f"expected some text, got {show(value)}"
+
+
+def _word(value: Json) -> str | None:
+    fits = value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value))
+    return None if fits else f"expected a word such as low, medium or high, or null, got {show(value)}"
+
+
+def _objects(value: Json) -> str | None:
+    fits = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    return None if fits else f"expected an array of objects, got {show(value)}"
+
+
+def _url(value: Json) -> str | None:
+    """Never shows the value: a URL may hold a password."""
+    from urllib.parse import urlsplit
+
+    try:
+        url = urlsplit(value) if isinstance(value, str) else None
+        host = url.hostname if url is not None else None
+    except ValueError:
+        return "expected a URL such as https://host/v1"
+    if url is None or url.scheme not in ("http", "https") or not host:
+        return "expected a URL such as https://host/v1"
+    if url.username is not None or url.password is not None:
+        return "a URL with a user or a password in it; credentials are given by the name of a variable (apiKeyEnv)"
+    return "a URL without query and fragment is expected" if url.query or url.fragment else None
+
+
+def _variable(value: Json) -> str | None:
+    """Never shows the value: it may be a key that was put in the place of its variable's name."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", value):
+        return None
+    return "expected the name of an environment variable (what was given is not shown: it may be a key)"
+
+
+@attrs.frozen(kw_only=True)
+class Key:
+    """One key of the measured configuration."""
+
+    name: str
+    """As files, variants and reports spell it."""
+    field: str
+    """Of `AgentSettings`."""
+    check: Check
+
+
+MEASURED = {
+    key.name: key
+    for key in (
+        Key(name="limits.maxTurns", field="max_turns", check=_whole(1, 100)),
+        Key(name="limits.maxOutputTokens", field="max_output_tokens", check=_whole(1, 1_000_000, unset=True)),
+        Key(name="limits.maxContextChars", field="max_context_chars", check=_whole(1_000, 100_000_000)),
+        Key(name="limits.truncationRecoveries", field="truncation_recoveries", check=_whole(0, 5)),
+        Key(name="limits.firstTokenTimeoutMs", field="first_token_timeout_ms", check=_whole(1, 3_600_000)),
+        Key(name="limits.firstTokenRetries", field="first_token_retries", check=_whole(0, 3)),
+        Key(name="compaction.auto", field="compaction_auto", check=_flag),
+        Key(name="compaction.threshold", field="compaction_threshold", check=_fraction(0.1, 0.99)),
+        Key(name="compaction.keepTurns", field="compaction_keep_turns", check=_whole(0, 20)),
+        Key(name="compaction.maxOutputTokens", field="compaction_max_output_tokens", check=_whole(1, 1_000_000)),
+        Key(name="reasoningEffort", field="reasoning_effort", check=_word),
+        Key(name="nativeTools", field="native_tools", check=_objects),
+        Key(name="agents.active", field="agent", check=_text),
+    )
+}
+"""What enters the configuration hash and what a variant may override, beside the active agent's definition."""
+
+DEFINITIONS = "agents.definitions"
+
+CONNECTION: Mapping[str, tuple[str, Check]] = {
+    "provider": ("provider", _text),
+    "model": ("model", _text),
+    "baseUrl": ("base_url", _url),
+    "apiKeyEnv": ("api_key_env", _variable),
+}
+"""Who is asked: field of `Config` and check. Conditions of a sweep, no part of the hash."""
+
+NEEDS_TRUST = frozenset({"provider", "baseUrl", "apiKeyEnv"})
+"""With these, a project's file could send a key somewhere else."""
+
+GROUPS = frozenset(name.partition(".")[0] for name in (*MEASURED, DEFINITIONS) if "." in name)
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """What this invocation was configured to do; flags are laid over it by `with_values`."""
+
+    agent: AgentSettings = attrs.field(factory=AgentSettings)
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    """The variable's name, never its value."""
+    definitions: Mapping[str, str] = attrs.field(factory=dict)
+    """Instructions of the agents that files define, by name."""
+    origins: Mapping[str, str] = attrs.field(factory=dict)
+    """Where each key that is not a default was set, by its name in files."""
+
+    def for_agent(self, name: str | None) -> AgentSettings:
+        """The settings with another agent active: what a task's `agent` asks for.
+
+        Raises:
+            UsageError: no agent of that name is defined.
+        """
+        if name is None or name == self.agent.agent:
+            return self.agent
+        return attrs.evolve(self.agent, agent=name, instructions=self._instructions(name, "agent"))
+
+    def _instructions(self, name: str, key: str) -> str | None:
+        if name not in self.definitions and name != BUILT_IN_AGENT:
+            known = [BUILT_IN_AGENT, *self.definitions]
+            hint = suggest(name, known)
+            raise UsageError(f"{key}: no agent called {name!r}{hint}; defined: {', '.join(sorted(set(known)))}")
+        return self.definitions.get(name)
+
+
+def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None, trust_project: bool) -> Config:
+    """Read the configuration files that apply in *cwd*.
+
+    *explicit* (`--config`) takes the place of the project's file and, being named by the caller, is trusted.
+
+    Raises:
+        UsageError: a file is malformed (all its findings at once), or *explicit* is missing.
+    """
+    config = Config()
+    user = user_file(environment)
+    if user is not None and user.is_file():
+        config = _layer(config, user, trusted=True)
+    project = explicit or project_file(cwd)
+    if project is not None:
+        config = _layer(config, project, trusted=trust_project or explicit is not None)
+    return _activate(config)
+
+
+def with_values(config: Config, values: Mapping[str, Json], source: str) -> Config:
+    """Lay flags or a variant's overrides over *config*: names as in files, dotted (`compaction.threshold`).
+
+    Raises:
+        UsageError: unknown keys or values that do not fit, all at once.
+    """
+    problems = []
+    for name, value in values.items():
+        check = _check_of(name)
+        problem = f"unknown key{suggest(name, _names())}" if check is None else check(value)
+        if problem:
+            problems.append(f"{source}: {name}: {problem}")
+    if problems:
+        raise UsageError("\n".join(problems))
+    return _activate(_merged(config, values, source))
+
+
+def measured(settings: AgentSettings) -> dict[str, Json]:
+    """The measured configuration as a document: every key by its name, defaults included."""
+    document: dict[str, Json] = {name: getattr(settings, key.field) for name, key in MEASURED.items()}
+    document["nativeTools"] = list(settings.native_tools)
+    document["agents.definition"] = settings.instructions
+    return document
+
+
+def config_hash(settings: AgentSettings) -> str:
+    """SHA-256 (hex) over the canonical JSON of the measured configuration.
+
+    Raises:
+        UsageError: `nativeTools` holds something canonical JSON cannot.
+    """
+    from store.canonical import digest
+
+    return digest(measured(settings)).hex()
+
+
+def user_file(environment: Mapping[str, str]) -> Path | None:
+    """Where the user's own configuration would be; None where the environment names no home."""
+    if environment.get("EVALCTL_CONFIG_HOME"):
+        return Path(environment["EVALCTL_CONFIG_HOME"]) / USER_FILE
+    base = environment.get("XDG_CONFIG_HOME", "")
+    if Path(base).is_absolute():  # others are to be ignored, says the XDG specification
+        return Path(base) / "evalctl" / USER_FILE
+    home = environment.get("HOME", "")
+    return Path(home) / ".config" / "evalctl" / USER_FILE if home else None
+
+
+def project_file(cwd: Path) -> Path | None:
+    """The nearest `evalctl.json`, from *cwd* upwards."""
+    here = cwd.resolve()
+    return next((at / PROJECT_FILE for at in (here, *here.parents) if (at / PROJECT_FILE).is_file()), None)
+
+
+def resolve_key(variable: str | None, provider: str, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The variable that holds the provider's key, and the key.
+
+    *variable* is what a flag or a file names. Without one, the provider's usual variable is used if it is set; else no
+    key is sent.
+
+    Raises:
+        UsageError: the named variable is not set, or what was named is no variable's name (then it is not shown).
+    """
+    if variable is None:
+        from providers.registry import KEY_VARIABLES
+
+        usual = KEY_VARIABLES.get(provider)
+        return (usual, environment[usual]) if usual and environment.get(usual) else (None, None)
+    problem = _variable(variable)
+    if problem:
+        raise UsageError(f"--api-key-env: {problem}")
+    if not environment.get(variable):
+        # a key of letters only looks like a name; names of variables that anybody uses are not that long in lower case
+        shown = variable if variable.isupper() or len(variable) <= 20 else "given by --api-key-env or apiKeyEnv"
+        raise UsageError(
+            f"the environment variable {shown} is not set",
+            f"Set it to the key of {provider}, or name another with --api-key-env.",
+        )
+    return variable, environment[variable]
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def _layer(config: Config, file: Path, *, trusted: bool) -> Config:
+    from store.positions import read_json
+
+    document = read_json(file)
+    problems = [*_problems(document.value, trusted=trusted)]
+    if problems:
+        raise document.refusal(document.finding(path, message) for path, message in problems)
+    return _merged(config, dict(_flat(document)), str(file))
+
+
+def _flat(document: Document) -> Iterator[tuple[str, Json]]:
+    for key, value in document.value.items():
+        if key in GROUPS:
+            yield from ((f"{key}.{name}", inner) for name, inner in value.items())
+        elif key != "schemaVersion":
+            yield key, value
+
+
+def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
+    if not isinstance(document, dict):
+        yield (), f"expected an object, got {show(document)}"
+        return
+    if "schemaVersion" not in document:
+        yield (), "missing required field 'schemaVersion'"
+    for key, value in document.items():
+        if key == "schemaVersion":
+            if type(value) is not int or value != 1:
+                yield (key,), f"expected 1, got {show(value)}"
+        elif key in GROUPS:
+            yield from _group(key, value)
+        elif key in NEEDS_TRUST and not trusted:
+            yield (key,), "a project's file may set this only with --trust-project: it decides where a key is sent"
+        else:
+            check = _check_of(key) if "." not in key else None
+            if check is None:
+                yield (key,), f"unknown field {key!r}{suggest(key, [*GROUPS, *_names(), 'schemaVersion'])}"
+            elif problem := check(value):
+                yield (key,), problem
+
+
+def _group(group: str, value: Json) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (group,), f"expected an object, got {show(value)}"
+        return
+    for name, inner in value.items():
+        check = _check_of(f"{group}.{name}")
+        if f"{group}.{name}" == DEFINITIONS:
+            yield from _definitions(inner)
+        elif check is None:
+            known = [key.partition(".")[2] for key in (*_names(), DEFINITIONS) if key.startswith(f"{group}.")]
+            yield (group, name), f"unknown field {name!r}{suggest(name, known)}"
+        elif problem := check(inner):
+            yield (group, name), problem
+
+
+def _definitions(value: Json) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield ("agents", "definitions"), f"expected an object, got {show(value)}"
+        return
+    for agent, definition in value.items():
+        at = ("agents", "definitions", agent)
+        if not isinstance(definition, dict):
+            yield at, f"expected an object, got {show(definition)}"
+            continue
+        if "instructions" not in definition:
+            yield at, "missing required field 'instructions'"
+        for key, inner in definition.items():
+            problem = _text(inner) if key == "instructions" else f"unknown field {key!r}"
+            if problem:
+                yield (*at, key), problem
+
+
+def _names() -> list[str]:
+    return [*MEASURED, *CONNECTION]
+
+
+def _check_of(name: str) -> Check | None:
+    if name in MEASURED:
+        return MEASURED[name].check
+    return CONNECTION[name][1] if name in CONNECTION else None
+
+
+def _merged(config: Config, values: Mapping[str, Json], source: str) -> Config:
+    settings: dict[str, Json] = {}
+    connection: dict[str, Json] = {}
+    definitions = dict(config.definitions)
+    for name, value in values.items():
+        if name == DEFINITIONS:
+            definitions |= {agent: definition["instructions"] for agent, definition in value.items()}
+        elif name in CONNECTION:
+            connection[CONNECTION[name][0]] = value
+        else:
+            settings[MEASURED[name].field] = tuple(value) if name == "nativeTools" else value
+    return attrs.evolve(
+        config,
+        agent=attrs.evolve(config.agent, **settings),
+        definitions=definitions,
+        origins={**config.origins, **dict.fromkeys(values, source)},
+        **connection,
+    )
+
+
+def _activate(config: Config) -> Config:
+    """Give the active agent its instructions, now that all layers are known."""
+    name = config.agent.agent
+    key = f"{config.origins.get('agents.active', '')}: agents.active".removeprefix(": ")
+    return attrs.evolve(config, agent=attrs.evolve(config.agent, instructions=config._instructions(name, key)))  # noqa: SLF001 - same module
