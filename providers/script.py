@@ -1,0 +1,134 @@
+"""The format of scripts, which the scripted provider plays: values and their reader.
+
+docs/scripted-provider.md describes the format. One file per task, `scripts/<task-id>.json` in the suite's directory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import attrs
+
+from providers.base import ErrorKind, Finish, Usage
+from providers.paths import PathEscapes, resolve_inside
+from store.errors import UsageError
+from store.events import Json
+from store.positions import read_json
+from store.structure import new_converter, structure
+
+T = TypeVar("T")
+
+FORMAT = "evalctl.script/1"
+FOLDER = "scripts"
+
+
+def _at_least(least: int) -> Json:  # attrs types validators loosely
+    return attrs.validators.optional(attrs.validators.ge(least))
+
+
+def _arguments(_: object, __: object, value: Json) -> None:
+    if not isinstance(value, (dict, str)):
+        raise ValueError("'arguments' must be an object, or a string that is sent as it is")  # noqa: TRY004 - attrs' way
+
+
+def _some(_: object, attribute: attrs.Attribute[Json], value: tuple[Json, ...]) -> None:
+    if not value:
+        raise ValueError(f"'{attribute.name}' must not be empty")
+
+
+@attrs.frozen(kw_only=True)
+class ScriptedCall:
+    """A tool call. A string in place of arguments is sent as it is: broken JSON, for instance."""
+
+    id: str
+    name: str
+    arguments: Json = attrs.field(factory=dict, validator=_arguments)
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """How one sending of a request fails."""
+
+    kind: ErrorKind
+    status: int | None = attrs.field(default=None, validator=_at_least(100))
+    retry_after_ms: int | None = attrs.field(default=None, validator=_at_least(0))
+    after_chunks: int | None = attrs.field(default=None, validator=_at_least(0))
+    """Break the stream after so many deltas; None fails before the body."""
+    message: str = ""
+    usage: Usage | None = None
+    """What was consumed all the same."""
+
+
+@attrs.frozen(kw_only=True)
+class Signal:
+    """A signal that the evaluating process sends to itself: crashes at a known point."""
+
+    name: Literal["SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGABRT", "SIGHUP"]
+    attempt: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """Only in this attempt at the run, so that the next one gets further."""
+    after_chunks: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+
+
+@attrs.frozen(kw_only=True)
+class ScriptedAnswer:
+    """One turn of the model."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    usage: Usage | None = None
+    finish: Finish | None = None
+    """None: `tool_calls` where there are calls, else `stop`."""
+    latency_ms: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """From the request to the answer's end, spread evenly over its deltas."""
+    chunks: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """How many deltas the text comes in."""
+    model: str | None = None
+    """What answers; None is the model that was asked for."""
+    faults: tuple[Fault, ...] = ()
+    """The first sending meets the first fault, and so on; later ones succeed."""
+    signal: Signal | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Play:
+    """One way a run can go."""
+
+    answers: tuple[ScriptedAnswer, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Script:
+    """What a model does in one task: repetition r plays `plays[r % len(plays)]`."""
+
+    format: Literal["evalctl.script/1"]
+    plays: tuple[Play, ...] = attrs.field(validator=_some)
+
+
+def read_scripts(root: Path) -> dict[str, Script]:
+    """The scripts of the suite in *root*, by task id; empty where it has none.
+
+    Raises:
+        UsageError: scripts are malformed; lists every finding of every file.
+    """
+    folder = root / FOLDER
+    if not folder.is_dir():
+        return {}
+    converter = new_converter()
+    scripts: dict[str, Script] = {}
+    problems: list[str] = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            inside = resolve_inside(root, f"{FOLDER}/{file.name}")
+            # lone surrogates are allowed: a script may play a model that sends them
+            document = read_json(inside, name=str(file), surrogates=True)
+            script, findings = structure(document, Script, converter)
+            if script is None:
+                raise document.refusal(findings)
+            scripts[file.stem] = script
+        except (UsageError, PathEscapes) as error:
+            problems.append(str(error) if isinstance(error, UsageError) else f"{file}: {error}")
+    if problems:
+        raise UsageError("\n".join(problems))
+    return scripts

@@ -1,0 +1,275 @@
+"""The scripted provider: plays a JSON script per task instead of asking a model.
+
+For demonstrations, for trying a suite out, and for tests that need a fault at a known point. It keeps no state: which
+answer is next follows from the request alone, so that a resumed run, another process or a retry get the same one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from providers.base import (
+    Answer,
+    AssistantTurn,
+    Emit,
+    ErrorKind,
+    Finish,
+    Message,
+    ProviderError,
+    ReasoningDelta,
+    Request,
+    Responded,
+    TextDelta,
+    ToolAnswer,
+    ToolCall,
+    ToolSpec,
+    UserText,
+)
+from providers.script import FOLDER, Fault, Script, ScriptedAnswer, ScriptedCall, read_scripts
+from store.errors import UsageError
+from store.events import Json
+
+if TYPE_CHECKING:
+    from providers.registry import ProviderOptions
+
+NAME = "scripted"
+ENDED = ScriptedAnswer(text="Script ended.")
+"""What is answered when a script has no more answers."""
+
+RETRYABLE: frozenset[ErrorKind] = frozenset(
+    {"network", "timeout", "truncated", "rate_limit", "overloaded", "server_error", "conflict"}
+)
+"""Kinds of faults after which asking again may help."""
+
+_REFERENCE = re.compile(r"\$\{(.+)\.([A-Za-z0-9_]+)\}")
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """An answer, made ready once so that giving it costs little."""
+
+    scripted: ScriptedAnswer
+    pieces: tuple[str, ...]
+    calls: tuple[ToolCall, ...]
+    refers: bool
+    """Whether a call's arguments refer to results of earlier calls."""
+    finish: Finish
+
+
+class Scripted:
+    """Plays scripts. Safe to share between any number of runs."""
+
+    name = NAME
+    account = NAME
+
+    def __init__(self, scripts: Mapping[str, Script], *, root: Path | None = None) -> None:
+        """Play *scripts*, by task id; *root* is the suite's directory, for messages."""
+        self._root = root
+        self._plays = {
+            task: tuple(tuple(prepare(answer) for answer in play.answers) for play in script.plays)
+            for task, script in scripts.items()
+        }
+        self._tools: tuple[ToolSpec, ...] | None = None
+        self._tools_size = 0
+
+    def size(self, request: Request) -> int:
+        """UTF-8 bytes of the texts, calls and tool descriptions: what a request would roughly weigh, always the same
+        for equal requests.
+        """
+        if request.tools is not self._tools:  # a run sends the same tuple with every request
+            self._tools = request.tools
+            self._tools_size = sum(
+                len(tool.name) + _bytes(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools
+            )
+        return _bytes(request.instructions) + self._tools_size + sum(_weight(message) for message in request.messages)
+
+    async def answer(self, request: Request, emit: Emit) -> Answer:
+        """Play the answer that the request's place in its conversation asks for.
+
+        Raises:
+            ProviderError: the script says so, or the task has no script (`not_found`).
+        """
+        place, prepared = self._find(request)
+        scripted = prepared.scripted
+        fault = scripted.faults[request.tries] if request.tries < len(scripted.faults) else None
+        pause = scripted.latency_ms / 1000 / max(1, len(prepared.pieces))
+        if fault is not None and fault.after_chunks is None:
+            await anyio.sleep(scripted.latency_ms / 1000)
+            if fault.status is not None:
+                emit(Responded(status=fault.status, provider_request_id=f"scripted-{place}"))
+            raise _failure(fault, request, "")
+        emit(Responded(status=200, provider_request_id=f"scripted-{place}"))
+        await self._stream(request, prepared, fault, pause, emit)
+        calls = prepared.calls
+        if prepared.refers:
+            calls = tuple(_call(call, request.messages) for call in scripted.tool_calls)
+        return Answer(
+            text=scripted.text,
+            reasoning=scripted.reasoning,
+            calls=calls,
+            usage=scripted.usage,
+            finish=prepared.finish,
+            finish_raw=prepared.finish,
+            model=scripted.model or request.model,
+            notes=() if scripted.usage is not None else ("usage_unreported",),
+        )
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+    def _find(self, request: Request) -> tuple[int, Prepared]:
+        plays = self._plays.get(request.origin.case_id)
+        if plays is None:
+            file = f"{FOLDER}/{request.origin.case_id}.json"
+            where = str(self._root / file) if self._root is not None else file
+            raise ProviderError(kind="not_found", message=f"no script for this task: {where}", retryable=False)
+        play = plays[request.origin.repetition % len(plays)]
+        place = sum(isinstance(message, AssistantTurn) for message in request.messages)
+        return place, play[place] if place < len(play) else _ENDED
+
+    async def _stream(
+        self, request: Request, prepared: Prepared, fault: Fault | None, pause: float, emit: Emit
+    ) -> None:
+        """Hand over the deltas in their time, up to where a fault or a signal cuts in."""
+        scripted = prepared.scripted
+        kill_at = _kill_at(prepared, request)
+        break_at = min(fault.after_chunks or 0, len(prepared.pieces)) if fault is not None else None
+        if scripted.reasoning:
+            emit(ReasoningDelta(scripted.reasoning))
+        await anyio.sleep(pause)  # also without latency: whoever shares the event loop has a turn
+        for index, piece in enumerate((*prepared.pieces, None)):
+            if index == kill_at and scripted.signal is not None:
+                os.kill(os.getpid(), signal.Signals[scripted.signal.name])
+            if index == break_at and fault is not None:
+                raise _failure(fault, request, "".join(prepared.pieces[:index]))
+            if piece is None:
+                return
+            if index and pause:
+                await anyio.sleep(pause)
+            emit(TextDelta(piece))
+
+
+def open_provider(options: ProviderOptions) -> Scripted:
+    """Open the scripted provider on the scripts of the suite in `options.suite_root`.
+
+    Raises:
+        UsageError: there is no suite, it has no scripts, or they are malformed.
+    """
+    root = options.suite_root
+    if root is None:
+        raise UsageError("the scripted provider plays a suite's scripts, and there is no suite")
+    scripts = read_scripts(root)
+    if not scripts:
+        raise UsageError(
+            f"the scripted provider found no scripts: {root / FOLDER}",
+            "A script is a file scripts/<task-id>.json in the suite's directory; see docs/scripted-provider.md.",
+        )
+    return Scripted(scripts, root=root)
+
+
+def prepare(answer: ScriptedAnswer) -> Prepared:
+    """Cut an answer into its deltas and build its calls."""
+    length, count = len(answer.text), max(1, min(answer.chunks, len(answer.text)))
+    cuts = [length * index // count for index in range(count + 1)]
+    pieces = tuple(answer.text[start:end] for start, end in pairwise(cuts)) if length else ()
+    return Prepared(
+        scripted=answer,
+        pieces=pieces,
+        calls=tuple(_call(call, ()) for call in answer.tool_calls),
+        refers=any(
+            "${" in json.dumps(call.arguments) for call in answer.tool_calls if isinstance(call.arguments, dict)
+        ),
+        finish=answer.finish or ("tool_calls" if answer.tool_calls else "stop"),
+    )
+
+
+_ENDED = prepare(ENDED)
+
+
+def _kill_at(prepared: Prepared, request: Request) -> int | None:
+    """Before which delta the process signals itself; once per request, in the attempt that the script names."""
+    planned = prepared.scripted.signal
+    if planned is None or request.tries:
+        return None
+    parts = request.key.split("/")  # SWEEP/POSITION/ATTEMPT/REQUEST
+    attempt = parts[-2] if len(parts) >= 2 else ""
+    return min(planned.after_chunks, len(prepared.pieces)) if attempt == str(planned.attempt) else None
+
+
+def _failure(fault: Fault, request: Request, text: str) -> ProviderError:
+    return ProviderError(
+        kind=fault.kind,
+        message=fault.message or f"the script plays {fault.kind} in sending {request.tries + 1}",
+        retryable=fault.kind in RETRYABLE,
+        status=fault.status if fault.after_chunks is None else 200,
+        retry_after_s=fault.retry_after_ms / 1000 if fault.retry_after_ms is not None else None,
+        mid_stream=fault.after_chunks is not None,
+        usage=fault.usage,
+        text=text,
+        model=request.model,
+    )
+
+
+def _call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
+    if isinstance(call.arguments, dict):
+        arguments = {key: _resolved(value, messages) for key, value in call.arguments.items()}
+        return ToolCall(id=call.id, name=call.name, arguments=arguments, raw=json.dumps(arguments))
+    try:
+        parsed = json.loads(call.arguments)
+    except ValueError as error:
+        parsed, problem = None, f"arguments are no JSON: {error}"
+    else:
+        problem = "arguments are no JSON object"
+    if isinstance(parsed, dict):
+        return ToolCall(id=call.id, name=call.name, arguments=parsed, raw=call.arguments)
+    return ToolCall(id=call.id, name=call.name, arguments=None, raw=call.arguments, problem=problem)
+
+
+def _resolved(value: Json, messages: tuple[Message, ...]) -> Json:
+    """Replace references to the results of earlier calls; one that leads nowhere stays as it is written."""
+    match value:
+        case str():
+            reference = _REFERENCE.fullmatch(value)
+            return value if reference is None else _field(reference[1], reference[2], messages, value)
+        case list():
+            return [_resolved(item, messages) for item in value]
+        case dict():
+            return {key: _resolved(item, messages) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _field(call_id: str, field: str, messages: tuple[Message, ...], default: str) -> Json:
+    for message in reversed(messages):
+        if isinstance(message, ToolAnswer) and message.call_id == call_id:
+            try:
+                result = json.loads(message.text)
+            except ValueError:
+                return default
+            return result.get(field, default) if isinstance(result, dict) else default
+    return default
+
+
+def _weight(message: Message) -> int:
+    match message:
+        case UserText():
+            return _bytes(message.text)
+        case AssistantTurn():
+            calls = sum(len(call.name) + _bytes(call.raw) for call in message.calls)
+            return _bytes(message.text) + _bytes(message.reasoning) + calls
+        case ToolAnswer():
+            return _bytes(message.text)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
