@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import UsageError
+from store.rows import Judgement
+from verifiers.aggregate import judge, verdict_of
+from verifiers.base import Evidence
+from verifiers.command import Command
+from verifiers.files import FileAbsent
+from verifiers.pristine import protected_files
+from verifiers.tree_diff import TreeDiffWithin
+
+WORDS = st.lists(st.sampled_from(["pass", "fail", "error"]))
+
+
+@given(WORDS)
+def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words):
+    said = [Judgement(verifier=str(n), kind="k", verdict=word) for n, word in enumerate(words)]
+    verdict, composite = verdict_of(said)
+    assert verdict == next((word for word in ("error", "fail") if word in words), "pass" if words else "error")
+    assert composite == {"pass": 1.0, "fail": 0.0, "error": None}[verdict]
+
+
+@pytest.mark.anyio
+async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last(evidence):
+    leaves = Command(id="leaves", command=(sys.executable, "-c", "open('trace', 'w')"))
+    said = await judge((leaves, FileAbsent(id="clean", path="trace")), evidence())
+    assert [(one.verifier, one.verdict) for one in said] == [("leaves", "pass"), ("clean", "pass")]
+
+
+@attrs.frozen(kw_only=True)
+class Broken:
+    kind: ClassVar[str] = "broken"
+    id: str = "broken"
+
+    async def verify(self, evidence: Evidence) -> Judgement:
+        raise UsageError("out of order")
+
+
+@pytest.mark.anyio
+async def test_one_verifier_that_cannot_run_does_not_keep_the_others_from_judging(evidence):
+    broken, clean = await judge((Broken(), FileAbsent(id="clean", path="trace")), evidence())
+    assert (broken.verdict, broken.detail["message"]) == ("error", "out of order")
+    assert clean.verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("command", "allowed", "protected"),
+    [
+        (("python3", "check.py"), (), ("check.py",)),
+        (("python3", "./check.py"), ("src/",), ("check.py",)),
+        (("tool", "--config=check.py"), (), ("check.py",)),
+        (("python3", "check.py", "src/add.py"), ("src/add.py",), ("check.py",)),
+        (("python3", "check.py"), ("*.py",), ()),
+        (("python3", "nowhere.py", "src", "../fixture/check.py", "/etc/passwd", ""), (), ()),
+    ],
+)
+def test_check_files_are_the_fixture_files_a_command_names_and_no_one_may_change(fixture, command, allowed, protected):
+    scope = TreeDiffWithin(id="scope", allowed=allowed)
+    assert protected_files((Command(id="c", command=command), scope), fixture) == protected

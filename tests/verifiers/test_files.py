@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from verifiers.files import CHUNK, FileAbsent, FileContains, FileEquals
+
+pytestmark = pytest.mark.anyio
+
+SHA = hashlib.sha256(b"hello").hexdigest()
+
+
+def contains(path: str, text: str = "hello") -> FileContains:
+    return FileContains(id="f", path=path, text=text)
+
+
+@pytest.mark.parametrize(("content", "verdict"), [(b"hello", "pass"), (b"hello\n", "fail"), (None, "fail")])
+async def test_file_equals_compares_the_hash(evidence, workspace, content, verdict):
+    if content is not None:
+        (workspace / "out").write_bytes(content)
+    said = await FileEquals(id="f", path="out", sha256=SHA.upper()).verify(evidence())
+    assert said.verdict == verdict
+
+
+async def test_file_contains_finds_text_across_pieces(evidence, workspace):
+    (workspace / "big").write_bytes(b"x" * (CHUNK - 2) + "größe".encode() + b"y" * CHUNK)
+    assert (await contains("big", "größe").verify(evidence())).verdict == "pass"
+    assert (await contains("big", "grösse").verify(evidence())).detail["reason"] == "text_missing"
+
+
+async def test_a_missing_file_fails(evidence):
+    said = await contains("nowhere/at/all").verify(evidence())
+    assert (said.verdict, said.detail["reason"]) == ("fail", "missing")
+
+
+@pytest.mark.parametrize("path", ["../fixture/check.py", "/etc/passwd", "out/../../x", "a\0b", ""])
+@pytest.mark.parametrize("kind", ["equals", "contains", "absent"])
+async def test_a_path_that_leads_outside_is_an_error(evidence, path, kind):
+    verifier = {
+        "equals": FileEquals(id="f", path=path, sha256=SHA),
+        "contains": contains(path),
+        "absent": FileAbsent(id="f", path=path),
+    }[kind]
+    said = await verifier.verify(evidence())
+    assert (said.verdict, said.detail["reason"]) == ("error", "path_escapes")
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../fixture/check.py"])
+async def test_a_link_that_leads_outside_is_an_error(evidence, workspace, target):
+    (workspace / "out").symlink_to(target)
+    assert (await contains("out").verify(evidence())).verdict == "error"
+    assert (await FileAbsent(id="f", path="out").verify(evidence())).verdict == "error"
+
+
+async def test_a_link_inside_is_followed(evidence, workspace):
+    (workspace / "real").write_text("hello")
+    (workspace / "out").symlink_to("real")
+    assert (await contains("out").verify(evidence())).verdict == "pass"
+
+
+async def test_what_is_no_file_is_an_error_and_is_not_waited_for(evidence, workspace):
+    os.mkfifo(workspace / "pipe")
+    for path in ("pipe", "src"):
+        said = await contains(path).verify(evidence())
+        assert (said.verdict, said.detail["reason"]) == ("error", "not_a_file")
+
+
+@pytest.mark.parametrize("thing", ["file", "directory", "dangling link"])
+async def test_file_absent_fails_for_whatever_is_there(evidence, workspace, thing):
+    verifier = FileAbsent(id="f", path="src/out")
+    assert (await verifier.verify(evidence())).verdict == "pass"
+    place = workspace / "src" / "out"
+    if thing == "file":
+        place.touch()
+    elif thing == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("nowhere")
+    assert (await verifier.verify(evidence())).verdict == "fail"
+
+
+def test_a_hash_must_look_like_one():
+    with pytest.raises(ValueError):
+        FileEquals(id="f", path="out", sha256="abc")

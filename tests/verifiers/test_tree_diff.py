@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.rows import FileChange
+from verifiers.tree_diff import NAMED, TreeDiffWithin, covers
+
+NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "covered"),
+    [
+        ("src/add.py", "src/add.py", True),
+        ("./src/add.py", "src/add.py", True),
+        ("src/add.py", "src/add.pyc", False),
+        ("src/", "src/deep/add.py", True),
+        ("src/", "srcs/add.py", False),
+        ("src", "src/add.py", False),
+        ("src/", "src", False),
+        ("/", "anything", False),
+        ("*.py", "add.py", True),
+        ("*.py", "src/add.py", False),
+        ("**/*.py", "add.py", True),
+        ("**/*.py", "a/b/add.py", True),
+        ("src/**", "src/a/b", True),
+        ("tests/*/", "tests/unit/deep/x", True),
+        ("?.txt", "a.txt", True),
+        ("?.txt", "/.txt", False),
+        ("a[b].txt", "a[b].txt", True),
+        ("a[b]*", "ab", False),
+        ("*", "a\nb", True),
+        ("SRC/", "src/add.py", False),
+        ("odd*name", "odd*name", True),
+    ],
+)
+def test_entries_cover(entry, path, covered):
+    assert covers([entry], path) is covered
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts):
+    path = "/".join(parts)
+    assert covers([path], path)
+    assert covers(["**"], path)
+    if len(parts) > 1 and not set("*?") & set(parts[0]) and parts[0] != ".":
+        assert covers([parts[0] + "/"], path)
+
+
+@pytest.mark.anyio
+async def test_changes_outside_are_named_and_counted(evidence, workspace):
+    (workspace / "src" / "add.py").write_text("new")
+    (workspace / "check.py").unlink()
+    for number in range(NAMED):
+        (workspace / f"new-{number}").touch()
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "config").touch()
+    said = await TreeDiffWithin(id="scope", allowed=("src/add.py",)).verify(evidence())
+    assert said.verdict == "fail"
+    assert said.detail["count"] == NAMED + 1
+    assert len(said.detail["outside"]) == NAMED
+    assert said.detail["outside"][0] == {"path": "check.py", "change": "deleted"}
+
+
+@pytest.mark.anyio
+async def test_nothing_changed_is_within_anything(evidence):
+    assert (await TreeDiffWithin(id="scope", allowed=()).verify(evidence())).verdict == "pass"
+
+
+@pytest.mark.anyio
+async def test_a_name_that_is_not_text_is_judged_like_any_other(evidence):
+    odd = FileChange(path="src/\udcff", change="added")
+    assert (await TreeDiffWithin(id="s", allowed=("src/",)).verify(evidence(changes=(odd,)))).verdict == "pass"

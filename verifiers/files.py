@@ -1,0 +1,167 @@
+"""The verifiers `file-equals`, `file-contains` and `file-absent`: one file of the workspace.
+
+A path that leads outside the workspace, also through symbolic links, is an error, and so is one that names a
+directory, a FIFO or a device: nothing of that kind is opened. A file beyond `LARGEST` bytes is not read; it fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+import attrs
+
+from providers.paths import PathEscapes, resolve_inside
+from store.errors import EvalctlError
+from store.events import Json
+from store.rows import Judgement, VerdictWord
+from verifiers.base import Evidence
+
+LARGEST = 256 * 2**20
+"""Bytes of the largest file that is read."""
+
+CHUNK = 2**20
+"""Bytes read at once; a file of at most so many is read without a thread."""
+
+
+def _lower(text: str) -> str:
+    return text.lower()
+
+
+@attrs.frozen(kw_only=True)
+class FileEquals:
+    """Passes when the file's SHA-256 is `sha256` (hex, either case). A missing file fails."""
+
+    kind: ClassVar[str] = "file-equals"
+    id: str
+    path: str
+    sha256: str = attrs.field(converter=_lower, validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
+
+    async def verify(self, evidence: Evidence) -> Judgement:
+        """Judge."""
+        return await _look(self.id, self.kind, evidence.workspace, self.path, self._check)
+
+    def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
+        sha = hashlib.sha256()
+        for chunk in chunks:
+            sha.update(chunk)
+        found = sha.hexdigest()
+        return None if found == self.sha256 else {"reason": "differs", "sha256": found, "expected": self.sha256}
+
+
+@attrs.frozen(kw_only=True)
+class FileContains:
+    """Passes when the file contains `text`, byte for byte as UTF-8. A missing file fails."""
+
+    kind: ClassVar[str] = "file-contains"
+    id: str
+    path: str
+    text: str
+
+    async def verify(self, evidence: Evidence) -> Judgement:
+        """Judge."""
+        return await _look(self.id, self.kind, evidence.workspace, self.path, self._check)
+
+    def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
+        wanted = self.text.encode("utf-8", "surrogatepass")
+        seen = b""
+        for chunk in chunks:
+            seen += chunk
+            if wanted in seen:
+                return None
+            seen = seen[max(0, len(seen) - len(wanted) + 1) :]  # the text may lie across two chunks
+        return None if not wanted else {"reason": "text_missing"}
+
+
+@attrs.frozen(kw_only=True)
+class FileAbsent:
+    """Passes when nothing is at `path`: no file, no directory, not even a link that leads nowhere."""
+
+    kind: ClassVar[str] = "file-absent"
+    id: str
+    path: str
+
+    async def verify(self, evidence: Evidence) -> Judgement:
+        """Judge."""
+        try:
+            found = _exists(evidence.workspace, self.path)
+        except (PathEscapes, OSError) as error:
+            return _judgement(self.id, self.kind, "error", _why(error, self.path))
+        if found:
+            return _judgement(self.id, self.kind, "fail", {"reason": "present", "path": self.path})
+        return _judgement(self.id, self.kind, "pass", {})
+
+
+Check = Callable[[Iterator[bytes]], dict[str, Json] | None]
+"""Looks at a file's content; what is wrong with it, or None."""
+
+
+@attrs.define(slots=False)
+class _NotReadError(EvalctlError):
+    """The path does not name something that can be read."""
+
+    verdict: VerdictWord
+    reason: str
+
+
+async def _look(name: str, kind: str, workspace: Path, relative: str, check: Check) -> Judgement:
+    try:
+        path = resolve_inside(workspace, relative)
+        size = _size(path)
+        if size <= CHUNK:
+            wrong = check(_chunks(path))
+        else:
+            import anyio.to_thread
+
+            wrong = await anyio.to_thread.run_sync(lambda: check(_chunks(path)))
+    except _NotReadError as error:
+        return _judgement(name, kind, error.verdict, {"reason": error.reason, "path": relative})
+    except (PathEscapes, OSError) as error:
+        return _judgement(name, kind, "error", _why(error, relative))
+    if wrong is None:
+        return _judgement(name, kind, "pass", {})
+    return _judgement(name, kind, "fail", {**wrong, "path": relative})
+
+
+def _exists(workspace: Path, relative: str) -> bool:
+    resolve_inside(workspace, relative)  # a link that leads outside is refused, whatever is there
+    whole = PurePosixPath(relative)
+    return os.path.lexists(resolve_inside(workspace, str(whole.parent)) / whole.name)
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _NotReadError("fail", "missing") from error
+    if stat.S_ISLNK(found.st_mode):  # what is left after resolving leads nowhere
+        raise _NotReadError("fail", "missing")
+    if not stat.S_ISREG(found.st_mode):
+        raise _NotReadError("error", "not_a_file")
+    if found.st_size > LARGEST:
+        raise _NotReadError("fail", "too_large")
+    return found.st_size
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    # O_NONBLOCK: should the file have become a FIFO since it was looked at, opening it does not wait for a writer
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123 - opened by handle
+        left = LARGEST
+        while left > 0 and (chunk := file.read(min(CHUNK, left))):
+            left -= len(chunk)
+            yield chunk
+
+
+def _why(error: PathEscapes | OSError, relative: str) -> dict[str, Json]:
+    if isinstance(error, PathEscapes):
+        return {"reason": "path_escapes", "path": relative}
+    return {"reason": "unreadable", "path": relative, "cause": error.strerror or type(error).__name__}
+
+
+def _judgement(name: str, kind: str, verdict: VerdictWord, detail: dict[str, Json]) -> Judgement:
+    return Judgement(verifier=name, kind=kind, verdict=verdict, detail=detail)

@@ -1,0 +1,85 @@
+"""The table of verifier kinds: built-in ones are imported when a suite names them, others come from entry points.
+
+To add a kind: one module with one class (see `base.py`), and one line in `KINDS`. A package of somebody else's offers
+a kind through the entry point group `evalctl.verifiers`, with `api_version` on the class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+KINDS: dict[str, str] = {
+    "command": "verifiers.command:Command",
+    "file-equals": "verifiers.files:FileEquals",
+    "file-contains": "verifiers.files:FileContains",
+    "file-absent": "verifiers.files:FileAbsent",
+    "tree-diff-within": "verifiers.tree_diff:TreeDiffWithin",
+    "tool-sequence": "verifiers.tool_sequence:ToolSequence",
+}
+"""Kind -> where its class is."""
+
+GROUP = "evalctl.verifiers"
+
+LOAD_FAILURES = (ImportError, AttributeError, SyntaxError, TypeError, ValueError, RuntimeError, OSError)
+"""What importing a package that is not ours may end with."""
+
+
+def find_verifier(kind: str) -> type:
+    """The class of the verifiers called *kind*: a built-in, else an entry point. Nothing else is imported.
+
+    Raises:
+        UsageError: no such kind (with the nearest names), or one that does not load or speaks another API version.
+    """
+    if kind in KINDS:
+        return _import(KINDS[kind])
+    foreign = _entry_points()  # scanned only now: reading the metadata of all packages costs start-up time
+    if kind not in foreign:
+        raise UsageError(f"unknown verifier kind {kind!r}", _suggestion(kind, [*KINDS, *foreign]))
+    return _load(foreign[kind])
+
+
+def _import(dotted: str) -> type:
+    from importlib import import_module
+
+    module, _, name = dotted.partition(":")
+    found: type = getattr(import_module(module), name)
+    return found
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(point: EntryPoint) -> type:
+    from verifiers.base import VERIFIER_API
+
+    owner = point.dist.name if point.dist is not None else point.value
+    try:
+        found = point.load()
+    except LOAD_FAILURES as error:
+        raise UsageError(
+            f"verifier kind {point.name!r} of {owner} does not load: {type(error).__name__}: {error}",
+            f"Update or remove {owner}.",
+        ) from error
+    version = getattr(found, "api_version", None)
+    if not isinstance(found, type) or version != VERIFIER_API:
+        raise UsageError(
+            f"verifier kind {point.name!r} of {owner} speaks API version {version}, expected {VERIFIER_API}",
+            f"Update {owner}, or evalctl.",
+        )
+    return found
+
+
+def _suggestion(kind: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(kind, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{hint}Kinds: {', '.join(sorted(known))}."

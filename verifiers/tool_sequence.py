@@ -1,0 +1,106 @@
+"""The verifier `tool-sequence`: a rule over the tool calls of a run, in the order in which the model made them.
+
+Calls that were refused or failed count: the model made them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import ClassVar, assert_never
+
+import attrs
+
+from providers.base import ToolUse
+from store.events import Json
+from store.rows import Judgement
+from verifiers.base import Evidence
+
+
+@attrs.frozen(kw_only=True)
+class Before:
+    """`first` was called before every call of `then`. Tool names are compared, not files."""
+
+    type: ClassVar[str] = "before"
+    first: str
+    then: str
+
+
+@attrs.frozen(kw_only=True)
+class Never:
+    """`tool` was never called."""
+
+    type: ClassVar[str] = "never"
+    tool: str
+
+
+@attrs.frozen(kw_only=True)
+class MaxCalls:
+    """`tool` was called at most `max` times."""
+
+    type: ClassVar[str] = "max-calls"
+    tool: str
+    max: int = attrs.field(validator=attrs.validators.ge(0))
+
+
+@attrs.frozen(kw_only=True)
+class NoRepeatFailure:
+    """No call of `tool` failed twice with the same arguments."""
+
+    type: ClassVar[str] = "no-repeat-failure"
+    tool: str
+
+
+Rule = Before | Never | MaxCalls | NoRepeatFailure
+
+
+@attrs.frozen(kw_only=True)
+class ToolSequence:
+    """Passes when the rule holds; an error where the subject does not tell its tool calls."""
+
+    kind: ClassVar[str] = "tool-sequence"
+    id: str
+    rule: Rule
+
+    async def verify(self, evidence: Evidence) -> Judgement:
+        """Judge."""
+        if evidence.tools is None:
+            return Judgement(verifier=self.id, kind=self.kind, verdict="error", detail={"reason": "no_tool_events"})
+        broken = breach(self.rule, evidence.tools)
+        if broken is None:
+            return Judgement(verifier=self.id, kind=self.kind, verdict="pass")
+        detail = {"reason": self.rule.type, **broken}
+        return Judgement(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)
+
+
+def breach(rule: Rule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
+    """What breaks *rule*, with the call's place in *tools* (from 1); None where it holds."""
+    match rule:
+        case Before():
+            for place, use in enumerate(tools, 1):
+                if use.name == rule.then:  # looked at first: a tool is not called before itself
+                    return {"call": place, "tool": rule.then, "missing": rule.first}
+                if use.name == rule.first:
+                    return None
+            return None
+        case Never():
+            return next(
+                ({"call": n, "tool": use.name} for n, use in enumerate(tools, 1) if use.name == rule.tool), None
+            )
+        case MaxCalls():
+            calls = sum(use.name == rule.tool for use in tools)
+            return {"tool": rule.tool, "calls": calls, "max": rule.max} if calls > rule.max else None
+        case NoRepeatFailure():
+            failed: dict[str, int] = {}
+            for place, use in enumerate(tools, 1):
+                if use.name == rule.tool and use.is_error:
+                    first = failed.setdefault(_identity(use.arguments), place)
+                    if first != place:
+                        return {"call": place, "tool": use.name, "first": first}
+            return None
+        case _:
+            assert_never(rule)
+
+
+def _identity(arguments: Json) -> str:
+    return json.dumps(arguments, sort_keys=True)
