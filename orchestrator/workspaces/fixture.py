@@ -1,0 +1,238 @@
+"""Pristine fixtures, read once per process, and the private copies that runs work in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+import attrs
+
+from providers.removal import remove_tree
+from providers.tree import Tree, snapshot
+from store.errors import EvalctlError
+
+SMALL = 64 * 2**10
+"""Bytes: a fixture of at most so much content is kept in memory and copied without a thread."""
+
+FEW = 64
+"""Files and directories: the same, for their number; also how much of a workspace is removed without a thread."""
+
+CACHES = frozenset({"__pycache__"})
+"""Never copied: bytecode that an installation may have left beside a fixture's sources."""
+
+
+@attrs.define(slots=False)
+class SetupFailed(EvalctlError):
+    """The workspace could not be made; the run ends as `error(setup)`."""
+
+    fixture: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"fixture {self.fixture}: {self.cause}"
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One thing to make in a workspace. Directories come before what is in them."""
+
+    path: str
+    kind: Literal["directory", "file", "link"]
+    mode: int
+    content: bytes | None = None
+    """A small fixture's file; None in a large one, whose files are copied from the disk."""
+    target: str = ""
+    """Where a link leads."""
+
+
+@attrs.frozen(kw_only=True)
+class Fixture:
+    """A fixture as it is on disk."""
+
+    root: Path
+    entries: tuple[Entry, ...]
+    small: bool
+    tree: Tree
+    """What a run's changes are told from."""
+
+
+@attrs.define(kw_only=True)
+class Workspace:
+    """A run's own copy of a fixture."""
+
+    path: Path
+    """Where the subject works."""
+    private: Path
+    """The directory around it, for this run alone: `home/` in it serves as HOME and for temporary files."""
+    before: Tree
+    kept: bool = False
+    """It is still there: asked for, or it could not be removed."""
+
+    @property
+    def home(self) -> Path:
+        """An empty directory outside the workspace; what is written there is nobody's change."""
+        return self.private / "home"
+
+
+class Fixtures:
+    """Reads each fixture once."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, Fixture] = {}
+
+    async def fixture(self, root: Path) -> Fixture:
+        """The fixture in the directory *root*.
+
+        Raises:
+            SetupFailed: it cannot be read, or holds what cannot be copied.
+        """
+        known = self._read.get(root)
+        if known is not None:
+            return known
+        # two runs may read the same fixture at once; both read the same, and the first one stays
+        found = await anyio.to_thread.run_sync(read_fixture, root)
+        return self._read.setdefault(root, found)
+
+
+def read_fixture(root: Path) -> Fixture:
+    """Read the fixture in *root*; the contents too where they are small.
+
+    Raises:
+        SetupFailed: it is no directory, cannot be read, or holds a link that leads outside, a FIFO, socket or device.
+    """
+    try:
+        entries = tuple(_walk(root, root.resolve(strict=True)))
+        total = sum((root / entry.path).stat().st_size for entry in entries if entry.kind == "file")
+        small = total <= SMALL and len(entries) <= FEW
+        if small:
+            entries = tuple(
+                attrs.evolve(entry, content=(root / entry.path).read_bytes()) if entry.kind == "file" else entry
+                for entry in entries
+            )
+        return Fixture(root=root, entries=entries, small=small, tree=snapshot(root))
+    except OSError as error:
+        raise SetupFailed(str(root), _told(error)) from error
+
+
+def _walk(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
+    with os.scandir(root / under) as listing:
+        found = sorted(listing, key=lambda entry: entry.name)
+    for item in found:
+        path = f"{under}/{item.name}" if under else item.name
+        status = item.stat(follow_symlinks=False)
+        mode = stat.S_IMODE(status.st_mode)
+        if item.is_symlink():
+            yield Entry(path=path, kind="link", mode=mode, target=_checked_target(root, real, path))
+        elif item.is_dir(follow_symlinks=False):
+            if item.name not in CACHES:
+                yield Entry(path=path, kind="directory", mode=mode)
+                yield from _walk(root, real, path)
+        elif stat.S_ISREG(status.st_mode):
+            yield Entry(path=path, kind="file", mode=mode)
+        else:
+            raise SetupFailed(str(root), f"{path} is no file, directory or link and cannot be copied")
+
+
+def _checked_target(root: Path, real: Path, path: str) -> str:
+    target = os.readlink(root / path)  # noqa: PTH115 - the text as it is, not a normalised path
+    leads = Path(os.path.realpath((root / path).parent / target))
+    if os.path.isabs(target) or not leads.is_relative_to(real):  # noqa: PTH117 - the text
+        raise SetupFailed(str(root), f"{path} is a link that leads outside")
+    return target
+
+
+@asynccontextmanager
+async def workspace(
+    fixture: Fixture,
+    *,
+    git: bool,
+    keep: bool,
+    parent: Path,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    marker: str = "",
+) -> AsyncIterator[Workspace]:
+    """A private copy of *fixture* below *parent*, removed at the end unless *keep*.
+
+    With *git* it is a repository with one commit; *environment* (PATH) and *marker* are for the git processes.
+
+    Raises:
+        SetupFailed: it cannot be copied, or git fails.
+    """
+    made: Workspace | None = None
+    try:
+        if fixture.small:
+            made = _copy(fixture, parent, name)
+        else:
+            made = await anyio.to_thread.run_sync(_copy, fixture, parent, name)
+        if git:
+            from orchestrator.workspaces.git import commit_all
+
+            await commit_all(made, fixture=fixture.root, environment=environment or {}, marker=marker)
+        yield made
+    finally:
+        if made is not None:
+            made.kept = keep
+            if not keep and not remove_tree(made.private, at_most=FEW):
+                with anyio.CancelScope(shield=True):
+                    made.kept = not await anyio.to_thread.run_sync(remove_tree, made.private)
+
+
+def _copy(fixture: Fixture, parent: Path, name: str) -> Workspace:
+    private = _private_directory(parent, name, fixture)
+    made = Workspace(path=private / "work", private=private, before=fixture.tree)
+    try:
+        os.mkdir(made.path)  # noqa: PTH102 - called for every run: a quarter of the cost
+        os.mkdir(made.home)  # noqa: PTH102
+        for entry in fixture.entries:
+            _make(entry, fixture.root, f"{made.path}/{entry.path}")
+    except OSError as error:
+        remove_tree(private)
+        raise SetupFailed(str(fixture.root), _told(error)) from error
+    return made
+
+
+def _private_directory(parent: Path, name: str, fixture: Fixture) -> Path:
+    prefix = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)[:100] + "-"
+    try:
+        try:
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))  # 0700
+        except FileNotFoundError:
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    except OSError as error:
+        raise SetupFailed(str(fixture.root), _told(error)) from error
+
+
+def _make(entry: Entry, root: Path, path: str) -> None:
+    if entry.kind == "directory":
+        os.mkdir(path, entry.mode | stat.S_IRWXU)  # noqa: PTH102 - called for every file of every run
+    elif entry.kind == "link":
+        os.symlink(entry.target, path)  # noqa: PTH211
+    else:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if entry.content is None:
+                with open(handle, "wb", closefd=False) as file, (root / entry.path).open("rb") as source:
+                    shutil.copyfileobj(source, file, 2**20)
+            else:
+                left = memoryview(entry.content)
+                while left:
+                    left = left[os.write(handle, left) :]
+            # Not left to the umask; and writable, since a suite may be installed where nothing is.
+            os.fchmod(handle, entry.mode | stat.S_IRUSR | stat.S_IWUSR)
+        finally:
+            os.close(handle)
+
+
+def _told(error: OSError) -> str:
+    what = error.strerror or type(error).__name__
+    return f"{what}: {error.filename}" if error.filename else what

@@ -1,0 +1,68 @@
+"""A repository in a workspace: one commit of everything, the same bytes every time, out of reach of local settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.workspaces.fixture import SetupFailed
+from providers.process import ProcessNotStarted, run_process
+
+if TYPE_CHECKING:
+    from orchestrator.workspaces.fixture import Workspace
+
+WHO = {"NAME": "evalctl", "EMAIL": "evalctl@localhost", "DATE": "2000-01-01T00:00:00Z"}
+
+SEALED = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in WHO.items()},
+}
+"""The whole environment of git beside PATH: nobody's configuration, hooks, identity or clock."""
+
+ALWAYS = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
+
+STEPS = (
+    ("init", "--quiet", "--template=", "--initial-branch=main"),
+    ("add", "--all"),
+    ("commit", "--quiet", "--allow-empty", "--no-verify", "--message=fixture"),
+)
+
+LONGEST_S = 60.0
+
+
+async def commit_all(made: Workspace, *, fixture: Path, environment: Mapping[str, str], marker: str) -> None:
+    """Make the workspace a repository whose one commit holds it.
+
+    Raises:
+        SetupFailed: git is missing, fails, or takes longer than a minute.
+    """
+    sealed = {name: value for name, value in environment.items() if name == "PATH"} | SEALED
+    sealed["HOME"] = str(made.home)
+    for step in STEPS:
+        try:
+            finished = await run_process(
+                ("git", *ALWAYS, *step),
+                cwd=made.path,
+                environment=sealed,
+                marker=marker,
+                timeout_s=LONGEST_S,
+                output_limit=2**14,
+            )
+        except ProcessNotStarted as error:
+            raise SetupFailed(str(fixture), f"fixtureGit needs git: {error}") from error
+        if finished.timed_out or finished.exit_code != 0:
+            said = finished.stderr.decode("utf-8", "replace").strip()[-500:]
+            ended = "took too long" if finished.timed_out else f"ended with {finished.exit_code}"
+            raise SetupFailed(str(fixture), f"git {step[0]} {ended}: {said}")
+    _introduce(made.path / ".git" / "config")
+
+
+def _introduce(config: Path) -> None:
+    """Let the agent commit: it has no identity of its own."""
+    with config.open("a", encoding="utf-8") as file:
+        file.write(f"[user]\n\tname = {WHO['NAME']}\n\temail = {WHO['EMAIL']}\n")

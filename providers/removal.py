@@ -1,0 +1,136 @@
+"""Removing a directory whatever a program has made of it: read-only, deep, full, full of links.
+
+Links are never followed and nothing outside the directory is touched. Depth costs no stack and no descriptors:
+directories below the first level are moved up before they are emptied.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from itertools import count, islice
+from pathlib import Path
+
+HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+BATCH = 4096
+"""Names held in memory at once."""
+
+TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+"""What renaming a directory onto a name in use may end with."""
+
+
+class _Enough(Exception):
+    """As many entries as allowed have been looked at: a signal that never leaves this module."""
+
+
+def remove_tree(path: Path, *, at_most: int | None = None) -> bool:
+    """Remove *path* and everything below it; a path that does not exist is removed already.
+
+    With *at_most*, stop after so many entries; calling again goes on. True when nothing is left. False without
+    *at_most*: something cannot be removed (an immutable file, a mount).
+    """
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    try:
+        if not stat.S_ISDIR(found.st_mode):
+            path.unlink()
+            return True
+        parent = os.open(path.parent, HERE & ~os.O_NOFOLLOW)
+        try:
+            top = _open(path.name, parent)
+            try:
+                _Removal(at_most).empty(top)
+            finally:
+                os.close(top)
+            os.rmdir(path.name, dir_fd=parent)
+        finally:
+            os.close(parent)
+    except (_Enough, OSError):
+        return False
+    return True
+
+
+class _Removal:
+    def __init__(self, at_most: int | None) -> None:
+        self.left = at_most
+        self.names = count()
+
+    def empty(self, top: int) -> None:
+        """Leave nothing in the directory *top*."""
+        while True:
+            children, complete = self.clear(top)
+            for child in children:
+                handle = _open(child, top)
+                try:
+                    self.flatten(handle, top)
+                finally:
+                    os.close(handle)
+                os.rmdir(child, dir_fd=top)
+            if complete and not children:
+                return
+
+    def flatten(self, directory: int, top: int) -> None:
+        """Empty *directory*, moving what is a directory in it up to *top*."""
+        complete = False
+        while not complete:
+            inner, complete = self.clear(directory)
+            for name in inner:
+                self.move_up(name, directory, top)
+
+    def clear(self, directory: int) -> tuple[list[str], bool]:
+        """Unlink what is no directory; the names of those that are, and whether that was all."""
+        with os.scandir(directory) as entries:
+            batch = BATCH if self.left is None else min(BATCH, self.left + 1)
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, batch)]
+        if self.left is not None:
+            self.left -= len(found)
+        inner = []
+        for name, is_directory in found:
+            if is_directory:
+                inner.append(name)
+            else:
+                os.unlink(name, dir_fd=directory)
+        if self.left is not None and self.left < 0:
+            raise _Enough
+        return inner, len(found) < batch
+
+    def move_up(self, name: str, source: int, top: int) -> None:
+        """Move a directory up under a free name; it must be writable itself, because its `..` changes."""
+        os.close(_open(name, source))
+        for number in self.names:
+            try:
+                os.rename(name, f".removing-{number}", src_dir_fd=source, dst_dir_fd=top)
+            except OSError as error:
+                if error.errno not in TAKEN:
+                    raise
+            else:
+                return
+
+
+def _open(name: str, parent: int) -> int:
+    """A handle on a directory that may be read, searched and changed."""
+    try:
+        handle = os.open(name, HERE, dir_fd=parent)
+    except PermissionError:
+        _unlock(name, parent)
+        handle = os.open(name, HERE, dir_fd=parent)
+    if os.fstat(handle).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(handle, stat.S_IRWXU)
+    return handle
+
+
+def _unlock(name: str, parent: int) -> None:
+    # chmod follows links where the system cannot change a link's mode: go through a handle that has not followed one
+    flags = getattr(os, "O_PATH", None)
+    if flags is None:
+        os.chmod(name, stat.S_IRWXU, dir_fd=parent)
+        return
+    handle = os.open(name, flags | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)  # noqa: PTH101 - a handle's path
+    finally:
+        os.close(handle)

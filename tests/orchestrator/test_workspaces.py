@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, read_fixture, workspace
+from providers.tree import changes
+
+pytestmark = pytest.mark.anyio
+
+PATH = {"PATH": os.environ["PATH"]}  # noqa: TID251 - a test is its own edge
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "fixture"
+    (made / "src" / "__pycache__").mkdir(parents=True)
+    (made / "src" / "__pycache__" / "x.pyc").touch()
+    (made / "src" / "add.py").write_text("def add(a, b): ...\n")
+    (made / "run.sh").write_text("#!/bin/sh\n")
+    (made / "run.sh").chmod(0o755)
+    (made / "link.py").symlink_to("src/add.py")
+    return made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def make(root: Path, place: Path, **given):
+    return workspace(read_fixture(root), **({"git": False, "keep": False, "parent": place, "name": "s/1/1"} | given))
+
+
+async def test_a_copy_is_private_complete_and_gone_afterwards(root, place):
+    async with make(root, place) as made:
+        assert stat.S_IMODE(made.private.stat().st_mode) == 0o700
+        assert made.path.parent == made.private == made.home.parent
+        assert sorted(p.relative_to(made.path).as_posix() for p in made.path.rglob("*")) == [
+            "link.py",
+            "run.sh",
+            "src",
+            "src/add.py",
+        ]
+        assert os.access(made.path / "run.sh", os.X_OK)
+        assert os.readlink(made.path / "link.py") == "src/add.py"  # noqa: PTH115
+        assert changes(made.before, made.path) == ()
+    assert not made.kept
+    assert list(place.iterdir()) == []
+
+
+async def test_what_a_run_does_is_told_from_the_fixture(root, place):
+    async with make(root, place) as made:
+        (made.path / "src" / "add.py").write_text("new\n")
+        (made.path / "run.sh").unlink()
+        (made.home / "elsewhere").touch()
+        found = {change.path: change.change for change in changes(made.before, made.path)}
+    assert found == {"src/add.py": "changed", "run.sh": "deleted"}
+    assert (root / "src" / "add.py").read_text() == "def add(a, b): ...\n"
+
+
+async def test_kept_workspaces_stay(root, place):
+    async with make(root, place, keep=True) as made:
+        pass
+    assert made.kept
+    assert (made.path / "run.sh").exists()
+
+
+@pytest.mark.parametrize("size", [SMALL + 1, FEW + 1])
+async def test_a_large_fixture_is_copied_from_the_disk(root, place, size):
+    if size > SMALL:
+        (root / "large").write_bytes(b"x" * size)
+    else:
+        for number in range(size):
+            (root / f"file-{number}").touch()
+    fixture = read_fixture(root)
+    assert not fixture.small
+    assert all(entry.content is None for entry in fixture.entries)
+    async with make(root, place) as made:
+        assert changes(made.before, made.path) == ()
+    assert list(place.iterdir()) == []
+
+
+async def test_a_fixture_installed_read_only_can_be_edited_in_its_copy(root, place):
+    (root / "src" / "add.py").chmod(0o444)
+    (root / "src").chmod(0o555)
+    async with make(root, place) as made:
+        assert (made.path / "src" / "add.py").stat().st_mode & stat.S_IWUSR
+        assert (made.path / "src").stat().st_mode & stat.S_IWUSR
+        assert changes(made.before, made.path) == ()
+
+
+async def test_whatever_a_run_leaves_is_removed(root, place, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    async with make(root, place) as made:
+        (made.path / "away").symlink_to(outside)
+        for number in range(3 * FEW):
+            (made.path / "src" / str(number)).mkdir()
+        (made.path / "src").chmod(0)
+        made.path.chmod(0o500)
+    assert list(place.iterdir()) == []
+    assert (outside / "precious").exists()
+
+
+async def test_a_workspace_that_the_run_removed_is_gone_quietly(root, place):
+    async with make(root, place) as made:
+        made.private.rename(place / "renamed")
+    assert not made.kept
+
+
+async def test_a_cancelled_run_leaves_nothing(root, place):
+    (root / "large").write_bytes(b"x" * (SMALL + 1))
+    with anyio.CancelScope() as scope:
+        async with make(root, place) as made:
+            for number in range(2 * FEW):
+                (made.path / str(number)).touch()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert list(place.iterdir()) == []
+
+
+async def test_names_of_runs_need_not_be_names_of_files(root, place):
+    async with make(root, place, name="../../a b\0c:" + "x" * 300) as made:
+        assert made.private.parent == place
+
+
+async def test_fixtures_are_read_once(root):
+    fixtures = Fixtures()
+    first = await fixtures.fixture(root)
+    (root / "later").touch()
+    assert await fixtures.fixture(root) is first
+
+
+@pytest.mark.parametrize("wrong", ["missing", "a file", "fifo", "link outside", "absolute link"])
+async def test_what_cannot_be_copied_is_a_failed_setup(root, wrong):
+    if wrong == "missing":
+        root = root / "nowhere"
+    elif wrong == "a file":
+        root = root / "run.sh"
+    elif wrong == "fifo":
+        os.mkfifo(root / "pipe")
+    else:
+        (root / "out").symlink_to("../../x" if wrong == "link outside" else str(root / "run.sh"))
+    with pytest.raises(SetupFailed, match=str(root)):
+        await Fixtures().fixture(root)
+
+
+async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_nothing(root, place):
+    (root / "large").write_bytes(b"x" * (SMALL + 1))
+    fixture = read_fixture(root)
+    (root / "large").unlink()
+    with pytest.raises(SetupFailed, match="large"):
+        async with workspace(fixture, git=False, keep=False, parent=place, name="x"):
+            pass
+    assert list(place.iterdir()) == []
+
+
+async def test_a_place_that_cannot_be_made_is_a_failed_setup(root, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SetupFailed):
+        async with make(root, tmp_path / "file" / "runs"):
+            pass
+
+
+async def git(made, *words: str) -> str:
+    ended = await anyio.run_process(["git", *words], cwd=made.path, check=True)
+    return ended.stdout.decode()
+
+
+async def test_a_repository_has_one_commit_that_is_the_same_every_time(root, place, tmp_path, monkeypatch):
+    hostile = tmp_path / "gitconfig"
+    hostile.write_text(f"[core]\n\thooksPath = {tmp_path / 'hooks'}\n[commit]\n\tgpgSign = true\n")
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "hooks" / "pre-commit").chmod(0o755)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(hostile))
+    seen = []
+    for _ in range(2):
+        async with make(root, place, git=True, environment=PATH, marker="s/1/1") as made:
+            seen.append(await git(made, "log", "--all", "--format=%H %an %s"))
+            assert await git(made, "status", "--porcelain") == ""
+            assert changes(made.before, made.path) == ()
+            assert list(made.home.iterdir()) == []
+    assert seen[0] == seen[1]
+    assert seen[0].count("\n") == 1
+    assert list(place.iterdir()) == []
+
+
+async def test_an_agent_can_commit(root, place, monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    async with make(root, place, git=True, environment=PATH) as made:
+        (made.path / "new").touch()
+        await git(made, "add", "new")
+        await git(made, "commit", "-qm", "work")
+        assert (await git(made, "rev-list", "--count", "HEAD")).strip() == "2"
+
+
+async def test_git_that_is_missing_is_a_failed_setup(root, place, tmp_path):
+    with pytest.raises(SetupFailed, match="needs git"):
+        async with make(root, place, git=True, environment={"PATH": str(tmp_path)}):
+            pass
+    assert list(place.iterdir()) == []
