@@ -1,0 +1,1 @@
+"""store.stats: what stored numbers say, as pure functions of numbers. No SQL, no clock, no randomness of its own."""
