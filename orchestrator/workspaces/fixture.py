@@ -70,16 +70,18 @@ class Workspace:
 
     path: Path
     """Where the subject works."""
-    private: Path
-    """The directory around it, for this run alone: `home/` in it serves as HOME and for temporary files."""
     before: Tree
     kept: bool = False
     """It is still there: asked for, or it could not be removed."""
 
     @property
     def home(self) -> Path:
-        """An empty directory outside the workspace; what is written there is nobody's change."""
-        return self.private / "home"
+        """An empty directory beside the workspace, for HOME and temporary files: what is written there is nobody's
+        change. Made when first asked for; many runs need none.
+        """
+        beside = self.path.with_name(f"{self.path.name}.home")
+        beside.mkdir(mode=0o700, exist_ok=True)
+        return beside
 
 
 class Fixtures:
@@ -181,35 +183,41 @@ async def workspace(
     finally:
         if made is not None:
             made.kept = keep
-            if not keep and not remove_tree(made.private, at_most=FEW):
+            if not keep and not _remove(made.path, at_most=FEW):
                 with anyio.CancelScope(shield=True):
-                    made.kept = not await anyio.to_thread.run_sync(remove_tree, made.private)
+                    made.kept = not await anyio.to_thread.run_sync(_remove, made.path)
+
+
+def _remove(path: Path, at_most: int | None = None) -> bool:
+    home = path.with_name(f"{path.name}.home")
+    return remove_tree(path, at_most=at_most) and remove_tree(home, at_most=at_most)
 
 
 def _copy(fixture: Fixture, parent: Path, name: str) -> Workspace:
-    private = _private_directory(parent, name, fixture)
-    made = Workspace(path=private / "work", private=private, before=fixture.tree)
+    made = Workspace(path=_directory(parent, name, fixture), before=fixture.tree)
     try:
-        os.mkdir(made.path)  # noqa: PTH102 - called for every run: a quarter of the cost
-        os.mkdir(made.home)  # noqa: PTH102
         for entry in fixture.entries:
             _make(entry, fixture.root, f"{made.path}/{entry.path}")
     except OSError as error:
-        remove_tree(private)
+        remove_tree(made.path)
         raise SetupFailed(str(fixture.root), _told(error)) from error
     return made
 
 
-def _private_directory(parent: Path, name: str, fixture: Fixture) -> Path:
-    prefix = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)[:100] + "-"
+def _directory(parent: Path, name: str, fixture: Fixture) -> Path:
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)[:100]
+    path = parent / (plain.lstrip(".") or "run")
     try:
         try:
-            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))  # 0700
+            path.mkdir(mode=0o700)
         except FileNotFoundError:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            return Path(tempfile.mkdtemp(prefix=f"{path.name}-", dir=parent))
     except OSError as error:
         raise SetupFailed(str(fixture.root), _told(error)) from error
+    return path
 
 
 def _make(entry: Entry, root: Path, path: str) -> None:

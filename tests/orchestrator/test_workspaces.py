@@ -43,8 +43,9 @@ def make(root: Path, place: Path, **given):
 
 async def test_a_copy_is_private_complete_and_gone_afterwards(root, place):
     async with make(root, place) as made:
-        assert stat.S_IMODE(made.private.stat().st_mode) == 0o700
-        assert made.path.parent == made.private == made.home.parent
+        assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+        assert stat.S_IMODE(made.home.stat().st_mode) == 0o700
+        assert not made.home.is_relative_to(made.path)
         assert sorted(p.relative_to(made.path).as_posix() for p in made.path.rglob("*")) == [
             "link.py",
             "run.sh",
@@ -115,7 +116,7 @@ async def test_whatever_a_run_leaves_is_removed(root, place, tmp_path):
 
 async def test_a_workspace_that_the_run_removed_is_gone_quietly(root, place):
     async with make(root, place) as made:
-        made.private.rename(place / "renamed")
+        made.path.rename(place / "renamed")
     assert not made.kept
 
 
@@ -132,7 +133,14 @@ async def test_a_cancelled_run_leaves_nothing(root, place):
 
 async def test_names_of_runs_need_not_be_names_of_files(root, place):
     async with make(root, place, name="../../a b\0c:" + "x" * 300) as made:
-        assert made.private.parent == place
+        assert made.path.parent == place
+
+
+async def test_two_workspaces_of_one_name_are_two(root, place):
+    async with make(root, place) as one, make(root, place) as other:
+        assert one.path != other.path
+        assert one.home != other.home
+    assert list(place.iterdir()) == []
 
 
 async def test_fixtures_are_read_once(root):
