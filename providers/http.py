@@ -1,0 +1,410 @@
+"""The one module that speaks HTTP: connections, deadlines, bounded bodies, and errors in our words.
+
+httpx is imported when the first request is made, never at start. Requests go straight to httpx's transport: its client
+would add redirects (a key must not follow one), cookies, authentication and hooks, none of which is wanted.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
+from socket import SHUT_RDWR
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import attrs
+
+from providers.base import ErrorKind, ProviderError
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx  # noqa: TID251 - this is the place
+
+CONNECT_S = 10.0
+FIRST_BYTE_S = 120.0
+IDLE_S = 60.0
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""Decoded bytes of one answer's body."""
+CLOSE_S = 2.0
+"""How long closing a connection may hold up a cancellation."""
+_INFLATE_BYTES = 1024 * 1024
+"""What a compressed piece may grow to before it is looked at: keeps a bomb from filling memory at once."""
+
+
+def shown(url: str) -> str:
+    """*url* as it may appear in a message: scheme, host, port and path; no user, password or query."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        return "(an unreadable URL)"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path}"
+
+
+def checked_base(url: str) -> str:
+    """A base URL as given by a user, without its trailing slash.
+
+    Raises:
+        UsageError: not http or https, no host, a malformed port, or credentials inside.
+    """
+    hint = "Give a URL such as http://127.0.0.1:8080/v1."
+    try:
+        parts = urlsplit(url.strip())
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError("the base URL cannot be read", hint) from error
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            f"the base URL {shown(url)} holds credentials, which would end up in records",
+            "Name the variable that holds the key (--api-key-env) instead.",
+        )
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(f"the base URL {shown(url)} is no http or https URL", hint)
+    return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()
+
+
+class _Watchdog:
+    """Shuts a socket down when nothing has come in time, which ends a read that waits for it.
+
+    One timer an answer instead of one cancel scope a piece: a streamed answer has hundreds of pieces.
+    """
+
+    def __init__(self, socket: Any, by: float) -> None:
+        import asyncio
+
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket
+        self._by = by
+        self._timer = self._loop.call_at(by, self._look)
+        self.bit = False
+        """Time ran out, so whatever the reader saw after that is no answer of the server's."""
+
+    def fed(self, allowed_s: float) -> None:
+        """Something came; the next has *allowed_s* to come."""
+        self._by = self._loop.time() + allowed_s
+        if self._by < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self._by, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._loop.time() < self._by:
+            self._timer = self._loop.call_at(self._by, self._look)
+            return
+        self.bit = True
+        # A socket that is gone already has nothing to shut down, and its reader nothing to wait for.
+        with suppress(OSError):
+            self._socket.shutdown(SHUT_RDWR)
+
+
+@attrs.define(eq=False, kw_only=True)
+class HttpResponse:
+    """An answer whose body is still to be read. Lives inside `HttpPool.post` only."""
+
+    status: int
+    headers: dict[str, str]
+    """Names in lower case; of a repeated header the last value."""
+    where: str
+    """The URL as it may be shown."""
+    _stream: AsyncIterator[bytes]
+    _watchdog: _Watchdog
+    _idle_s: float
+    _decoder: _Inflater | None
+    _taken: int = 0
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The decoded body as it arrives. May be called again to go on after a break.
+
+        Raises:
+            ProviderError: `timeout` when no byte came in time, `truncated` when the connection broke, `bad_payload`
+                when the body cannot be decoded or is larger than 256 MiB.
+        """
+        import httpx  # noqa: TID251 - this is the place
+
+        stream, decoder, watchdog = self._stream, self._decoder, self._watchdog
+        while True:
+            try:
+                piece = await anext(stream)
+            except StopAsyncIteration:
+                break
+            except (httpx.TransportError, httpx.StreamError, OSError) as error:
+                if watchdog.bit:
+                    raise self._late() from error
+                raise _translated(error, self.where, mid_stream=True) from error
+            watchdog.fed(self._idle_s)
+            for part in (piece,) if decoder is None else decoder.feed(piece):
+                self._taken += len(part)
+                if self._taken > MAX_BODY_BYTES:
+                    message = f"{self.where}: the answer is larger than {MAX_BODY_BYTES >> 20} MiB"
+                    raise _failed("bad_payload", message, mid_stream=True, retryable=False)
+                if part:
+                    yield part
+        if watchdog.bit:  # a body without a stated length ends with its connection, also when we end that
+            raise self._late()
+        if decoder is not None and not decoder.finished:
+            raise _failed("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
+
+    async def start(self, limit: int) -> bytes:
+        """At most *limit* bytes of the body; what came before an error is kept and the error is not raised."""
+        taken = bytearray()
+        # The status has said already that the request failed; half an explanation is better than a second error.
+        with suppress(ProviderError):
+            async for part in self.chunks():
+                taken += part
+                if len(taken) >= limit:
+                    break
+        return bytes(taken[:limit])
+
+    async def drain(self, within_s: float) -> None:
+        """Read what is left so that the connection can be kept; give up, and the connection with it, after
+        *within_s* seconds or 1 MiB.
+        """
+        import anyio
+
+        with anyio.move_on_after(within_s):
+            await self.start(_INFLATE_BYTES)
+
+    def _late(self) -> ProviderError:
+        what = "the answer stalled" if self._taken else "no byte of the answer's body came in time"
+        return _failed("timeout", f"{self.where}: {what}", mid_stream=True)
+
+
+class HttpPool:
+    """Connections to endpoints, kept alive between requests: one httpx transport for each.
+
+    Not one transport for all: httpcore's pool asks every connection it has about its state, several times a request.
+    With one connection a transport that is free, and a request costs the same at any concurrency; with ten it costs a
+    third more, with a hundred ten times as much.
+    """
+
+    def __init__(self, *, proxy: str | None = None) -> None:
+        """With *proxy*, every request goes through it (`http://host:port`); the environment is not looked at."""
+        self._proxy = proxy
+        self._free: dict[str, list[httpx.AsyncHTTPTransport]] = {}
+        """By origin; the last one used comes first again, as it is the least likely to have been closed."""
+        self._busy: set[httpx.AsyncHTTPTransport] = set()
+        self._closed = False
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+        self._urls: dict[str, httpx.URL] = {}
+
+    def __repr__(self) -> str:
+        return f"<HttpPool: {self.clients} clients, {len(self._busy)} in use>"
+
+    @property
+    def clients(self) -> int:
+        """Transports that exist now; none holds more than one connection."""
+        return len(self._busy) + sum(map(len, self._free.values()))
+
+    @asynccontextmanager
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        first_byte_s: float = FIRST_BYTE_S,
+        idle_s: float = IDLE_S,
+    ) -> AsyncIterator[HttpResponse]:
+        """Send *body* and hand out the answer once its headers are there; redirects are not followed.
+
+        *first_byte_s* bounds the time until the first byte of the answer's body, *idle_s* the time between two pieces
+        of it; there is no bound on the whole. Leaving the context closes a connection whose answer was not read to
+        its end.
+
+        Raises:
+            ProviderError: `network` (no connection, or closed without an answer), `timeout`, `truncated`,
+                `bad_payload`; the original is its cause, and no credential is in its message.
+            UsageError: *url* is none.
+        """
+        import anyio
+        import httpx  # noqa: TID251 - this is the place
+
+        where = shown(url)
+        target = self._url(url)
+        request = httpx.Request(
+            "POST",
+            target,
+            headers=headers,
+            content=body,
+            extensions={"timeout": {"connect": CONNECT_S, "read": None, "write": first_byte_s, "pool": CONNECT_S}},
+        )
+        origin = f"{target.scheme}://{target.netloc.decode('ascii')}"
+        free = self._free.setdefault(origin, [])
+        transport = free.pop() if free else self._transport(secure=target.scheme == "https")
+        self._busy.add(transport)
+        reusable = False
+        try:
+            first_byte_by = anyio.current_time() + first_byte_s
+            try:
+                with anyio.CancelScope(deadline=first_byte_by) as scope:
+                    answer = await transport.handle_async_request(request)
+            except (httpx.TransportError, OSError) as error:
+                raise _translated(error, where, mid_stream=False) from error
+            if scope.cancelled_caught:
+                raise _failed("timeout", f"{where}: no answer within {first_byte_s:g} s")
+            body_stream = answer.stream
+            assert isinstance(body_stream, httpx.AsyncByteStream)
+            watchdog = _Watchdog(answer.extensions["network_stream"].get_extra_info("socket"), first_byte_by)
+            try:
+                received = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in answer.headers.raw}
+                yield HttpResponse(
+                    status=answer.status_code,
+                    headers=received,
+                    where=where,
+                    stream=aiter(body_stream),
+                    watchdog=watchdog,
+                    idle_s=idle_s,
+                    decoder=_decoder(received.get("content-encoding", ""), where),
+                )
+            finally:
+                watchdog.stop()
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await body_stream.aclose()
+                    reusable = True
+        finally:
+            self._busy.discard(transport)
+            if reusable and not self._closed:
+                free.append(transport)
+            else:
+                # After an error or a cancellation on the way there, httpcore may count a connection that it never
+                # opened: a new transport knows nothing of it.
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await transport.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection. Requests in flight fail; later ones open connections and close them at once."""
+        import anyio
+
+        self._closed = True
+        transports = [*self._busy, *(transport for free in self._free.values() for transport in free)]
+        self._free.clear()
+        for transport in transports:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await transport.aclose()
+
+    def _transport(self, *, secure: bool) -> httpx.AsyncHTTPTransport:
+        import httpx  # noqa: TID251 - this is the place
+
+        _settle_sniffio()
+        return httpx.AsyncHTTPTransport(
+            verify=self._context(secure=secure),
+            trust_env=False,
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+            proxy=self._proxy,
+        )
+
+    def _context(self, *, secure: bool) -> ssl.SSLContext:
+        """One TLS context for all. Plain HTTP gets one that trusts nobody: reading the authorities takes 20 ms and
+        more.
+        """
+        if secure not in self._contexts:
+            import ssl
+
+            import httpx  # noqa: TID251 - this is the place
+
+            made = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._contexts[secure] = made
+        return self._contexts[secure]
+
+    def _url(self, url: str) -> httpx.URL:
+        if url not in self._urls:
+            import httpx  # noqa: TID251 - this is the place
+
+            try:
+                self._urls[url] = httpx.URL(url)
+            except (httpx.InvalidURL, ValueError) as error:
+                raise UsageError(f"{shown(url)} is no URL that can be asked") from error
+        return self._urls[url]
+
+
+class _Inflater:
+    """gzip and deflate, bounded step by step."""
+
+    def __init__(self, window: int, where: str) -> None:
+        self._window = window
+        self._where = where
+        self._inner: Any = zlib.decompressobj(window)
+        self.finished = True
+        """No member is half read. An empty body is fine, too."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decoded pieces of at most 1 MiB.
+
+        Raises:
+            ProviderError: `bad_payload`: these are no such bytes.
+        """
+        while data:
+            if self._inner.eof:  # a further gzip member
+                self._inner = zlib.decompressobj(self._window)
+            self.finished = False
+            try:
+                piece = self._inner.decompress(data, _INFLATE_BYTES)
+            except zlib.error as error:
+                message = f"{self._where}: the compressed body is damaged"
+                raise _failed("bad_payload", message, mid_stream=True) from error
+            self.finished = self._inner.eof
+            yield piece
+            data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+
+
+def _settle_sniffio() -> None:
+    """Let httpcore's question which event loop runs fail at once where sniffio is not installed.
+
+    It asks by `import sniffio`, several times a request, and a failed import is looked for on the whole path every
+    time: a third of what a small request costs. None in `sys.modules` is the interpreter's own way of saying "absent".
+    """
+    if "sniffio" not in sys.modules and find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]  # documented, but not in the stubs
+
+
+def _decoder(encoding: str, where: str) -> _Inflater | None:
+    name = encoding.strip().lower()
+    if name in {"", "identity"}:
+        return None
+    if name in {"gzip", "x-gzip", "deflate"}:
+        return _Inflater(zlib.MAX_WBITS + 32 if name != "deflate" else zlib.MAX_WBITS, where)
+    raise _failed("bad_payload", f"{where}: a body in an encoding that was not asked for", retryable=False)
+
+
+def _failed(kind: ErrorKind, message: str, *, mid_stream: bool = False, retryable: bool = True) -> ProviderError:
+    return ProviderError(kind=kind, message=message[:400], retryable=retryable, mid_stream=mid_stream)
+
+
+def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
+    """A failure of httpx, h11 or the system in our words."""
+    import httpx  # noqa: TID251 - this is the place
+
+    match error:
+        case httpx.ConnectTimeout():
+            return _failed("timeout", f"{where}: no connection within {CONNECT_S:g} s")
+        case httpx.TimeoutException():
+            return _failed("timeout", f"{where}: timed out", mid_stream=mid_stream)
+        case httpx.ConnectError():
+            return _failed("network", f"{where}: cannot connect: {_reason(error)}")
+        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
+            return _failed("invalid_request", f"{where}: the request cannot be sent", retryable=False)
+        case _ if mid_stream:
+            return _failed("truncated", f"{where}: the connection broke: {_reason(error)}", mid_stream=True)
+        case _:
+            return _failed("network", f"{where}: closed without an answer: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
+    """The most telling words of an error's chain: the system's, where it spoke. They never hold headers or URLs."""
+    link: BaseException | None = error
+    seen = 0
+    while link is not None and seen < 10:
+        if isinstance(link, BaseExceptionGroup):
+            link = link.exceptions[0]
+        if isinstance(link, OSError) and link.strerror:
+            return link.strerror
+        link, seen = link.__cause__ or link.__context__, seen + 1
+    return str(error).rstrip(".")[:120] or type(error).__name__
