@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
 
 from orchestrator.layouts.suite_json import FILE, read_suite
 from orchestrator.suite import Suite
+from providers.script import FOLDER, read_scripts
 from store.errors import UsageError
 
 BUNDLED = Path(__file__).resolve().parent.parent / "suites"
@@ -40,6 +41,8 @@ class Listed:
     suite: Suite | None
     errors: tuple[str, ...] = ()
     """One line per finding, where it is broken."""
+    scripted: frozenset[str] = frozenset()
+    """Names of the files in its `scripts` directory: tasks that the scripted provider can play."""
 
 
 def find_suite(name: str, suite_dir: Path | None) -> Suite:
@@ -83,10 +86,48 @@ def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
 
 def read_place(place: Place) -> Listed:
     """Read one suite; findings become part of the value."""
+    scripted = frozenset(file.stem for file in (place.directory / FOLDER).glob("*.json"))
     try:
-        return Listed(place=place, suite=read_suite(place.directory, bundled=place.bundled))
+        suite = read_suite(place.directory, bundled=place.bundled)
     except UsageError as error:
-        return Listed(place=place, suite=None, errors=tuple(str(error).splitlines()))
+        return Listed(place=place, suite=None, errors=tuple(str(error).splitlines()), scripted=scripted)
+    return Listed(place=place, suite=suite, scripted=scripted)
+
+
+def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
+    """Read one suite and its scripts: what it is, and every finding."""
+    listed = read_place(place)
+    try:
+        read_scripts(place.directory)
+    except UsageError as error:
+        return listed, (*listed.errors, *str(error).splitlines())
+    return listed, listed.errors
+
+
+def script_warnings(listed: Listed) -> list[str]:
+    """Scripts that no task would play: mostly a task that was renamed."""
+    if listed.suite is None:
+        return []
+    from store.structure import suggest
+
+    tasks = [task.id for task in listed.suite.tasks]
+    return [
+        f"{listed.place.directory / FOLDER / name}.json: no task is called {name!r}{suggest(name, tasks)}"
+        for name in sorted(listed.scripted.difference(tasks))
+    ]
+
+
+def duplicate_ids(places: Iterable[Place]) -> list[str]:
+    """One line for every id that several suites have."""
+    having: dict[str, list[str]] = {}
+    for place in dict.fromkeys(places):
+        if place.suite_id is not None:
+            having.setdefault(place.suite_id, []).append(str(place.directory))
+    return [
+        f"{len(where)} suites have the suiteId {suite_id!r}: {', '.join(where)}"
+        for suite_id, where in having.items()
+        if len(where) > 1
+    ]
 
 
 def find_places(suite_dir: Path | None) -> tuple[Place, ...]:

@@ -1,11 +1,123 @@
-"""The verbs `list` and `check`."""
+"""The verbs `list` and `check`: what there is to run, and whether it is well-formed."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-def list_suites() -> None:
-    """To be built."""
+import typer
+
+from orchestrator.cli.common import COMMON, Exit, complain, out, say
+
+if TYPE_CHECKING:
+    from orchestrator.bundled import Listed
+    from store.events import Json
+
+SuiteDir = Annotated[
+    Path | None,
+    typer.Option("--suite-dir", metavar="DIR", help="A suite, or a directory of suites, beside the bundled ones."),
+]
 
 
-def check() -> None:
-    """To be built."""
+def list_suites(suite_dir: SuiteDir = None) -> None:
+    """List the bundled suites, and those in DIR.
+
+    A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
+    """
+    from orchestrator import bundled
+
+    listed = bundled.list_suites(suite_dir)
+    if COMMON.json:
+        _print_json({"schema": "evalctl.suites/1", "suites": [_described(one) for one in listed]})
+        return
+    rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_row(one) for one in listed)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    broken = [one for one in listed if one.suite is None]
+    if broken:
+        say(f"{len(broken)} broken: evalctl check{_again(suite_dir)} tells what is wrong")
+
+
+def check(
+    suites: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SUITE]...", help="Suite ids or directory names; all suites where none is given."),
+    ] = None,
+    suite_dir: SuiteDir = None,
+) -> None:
+    """Check suites and their scripts without running anything.
+
+    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns about this installation. Exits with 1 where
+    there are findings; warnings alone leave it at 0.
+    """
+    from orchestrator import bundled
+    from orchestrator.installation import warnings_here
+
+    places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
+    results = [bundled.check_place(place) for place in dict.fromkeys(places)]
+    findings = [line for _, lines in results for line in lines]
+    findings += bundled.duplicate_ids(places)
+    warnings = [*(line for listed, _ in results for line in bundled.script_warnings(listed)), *warnings_here()]
+    if COMMON.json:
+        _print_json(
+            {
+                "schema": "evalctl.check/1",
+                "suites": [{**_described(listed), "findings": list(lines)} for listed, lines in results],
+                "findings": findings,
+                "warnings": warnings,
+            }
+        )
+    else:
+        for line in findings:
+            out(line)
+        for listed, lines in results:
+            if listed.suite is not None and not lines:
+                tasks = _count(len(listed.suite.tasks), "task")
+                say(f"{listed.suite.suite_id} {listed.suite.suite_version}: ok, {tasks}")
+        for line in warnings:
+            say(f"warning: {line}")
+    if findings:
+        complain(f"{_count(len(findings), 'finding')} in {_count(len(results), 'suite')}")
+        raise typer.Exit(Exit.FAILED)
+
+
+def _described(listed: Listed) -> dict[str, Json]:
+    suite, place = listed.suite, listed.place
+    common = {"directory": str(place.directory), "bundled": place.bundled, "broken": suite is None}
+    if suite is None:
+        return {**common, "suiteId": place.suite_id, "errors": list(listed.errors)}
+    return {
+        **common,
+        "suiteId": suite.suite_id,
+        "suiteVersion": suite.suite_version,
+        "description": suite.description,
+        "tasks": [
+            {"id": task.id, "tags": list(task.tags), "scripted": task.id in listed.scripted} for task in suite.tasks
+        ],
+    }
+
+
+def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
+    suite, place = listed.suite, listed.place
+    origin = "bundled" if place.bundled else str(place.directory)
+    if suite is None:
+        name = place.suite_id if place.suite_id and place.suite_id.isprintable() else place.directory.resolve().name
+        return (name, "-", "-", "-", origin, f"BROKEN ({_count(len(listed.errors), 'finding')})")
+    scripted = sum(task.id in listed.scripted for task in suite.tasks)
+    description = "".join(character if character.isprintable() else " " for character in suite.description)
+    return (suite.suite_id, suite.suite_version, str(len(suite.tasks)), str(scripted), origin, description)
+
+
+def _again(suite_dir: Path | None) -> str:
+    return "" if suite_dir is None else f" --suite-dir {suite_dir}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _print_json(document: Json) -> None:
+    import json
+
+    out(json.dumps(document, ensure_ascii=False, indent=2))

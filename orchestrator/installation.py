@@ -1,0 +1,48 @@
+"""What about this machine could spoil a measurement: warnings that `check` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+DISTRIBUTION = "evalctl-lab"
+FOLDERS = ("orchestrator", "providers", "store", "suites", "verifiers")
+"""Our top-level import names: plain words that another distribution may use, too."""
+
+
+def warnings_here() -> list[str]:
+    """All warnings about this installation."""
+    import importlib.metadata
+    import sqlite3  # noqa: TID251 - opens no store, only asks the library for its version
+
+    return [
+        *sqlite_warnings(sqlite3.sqlite_version_info),
+        *clash_warnings(importlib.metadata.packages_distributions()),
+    ]
+
+
+def sqlite_warnings(version: tuple[int, ...]) -> list[str]:
+    """Warn of SQLite versions with the WAL-reset race: before 3.44.6, 3.50.0 to 3.50.6, 3.51.0 to 3.51.2."""
+    racy = version < (3, 44, 6) or (3, 45) <= version < (3, 50, 7) or (3, 51) <= version < (3, 51, 3)
+    if not racy:
+        return []
+    spelled = ".".join(str(part) for part in version)
+    problem = f"SQLite {spelled} can lose a commit when two processes reset the write-ahead log at the same moment; "
+    remedy = "evalctl's own lock keeps its processes from doing so. Fixed in 3.44.6, 3.50.7 and 3.51.3."
+    return [problem + remedy]
+
+
+def clash_warnings(owners: Mapping[str, Iterable[str]]) -> list[str]:
+    """Warn where another distribution installs one of our folders; whichever comes first on the path wins."""
+    warnings = []
+    for folder in FOLDERS:
+        others = sorted({owner for owner in owners.get(folder, ()) if _plain(owner) != DISTRIBUTION})
+        if others:
+            warnings.append(
+                f"the folder name {folder!r} is also installed by {', '.join(others)}; "
+                "install evalctl in an environment of its own (pipx, uv tool)"
+            )
+    return warnings
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
