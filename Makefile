@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS := .venv-docs
 
 .PHONY: setup demo check test peers bench docs lock clean
 
@@ -24,10 +25,37 @@ check: $(READY)  ## formatting, lint, types, layers
 test: $(READY)  ## everything that needs nothing beyond the lock
 	$(BIN)/python -m pytest -m "not peers"
 
+peers: $(READY)  ## tests against programs that are downloaded; one that cannot be had is reported and left out
+	@if $(BIN)/python -m tests.peers.aimock; then $(BIN)/python -m pytest -m peers; else \
+	  code=$$?; test $$code -eq 3 || exit $$code; \
+	  echo "PEER MISSING: the tests against it did not run" >&2; fi
+
+bench: $(READY)  ## goals, floor and evalctl side by side; QUICK=1 for a short look
+	$(BIN)/python -m benchmarks.bench $(if $(QUICK),--quick)
+
+demo: $(READY)  ## a live sweep of a bundled suite with the scripted provider: no keys, no network
+	$(BIN)/evalctl --store .evalctl/demo/runs.db run demo --k 5 --allow-write --allow-process --provider scripted
+	@echo
+	@echo "Next:"
+	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last     the report again, from the stored rows"
+	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last/0   one run: verdicts and transcript"
+	@echo "  $(BIN)/evalctl list                                        the bundled suites"
+	@echo "  make test                                             the tests; docs/ says how to write a suite"
+
+docs: $(DOCS)/.ready  ## the documentation as a site in site/
+	$(DOCS)/bin/mkdocs build --strict --quiet
+
+$(DOCS)/.ready: requirements-docs.lock
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "evalctl needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements-docs.lock
+	touch $(DOCS)/.ready
+
 lock:  ## after a change of dependencies; needs uv
 	uv lock
 	uv export --quiet --no-dev --no-emit-project --no-header -o requirements.lock
 	uv export --quiet --group dev --no-emit-project --no-header -o requirements-dev.lock
+	uv export --quiet --only-group docs --no-emit-project --no-header -o requirements-docs.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .peers dist site
+	rm -rf $(VENV) $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .peers dist site

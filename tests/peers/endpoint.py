@@ -10,8 +10,9 @@ has ended, whoever ended it. What it answers is in `behaviour.py`.
     POST /release[?count=N]     let N held answers go; without a count all, now and later
     POST /plan                  a new plan, for requests that come after it
 
-It speaks HTTP/1.1 with keep-alive on a bare asyncio protocol, because a witness must not be the bottleneck:
-about 0.2 ms of CPU a request, most of it the kernel's. It ends when its stdin is closed, so that it never outlives the test that started it.
+It speaks HTTP/1.1 with keep-alive on a bare asyncio protocol, because a witness must not be the bottleneck: about
+0.2 ms of CPU a request, most of it the kernel's. It ends when its stdin is closed, so that it never outlives the test
+that started it.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ class Conversation(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
+    def get_buffer(self, sizehint: int) -> memoryview:
         return SHELF
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -245,7 +246,7 @@ class Conversation(asyncio.BufferedProtocol):
         if self.exchange is None:
             self.advance()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+    def connection_lost(self, exc: Exception | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
         if self.exchange is not None:
