@@ -1,0 +1,1 @@
+SELECT who, why, at FROM forgotten WHERE blob_id = :blob

@@ -1,0 +1,7 @@
+-- The state of the world: rows above these ids are not there yet.
+SELECT
+  (SELECT ifnull(max(id), 0) FROM sweep) AS sweep,
+  (SELECT ifnull(max(id), 0) FROM attempt) AS attempt,
+  (SELECT ifnull(max(id), 0) FROM result) AS result,
+  (SELECT ifnull(max(id), 0) FROM notice) AS notice,
+  (SELECT ifnull(max(id), 0) FROM control) AS control

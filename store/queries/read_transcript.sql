@@ -1,0 +1,5 @@
+-- The events of the attempt that counts for a run.
+SELECT e.seq, e.at, e.kind, e.payload, e.blob_id
+FROM current c CROSS JOIN event e ON e.attempt_id = c.attempt_id
+WHERE c.run_id = :run
+ORDER BY e.seq
