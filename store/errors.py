@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 
 
@@ -60,3 +62,13 @@ class StoreStalled(StoreError):
 
     def __str__(self) -> str:
         return f"{self.path}: waited {self.seconds:.0f} s for {self.holder}"
+
+
+@attrs.define(slots=False)
+class BudgetSpent(EvalctlError):
+    """A cap of the sweep leaves no room for this request, and nothing in flight will give some back."""
+
+    cap: Literal["max-calls", "max-tokens", "max-cost-usd"]
+
+    def __str__(self) -> str:
+        return f"--{self.cap} leaves no room for the next request"

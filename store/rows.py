@@ -95,6 +95,8 @@ class Claim:
     number: int
     supersedes: int | None
     """The result that this attempt's result replaces, fixed when claimed."""
+    claimed_at: int = 0
+    """When it was claimed; events count their milliseconds from here."""
 
 
 @attrs.frozen(kw_only=True)
