@@ -1,0 +1,162 @@
+"""Claims: handing out a sweep's runs, each to one process at a time.
+
+A claim is a row of `attempt`; its number, one more than the last, is the fencing token. Taking over a dead worker's
+run writes nothing about the old attempt: it only claims the next number.
+"""
+
+from __future__ import annotations
+
+import sqlite3  # noqa: TID251 - a SQL module of the store
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from store.leases import drop_dead, worker_row
+from store.rows import Claim, WorkerRow
+from store.statements import statement
+from store.writer import Writer
+
+
+class DeadAttempt(NamedTuple):
+    """An attempt that nobody will finish; its processes may still run."""
+
+    sweep: str
+    """The sweep's name."""
+    position: int
+    number: int
+
+
+class SqliteClaims:
+    """Claims of one process in one sweep; implements `orchestrator.ports.Claims`.
+
+    A run is free when it wants doing and no live process holds an unfinished attempt at it. It wants doing when it has
+    no result, or one that is to be run again and is older than this object's first look: what this invocation itself
+    leaves for later is not tried again by it, for ever.
+
+    Args:
+        writer: commits the claims.
+        sweep_id: the sweep.
+        worker_id: this process.
+        wall: microseconds since 1970 UTC.
+        lease_us: how long a process is believed to live after it was last heard of.
+        is_alive: whether a worker's process runs; None where this machine cannot know. A process known to be gone
+            loses its runs at once, any other when its lease expires.
+        errors: results with an infrastructural error are to be run again too.
+        cancelled: cancelled runs are to be run again too.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        sweep_id: int,
+        worker_id: int,
+        wall: Callable[[], int],
+        lease_us: int,
+        is_alive: Callable[[WorkerRow], bool | None],
+        errors: bool = False,
+        cancelled: bool = False,
+    ) -> None:
+        self._writer = writer
+        self._sweep_id = sweep_id
+        self._worker_id = worker_id
+        self._wall = wall
+        self._lease_us = lease_us
+        self._is_alive = is_alive
+        self._policy = {"errors": int(errors), "cancelled": int(cancelled)}
+        self._high: int | None = None
+        self._cursor = 0
+
+    async def claim(self, limit: int) -> Sequence[Claim]:
+        """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
+
+        Renews this process's lease. Returns once the claims are committed.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+        return await self._writer.transact(lambda connection: self._claim(connection, limit))
+
+    async def remaining(self) -> int:
+        """Runs of the sweep that want doing, whoever holds them.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+
+        def job(connection: sqlite3.Connection) -> int:
+            (count,) = connection.execute(statement("claim_remaining"), self._question(connection)).fetchone()
+            return int(count)
+
+        return await self._writer.transact(job)
+
+    async def dead_attempts(self) -> list[DeadAttempt]:
+        """Unfinished attempts at this sweep's runs whose process is known to be gone, in the stored order.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+
+        def job(connection: sqlite3.Connection) -> list[DeadAttempt]:
+            gone: dict[int, bool] = {}
+            dead: list[DeadAttempt] = []
+            rows = connection.execute(statement("claim_open_attempts"), (self._sweep_id, self._worker_id))
+            for name, position, number, worker_id, *columns in rows:
+                if worker_id not in gone:
+                    gone[worker_id] = self._is_alive(worker_row(tuple(columns))) is False
+                if gone[worker_id]:
+                    dead.append(DeadAttempt(name, position, number))
+            return dead
+
+        return await self._writer.transact(job)
+
+    def _question(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        if self._high is None:
+            (self._high,) = connection.execute(statement("claim_high_water")).fetchone()
+        return {"sweep": self._sweep_id, "high": self._high, **self._policy}
+
+    def _claim(self, connection: sqlite3.Connection, limit: int) -> list[Claim]:
+        now = self._wall()
+        connection.execute(statement("lease_renew"), (self._worker_id, now + self._lease_us))
+        drop_dead(connection, self._worker_id, self._is_alive)
+        question = {**self._question(connection), "worker": self._worker_id, "now": now}
+        # The cursor only moves forward, so that claiming a whole sweep looks at every run once. What others have lost
+        # or given up lies behind it: for that the scan starts over, once nothing is left ahead.
+        found = self._free(connection, question, self._cursor, limit)
+        if not found and self._cursor:
+            found = self._free(connection, question, 0, limit)
+        claims: list[Claim] = []
+        for run_id, position, pair, cell_id, repetition, case_id, variant, last, supersedes in found:
+            cursor = connection.execute(statement("insert_attempt"), (run_id, last + 1, self._worker_id, now))
+            assert cursor.lastrowid is not None
+            claims.append(
+                Claim(
+                    attempt_id=cursor.lastrowid,
+                    run_id=run_id,
+                    sweep_id=self._sweep_id,
+                    cell_id=cell_id,
+                    case_id=case_id,
+                    variant=variant,
+                    position=position,
+                    repetition=repetition,
+                    pair=pair,
+                    number=last + 1,
+                    supersedes=supersedes,
+                    claimed_at=now,
+                )
+            )
+        if claims:
+            self._cursor = max(self._cursor, claims[-1].position + 1)
+        return claims
+
+    @staticmethod
+    def _free(
+        connection: sqlite3.Connection, question: dict[str, Any], position: int, limit: int
+    ) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        cursor = connection.execute(statement("claim_free_runs"), {**question, "position": position})
+        for row in cursor:
+            if len(rows) >= limit and row[2] != rows[-1][2]:
+                break
+            rows.append(row)
+        cursor.close()  # or the open statement would keep the transaction's snapshot
+        return rows

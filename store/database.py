@@ -1,0 +1,329 @@
+"""The store's file: where it is, what it is, and how it is opened for writing.
+
+Opening happens under the turnstile and leaves a file of the current schema in WAL mode, with `synchronous=FULL`: what
+is committed survives the process. On a network file system, where WAL's shared memory does not work, the journal is
+a plain one and the process keeps the turnstile until it closes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3  # noqa: TID251 - a SQL module of the store
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from store.errors import StoreRefused, StoreStalled
+from store.statements import migrations
+
+if TYPE_CHECKING:
+    import aiosqlite  # noqa: TID251 - a SQL module of the store
+
+    from store.turnstile import Turnstile
+
+T = TypeVar("T")
+
+SCHEMA = 1
+"""The schema this version writes (`PRAGMA user_version`)."""
+APPLICATION_ID = 0x65766374
+"""`PRAGMA application_id`: "evct"."""
+BUSY_MS = 30_000
+"""How long SQLite waits for a lock that a stranger holds; our own processes meet at the turnstile."""
+NETWORK = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "orangefs"),
+        *("pvfs2", "ncpfs", "coda", "ocfs2", "gfs2", "glusterfs", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph"),
+        *("fuse.s3fs", "fuse.rclone", "fuse.davfs", "fuse.gcsfuse", "fuse.goofys", "fuse.juicefs"),
+    }
+)
+MOUNTS = Path("/proc/self/mountinfo")
+
+State = Literal["absent", "current", "older"]
+
+
+def locate_store(flag: str | None, environment: Mapping[str, str], cwd: Path) -> Path:
+    """Where the store is: `--store`, `EVALCTL_STORE`, the nearest `.evalctl/out/runs.db` upwards, the state folder."""
+    for given in (flag, environment.get("EVALCTL_STORE")):
+        if given:
+            return (cwd / Path(given).expanduser()).absolute()
+    for folder in (cwd, *cwd.parents):
+        project = folder / ".evalctl" / "out" / "runs.db"
+        if project.exists():
+            return project.absolute()
+    if own := environment.get("EVALCTL_STATE_HOME"):
+        return (cwd / own / "runs.db").absolute()
+    home = environment.get("XDG_STATE_HOME") or str(Path(environment.get("HOME") or Path.home()) / ".local" / "state")
+    return (cwd / home / "evalctl" / "runs.db").absolute()
+
+
+def examine(path: Path) -> State:
+    """What is at *path*: nothing yet, a store of the current schema, or one of an older schema.
+
+    Only asks SQLite, never opens the file itself: closing a descriptor of one's own would drop the locks that other
+    connections of this process hold on the file.
+
+    Raises:
+        StoreRefused: a newer store, another program's database, no database at all, or unreadable.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return "absent"
+    except OSError as error:
+        raise StoreRefused(str(path), f"cannot be read: {error.strerror}") from error
+    if path.is_dir():
+        raise StoreRefused(str(path), "is a directory", "Name a file: --store DIR/runs.db")
+    if not path.is_file():
+        raise StoreRefused(str(path), "is not a regular file")
+    if status.st_size == 0:
+        return "absent"
+    try:
+        connection = sqlite3.connect(read_only(path), uri=True, timeout=5.0)
+        try:
+            return _judge(path, connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise _refused(path, error) from error
+
+
+class Database:
+    """An open store, written through one thread of its own.
+
+    `warning` is what the user should know about the file system; empty when there is nothing to say.
+    """
+
+    def __init__(self, path: Path, turnstile: Turnstile, connection: aiosqlite.Connection, warning: str) -> None:
+        self.path = path
+        self.turnstile = turnstile
+        self.warning = warning
+        self.wal = not warning
+        self._connection = connection
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Run *job* on the connection's thread: one hop, however many statements it executes.
+
+        Cancelling the wait does not stop the job.
+        """
+        # aiosqlite has no public way to run a function on its thread, and a hop per statement costs 13 to 18 times as
+        # much. These two private names are used here and nowhere else.
+        connection = self._connection
+        result: T = await connection._execute(job, connection._conn)  # type: ignore[no-untyped-call]  # noqa: SLF001 - see above
+        return result
+
+
+@asynccontextmanager
+async def open_database(
+    path: Path,
+    turnstile: Turnstile,
+    *,
+    mounts: Path = MOUNTS,
+    steps: Mapping[int, Sequence[str]] | None = None,
+) -> AsyncIterator[Database]:
+    """Open the store at *path* for writing; make or migrate it first if need be.
+
+    Args:
+        path: the store's file; missing folders are made, for their owner alone.
+        turnstile: held while opening, migrating and closing; closed at the end.
+        mounts: the kernel's table of mounts.
+        steps: schema version -> texts of SQL; the migrations that are shipped unless given.
+
+    Raises:
+        StoreRefused: see `examine`; also when the file cannot be written, or on a network file system when another
+            process has it open.
+        StoreStalled: another process did not leave the turnstile.
+    """
+    import anyio
+
+    steps = migrations() if steps is None else steps
+    _prepare_folder(path)
+    kind = filesystem(path, mounts)
+    warning = ""
+    try:
+        if kind in NETWORK:
+            warning = f"{path} is on a network file system ({kind}): slower journal, and one process at a time"
+            if not turnstile.enter():
+                raise StoreRefused(
+                    str(path),
+                    f"{turnstile.holder()} is using it, and on a network file system ({kind}) only one process may",
+                    "Wait for it, or use a store on a local disk: --store FILE",
+                )
+            turnstile.keep()
+        async with turnstile.hold():
+            connection = await _connect(path)
+            database = Database(path, turnstile, connection, warning)
+            try:
+                await database.run(lambda raw: _set_up(path, raw, wal=database.wal, steps=steps))
+            except sqlite3.Error as error:
+                await connection.close()
+                raise _refused(path, error) from error
+            except BaseException:
+                await connection.close()
+                raise
+        try:
+            yield database
+        finally:
+            # The last connection to close checkpoints and removes the WAL, so closing passes the turnstile too. When
+            # somebody is stuck inside, he has the file open, ours is not the last, and there is nothing to keep apart.
+            with anyio.CancelScope(shield=True):
+                with suppress(StoreStalled):
+                    async with turnstile.hold():
+                        await connection.close()
+                await connection.close()
+    finally:
+        turnstile.close()
+
+
+def filesystem(path: Path, mounts: Path = MOUNTS) -> str:
+    """The type of the file system that holds *path*, by the kernel's table of mounts; empty if it cannot be told."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    place = os.path.realpath(path)
+    best, kind = -1, ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5 or not right:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        inside = place == point or place.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:  # a later mount on the same point hides the earlier one
+            best, kind = len(point), right.split(" ")[0]
+    return kind
+
+
+def read_only(path: Path) -> str:
+    """The URI that opens the store for reading.
+
+    Where the folder cannot be written and no WAL is left, SQLite cannot set up WAL's shared memory and need not: nobody
+    can be writing.
+    """
+    unchanging = not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if unchanging else ''}"
+
+
+async def _connect(path: Path) -> aiosqlite.Connection:
+    import aiosqlite  # noqa: TID251 - a SQL module of the store
+
+    try:
+        _create(path)
+        return await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_MS / 1000, cached_statements=256)
+    except (OSError, sqlite3.Error) as error:
+        raise _refused(path, error) from error
+
+
+def _judge(path: Path, connection: sqlite3.Connection, newest: int = SCHEMA) -> State:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    if owner != APPLICATION_ID:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if not tables and not version and not owner:
+            return "absent"
+        if "runs" in tables:
+            raise StoreRefused(
+                str(path),
+                "is the run history of another tool (it has a table `runs`), not an evalctl store",
+                "Use another file (--store FILE); `evalctl import` takes such histories in.",
+            )
+        raise StoreRefused(str(path), "is another program's database, not an evalctl store", "Use --store FILE.")
+    if version > newest:
+        raise StoreRefused(
+            str(path),
+            f"has schema {version}, written by a newer evalctl; this one knows schema {newest}",
+            "Update evalctl, or use another store: --store FILE",
+        )
+    return "current" if version == newest else "older"
+
+
+def _refused(path: Path, error: OSError | sqlite3.Error) -> StoreRefused:
+    if isinstance(error, OSError):
+        return StoreRefused(str(path), f"cannot be opened for writing: {error.strerror}")
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_NOTADB"):
+        return StoreRefused(str(path), "is not a database", "Use another file: --store FILE")
+    if name.startswith("SQLITE_CORRUPT"):
+        return StoreRefused(str(path), f"is damaged: {error}", "Restore a copy, or use another file: --store FILE")
+    if name.startswith("SQLITE_READONLY"):
+        return StoreRefused(str(path), "cannot be written: it is read-only", "Use another file: --store FILE")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreRefused(str(path), "is locked by another program")
+    return StoreRefused(str(path), f"cannot be opened: {error}")
+
+
+def _prepare_folder(path: Path) -> None:
+    folder = path.absolute().parent
+    try:
+        for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreRefused(str(path), f"its folder cannot be made: {error.strerror}") from error
+    examine(path)
+    blocked = path if path.exists() else folder
+    if not os.access(blocked, os.W_OK):
+        raise StoreRefused(str(path), "cannot be written: permission denied", "Use another file: --store FILE")
+
+
+def _create(path: Path) -> None:
+    """Make the file for its owner alone; SQLite gives its side files the same mode."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+
+
+def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Mapping[int, Sequence[str]]) -> None:
+    newest = max(steps)
+    state = _judge(path, connection, newest)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA recursive_triggers = ON")
+    connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    # A WAL that had to grow while a reader stayed is cut back when it starts over.
+    connection.execute("PRAGMA journal_size_limit = 4194304")
+    if state == "current":
+        return
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if state == "older":
+        _copy(path, connection, version)
+    for step in range(version + 1, newest + 1):
+        _migrate(connection, step, steps[step])
+
+
+def _copy(path: Path, connection: sqlite3.Connection, version: int) -> None:
+    """Keep the file as it was before a migration, as `<store>.schema-<version>`."""
+    unfinished = Path(f"{path}.schema-{version}.part")
+    unfinished.unlink(missing_ok=True)
+    _create(unfinished)
+    connection.execute("VACUUM INTO ?", (str(unfinished),))
+    unfinished.replace(f"{path}.schema-{version}")
+
+
+def _migrate(connection: sqlite3.Connection, step: int, texts: Sequence[str]) -> None:
+    """One step in one transaction; `user_version` is written last, so that a step is done or never happened."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for text in texts:
+            for statement in split(text):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {step}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def split(text: str) -> list[str]:
+    """The statements of a SQL text; `executescript` would commit the open transaction first."""
+    statements: list[str] = []
+    begun = ""
+    for piece in text.split(";"):
+        begun += piece + ";"
+        if sqlite3.complete_statement(begun):
+            statements.append(begun.strip())
+            begun = ""
+    return statements

@@ -1,0 +1,350 @@
+"""The record of a sweep, as it is being written: redact, cap, encode, batch, commit.
+
+The one place where text on its way to the store is redacted. Nothing here waits: events and outcomes are handed to the
+writer, and an outcome is acknowledged once it is durable.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3  # noqa: TID251 - a SQL module of the store
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from store.blobs import put_blob
+from store.encoding import LONGEST, encode
+from store.events import Event, Incident, Json, Waited, payload
+from store.rows import Claim, Ending, FileChange
+from store.secrets import Redactor
+from store.segments import Segment, Segmenter
+from store.statements import statement
+from store.text import to_column
+from store.writer import Ticket, Writer
+
+SHORT = 2048
+"""Characters of a payload that stay in the event's row; a longer one goes to a blob."""
+SCALAR = 200
+"""Characters of a field that stays in the row although its payload went to a blob."""
+PACKET_ROWS = 500
+"""Event rows that are written by one statement."""
+INT_MAX = 2**63 - 1
+
+EventRow = tuple[int, int, int, str, str, str | None]
+"""attempt, seq, at, kind, payload, and the text of the blob."""
+
+
+class SqliteLedger:
+    """The record of a sweep, kept by one process; implements `orchestrator.ports.Ledger`.
+
+    Args:
+        writer: writes; its failure is raised by whatever is appended next.
+        redactor: takes secrets out of everything.
+        sweep_id: the sweep.
+        worker_id: this process.
+        wall: microseconds since 1970 UTC.
+        monotonic: seconds; only differences mean something.
+        on_acknowledged: told of every ending that is durable, and whether its result counts. It does not when another
+            attempt at the run was first: then the outcome is kept, with its cost, and the result is refused.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        redactor: Redactor,
+        *,
+        sweep_id: int,
+        worker_id: int,
+        wall: Callable[[], int],
+        monotonic: Callable[[], float],
+        on_acknowledged: Callable[[Ending, bool], None],
+    ) -> None:
+        self._writer = writer
+        self._redactor = redactor
+        self._sweep_id = sweep_id
+        self._worker_id = worker_id
+        self._wall = wall
+        self._monotonic = monotonic
+        self._on_acknowledged = on_acknowledged
+        self._logs: dict[int, AttemptLog] = {}
+        self._packet: list[EventRow] = []
+        self._ticket: Ticket | None = None
+
+    def log(self, claim: Claim) -> AttemptLog:
+        """Open the record of one attempt; the same one until the attempt is finished."""
+        log = self._logs.get(claim.attempt_id)
+        if log is None:
+            # Between the claim and now only the wall clock has been looking; from here on the other one counts.
+            late_ms = max(0, self._wall() - claim.claimed_at) // 1000 if claim.claimed_at else 0
+            log = AttemptLog(self, self._redactor, claim.attempt_id, late_ms, self._monotonic)
+            self._logs[claim.attempt_id] = log
+        return log
+
+    def finish(self, ending: Ending) -> None:
+        """Hand over how an attempt ended. Of two endings of one attempt the first one stands.
+
+        Raises:
+            ValueError: a score outside [0, 1], or an outcome without the reason it needs.
+            StoreFailed: the writer has failed.
+        """
+        write = self._ending(ending)
+        log = self.log(ending.claim)
+        for path, size in write.not_kept:
+            log.note(Incident(name="file_not_kept", detail={"path": path, "bytes": size}))
+        log.flush()
+        del self._logs[ending.claim.attempt_id]
+        self._writer.submit(
+            write,
+            rows=2 + len(ending.verdicts) + len(ending.changes),
+            size=sum(len(change.content) for change in ending.changes if change.content is not None),
+            acknowledged=lambda accepted: self._on_acknowledged(ending, accepted),
+        )
+
+    def notice(self, kind: str, payload: dict[str, Json]) -> None:
+        """Record something that belongs to the sweep, not to an attempt.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+        text = encode(self._redactor.json(payload))
+        row = (self._sweep_id, self._worker_id, self._wall(), kind, text)
+        self._writer.submit(lambda connection: connection.execute(statement("insert_notice"), row), size=len(text))
+
+    async def room(self) -> None:
+        """Wait until the backlog is small again. Usually returns at once.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+        await self._writer.room()
+
+    def append(self, row: EventRow) -> None:
+        """Add an event's row to the open packet. Its order within the attempt is its `seq`.
+
+        Rows may overtake other jobs of the queue but never fall behind: an outcome is not written before its events.
+        """
+        size = len(row[4]) + (len(row[5]) if row[5] else 0)
+        ticket = self._ticket
+        if ticket is None or ticket.taken or len(self._packet) >= PACKET_ROWS:
+            packet = self._packet = [row]
+            self._ticket = self._writer.submit(lambda connection: _insert_events(connection, packet), size=size)
+        else:
+            self._packet.append(row)
+            self._writer.grow(ticket, 1, size)
+
+    def _ending(self, ending: Ending) -> _WriteEnding:
+        for what, score in (("composite", ending.composite), *((v.verifier, v.score) for v in ending.verdicts)):
+            if score is not None and not 0 <= score <= 1:
+                raise ValueError(f"{what}: a score lies in [0, 1], not {score}")
+        if ending.reason is None and ending.outcome in ("budget_exceeded", "error", "skipped"):
+            raise ValueError(f"an outcome {ending.outcome} has a reason")
+        claim = ending.claim
+        reason = self._column(ending.reason)
+        outcome: dict[str, Any] = {
+            "attempt_id": claim.attempt_id,
+            "run_id": claim.run_id,
+            "outcome": ending.outcome,
+            "reason": reason,
+            "cost_source": self._column(ending.cost_source),
+            "model_resolved": self._column(ending.model_resolved),
+            "detail": encode(self._redactor.json(ending.detail)),
+        }
+        for name in _NUMBERS:
+            value = getattr(ending, name)
+            # Some of these are a provider's word, and it may say anything.
+            outcome[name] = None if value is None else max(-INT_MAX, min(INT_MAX, value))
+        result = {
+            "run_id": claim.run_id,
+            "attempt_id": claim.attempt_id,
+            "supersedes": claim.supersedes,
+            "sweep_id": claim.sweep_id,
+            "cell_id": claim.cell_id,
+            "outcome": ending.outcome,
+            "reason": reason,
+            "judged": int(ending.judged),
+            "again": int(ending.again),
+            "composite": ending.composite,
+            "at": ending.ended_at,
+            "basis": "run" if claim.supersedes is None else "retry",
+        }
+        names = _distinct(self._redactor.text(verdict.verifier) for verdict in ending.verdicts)
+        verdicts = [
+            (
+                claim.attempt_id,
+                to_column(name),
+                to_column(verdict.kind),
+                verdict.verdict,
+                verdict.score,
+                encode(self._redactor.json(verdict.detail)),
+            )
+            for name, verdict in zip(names, ending.verdicts, strict=True)
+        ]
+        paths = _distinct(self._redactor.text(change.path) for change in ending.changes)
+        return _WriteEnding(self._redactor, outcome, result, verdicts, list(zip(paths, ending.changes, strict=True)))
+
+    def _column(self, text: str | None) -> str | None:
+        return None if text is None else to_column(self._redactor.text(text))
+
+
+class AttemptLog:
+    """The record of one attempt while it runs; opened by `SqliteLedger.log`."""
+
+    def __init__(
+        self, ledger: SqliteLedger, redactor: Redactor, attempt_id: int, late_ms: int, monotonic: Callable[[], float]
+    ) -> None:
+        opened = monotonic()
+        self._ledger = ledger
+        self._redactor = redactor
+        self._attempt_id = attempt_id
+        self._seq = 0
+        self._clock_ms: Callable[[], int] = lambda: late_ms + int((monotonic() - opened) * 1000)
+        self._segmenter = Segmenter(redactor, self._clock_ms)
+
+    def note(self, event: Event) -> None:
+        """Append an event, after the answer text that came before it.
+
+        Raises:
+            StoreFailed: the writer has failed; stop producing.
+        """
+        # These two may fall into the middle of an answer, where ending the stream could part a secret in two.
+        if not isinstance(event, Incident | Waited):
+            self.flush()
+        clean, fields = self._redactor, payload(event)
+        # The names are our own and most fields are plain: walking only what is nested halves the cost of an event.
+        for name, value in fields.items():
+            if type(value) is str:
+                fields[name] = clean.text(value)
+            elif type(value) is not int:
+                fields[name] = clean.json(value)
+        self._append(event.kind, self._clock_ms(), fields)
+
+    def delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
+        """Append a piece of an answer; pieces become segments that keep every piece's time and length.
+
+        Raises:
+            StoreFailed: the writer has failed; stop producing.
+        """
+        self._write(self._segmenter.delta(stream, request, text))
+
+    def flush(self) -> None:
+        """Write what is held back of an answer.
+
+        Raises:
+            StoreFailed: the writer has failed; stop producing.
+        """
+        self._write(self._segmenter.flush())
+
+    def _write(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            self._append(segment.kind, segment.at, segment.payload)
+
+    def _append(self, kind: str, at: int, value: Mapping[str, Json]) -> None:
+        self._seq += 1
+        text = encode(value)
+        if len(text) <= SHORT:
+            self._ledger.append((self._attempt_id, self._seq, at, kind, text, None))
+        else:
+            self._ledger.append((self._attempt_id, self._seq, at, kind, _scalars(value), text))
+
+
+class _WriteEnding:
+    """The job that writes an ending; True when its result counts."""
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        outcome: dict[str, Any],
+        result: dict[str, Any],
+        verdicts: list[tuple[Any, ...]],
+        changes: list[tuple[str, FileChange]],
+    ) -> None:
+        self._redactor = redactor
+        self._outcome = outcome
+        self._result = result
+        self._verdicts = verdicts
+        self._changes = changes
+        self.not_kept = [
+            (path, len(change.content)) for path, change in changes if change.content and len(change.content) > LONGEST
+        ]
+        """Files too long to be kept, with their sizes in bytes."""
+
+    def __call__(self, connection: sqlite3.Connection) -> bool:
+        if not connection.execute(statement("insert_outcome"), self._outcome).rowcount:
+            return False
+        if self._verdicts:
+            connection.executemany(statement("insert_verdict"), self._verdicts)
+        attempt_id = self._outcome["attempt_id"]
+        for path, change in self._changes:
+            content = self._content(change.content)
+            row = (
+                attempt_id,
+                to_column(path),
+                change.change,
+                change.mode,
+                None if change.link is None else to_column(self._redactor.text(change.link)),
+                None if content is None else put_blob(connection, content),
+            )
+            connection.execute(statement("insert_file_change"), row)
+        return connection.execute(statement("insert_result"), self._result).rowcount == 1
+
+    def _content(self, content: bytes | None) -> bytes | None:
+        if content is None or len(content) > LONGEST:
+            return None
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            # Not text: latin-1 keeps every byte, and the exact values are found in it all the same.
+            return self._redactor.text(content.decode("latin-1")).encode("latin-1", "replace")
+        return self._redactor.text(text).encode()
+
+
+_NUMBERS = (
+    "started_at",
+    "ended_at",
+    "wall_ms",
+    "waited_ms",
+    "turns",
+    "tool_calls",
+    "calls",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cost_nusd",
+)
+
+
+def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> None:
+    rows: list[tuple[Any, ...]] = list(packet)
+    for place, row in enumerate(packet):
+        if row[5] is not None:
+            rows[place] = (*row[:5], put_blob(connection, row[5].encode("ascii")))
+    connection.executemany(statement("insert_event"), rows)
+
+
+def _scalars(value: Mapping[str, Json]) -> str:
+    """What of a long payload stays in the row: its short fields, so that most questions need no blob."""
+    kept: dict[str, Json] = {}
+    room = SHORT
+    for name, field in value.items():
+        if not isinstance(field, str | int | float) or (isinstance(field, float) and not math.isfinite(field)):
+            continue
+        size = len(encode({name: field}))
+        if size <= SCALAR and size <= room:
+            kept[name] = field
+            room -= size
+    return encode(kept)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names, in order, numbered where redaction has made two of them the same."""
+    taken: set[str] = set()
+    result: list[str] = []
+    for name in names:
+        free, number = name, 1
+        while free in taken:
+            number += 1
+            free = f"{name}~{number}"
+        taken.add(free)
+        result.append(free)
+    return result

@@ -1,0 +1,92 @@
+"""Storing a plan, before anything runs."""
+
+from __future__ import annotations
+
+import sqlite3  # noqa: TID251 - a SQL module of the store
+from collections.abc import Callable
+
+from store.encoding import encode
+from store.errors import UsageError
+from store.rows import NewSweep
+from store.secrets import Redactor
+from store.statements import statement
+from store.text import to_column
+
+
+def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[sqlite3.Connection], int]:
+    """The job that stores a sweep with its cells and runs; its result is the sweep's id.
+
+    Args:
+        sweep: the plan. Cells that the store knows already, by digest, are used again.
+        redactor: takes secrets out of the command line and the conditions.
+
+    Raises:
+        UsageError: by the job; a sweep of this name exists.
+    """
+    conditions = dict(sweep.conditions)
+    command = sweep.command
+    if redactor is not None:
+        conditions = redactor.json(conditions)
+        command = redactor.text(command)
+
+    def job(connection: sqlite3.Connection) -> int:
+        if connection.execute(statement("sweep_by_name"), (sweep.name,)).fetchone():
+            raise UsageError(f"a sweep named {sweep.name} exists already")
+        cells = _cells(connection, sweep)
+        cursor = connection.execute(
+            statement("insert_sweep"),
+            (
+                sweep.name,
+                to_column(command),
+                sweep.purpose,
+                sweep.suite_id,
+                sweep.mode,
+                sweep.seed,
+                sweep.repetitions,
+                sweep.planned_at,
+                len(sweep.runs),
+                encode(conditions),
+            ),
+        )
+        sweep_id = cursor.lastrowid
+        assert sweep_id is not None
+        connection.executemany(
+            statement("insert_run"),
+            ((sweep_id, run.position, cells[run.cell], run.repetition, run.pair) for run in sweep.runs),
+        )
+        return sweep_id
+
+    return job
+
+
+def _cells(connection: sqlite3.Connection, sweep: NewSweep) -> list[int]:
+    """The ids of the plan's cells, in its order."""
+    ids: list[int] = []
+    for cell in sweep.cells:
+        # Asked first: the guard of an append-only table aborts INSERT OR IGNORE as well.
+        found = connection.execute(statement("cell_by_digest"), (cell.digest,)).fetchone()
+        if found:
+            ids.append(int(found[0]))
+            continue
+        cursor = connection.execute(
+            statement("insert_cell"),
+            (
+                cell.digest,
+                cell.fingerprint,
+                cell.fingerprint_version,
+                cell.config_hash,
+                cell.suite_id,
+                cell.suite_version,
+                cell.case_id,
+                cell.case_version,
+                cell.variant,
+                cell.target,
+                cell.model,
+                cell.pack,
+                cell.profile,
+                cell.document,
+            ),
+        )
+        assert cursor.lastrowid is not None
+        ids.append(cursor.lastrowid)
+    return ids

@@ -1,0 +1,1 @@
+SELECT id FROM blob WHERE hash = ?

@@ -1,0 +1,1 @@
+SELECT codec, data, size FROM blob WHERE id = ?

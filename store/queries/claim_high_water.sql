@@ -1,0 +1,1 @@
+SELECT ifnull(max(id), 0) FROM result

@@ -1,0 +1,1 @@
+SELECT count(*) FROM lease WHERE expires_at > ? AND worker_id <> ?

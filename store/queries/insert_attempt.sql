@@ -1,0 +1,1 @@
+INSERT INTO attempt (run_id, number, worker_id, claimed_at) VALUES (?, ?, ?, ?)

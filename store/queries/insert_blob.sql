@@ -1,0 +1,1 @@
+INSERT INTO blob (hash, size, codec, data) VALUES (?, ?, ?, ?)

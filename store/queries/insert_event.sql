@@ -1,0 +1,1 @@
+INSERT INTO event (attempt_id, seq, at, kind, payload, blob_id) VALUES (?, ?, ?, ?, ?, ?)

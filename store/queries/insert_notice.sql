@@ -1,0 +1,1 @@
+INSERT INTO notice (sweep_id, worker_id, at, kind, payload) VALUES (?, ?, ?, ?, ?)

@@ -1,0 +1,1 @@
+INSERT INTO run (sweep_id, position, cell_id, repetition, pair) VALUES (?, ?, ?, ?, ?)

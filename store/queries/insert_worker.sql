@@ -1,0 +1,1 @@
+INSERT INTO worker (host, pid, boot, born, version, started_at) VALUES (?, ?, ?, ?, ?, ?)

@@ -1,0 +1,1 @@
+DELETE FROM lease WHERE worker_id = ?

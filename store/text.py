@@ -1,0 +1,29 @@
+"""Text that goes into a TEXT column of its own: what SQLite cannot hold is escaped, and comes back unharmed.
+
+Lone surrogates cannot be bound at all, and NUL ends a string for half of SQLite's functions. File names and whatever a
+model chose may hold both. JSON columns need none of this: their encoder escapes by itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
+
+
+def to_column(text: str) -> str:
+    r"""*text* with NUL and lone surrogates as `\uXXXX`; different texts stay different.
+
+    A text that needs no escape and shows none (`\u`) is kept as it is; in every other one backslashes are doubled.
+    """
+    if "\\u" not in text and not _UNFIT.search(text):
+        return text
+    return _UNFIT.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\\", "\\\\"))
+
+
+def from_column(text: str) -> str:
+    """The inverse of `to_column`."""
+    if "\\u" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), text)

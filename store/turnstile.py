@@ -1,0 +1,156 @@
+"""The turnstile: a lock file beside the store, passed by one process at a time.
+
+Held around every commit, checkpoint, first open and migration. It makes simultaneous first opens work, keeps the worst
+commit short when many processes write, and keeps commits and checkpoints of different connections apart, which
+SQLite before 3.51.3 needs in order not to lose pages.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from store.errors import StoreRefused, StoreStalled
+
+FIRST_WAIT_S = 0.001
+LONGEST_WAIT_S = 0.020
+REPORT_AFTER_S = 5.0
+LINE = 128
+"""Bytes of the holder's line: fixed, so that rewriting it is one write."""
+
+
+class Turnstile:
+    """One process's way through the lock file of a store.
+
+    Args:
+        store: the store's file; the lock is `<store>.lock`.
+        report: called once per wait, with a sentence that names the holder, when it takes longer than 5 s.
+        max_stall_s: how long a wait may last.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        *,
+        report: Callable[[str], None],
+        max_stall_s: float = 600.0,
+        report_after_s: float = REPORT_AFTER_S,
+    ) -> None:
+        self.store = store
+        self._report = report
+        self._max_stall_s = max_stall_s
+        self._report_after_s = report_after_s
+        self._fd: int | None = None
+        self._held = False
+        self._kept = False
+        me = json.dumps({"pid": os.getpid(), "host": socket.gethostname()[:64]}, separators=(",", ":"))
+        self._line = me.encode().ljust(LINE - 1) + b"\n"
+
+    def __repr__(self) -> str:
+        return f"<Turnstile {self.store}: {'held' if self._held else 'free'}>"
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Pass, waiting in small steps without blocking the event loop; leave at the end, or at `release`.
+
+        Raises:
+            StoreStalled: another process held it for longer than `max_stall_s`.
+            StoreRefused: the lock file cannot be made.
+        """
+        if not self.enter():
+            await self._wait()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def enter(self) -> bool:
+        """Pass if nobody is inside. Never blocks.
+
+        Raises:
+            StoreRefused: the lock file cannot be made.
+        """
+        if self._kept:
+            self._held = True
+            return True
+        assert not self._held, "one holder at a time within a process"
+        if self._fd is None:
+            self._fd = self._open()
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                return False
+            raise StoreRefused(f"{self.store}.lock", f"cannot be locked: {error.strerror}") from error
+        self._held = True
+        # Only a courtesy to those who wait: a full disk must not stop us here.
+        with suppress(OSError):
+            os.pwrite(self._fd, self._line, 0)
+        return True
+
+    def release(self) -> None:
+        """Leave; does nothing when not inside. May be called from the thread that has just committed."""
+        if self._held:
+            self._held = False
+            if not self._kept and self._fd is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def keep(self) -> None:
+        """Stay inside until `close`: the one-process rule of network file systems. Call while inside."""
+        assert self._held
+        self._kept = True
+
+    def close(self) -> None:
+        """Leave for good."""
+        self._kept = self._held = False
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def holder(self) -> str:
+        """Who is inside, for people: `process 4711 (stopped)`, `process 12 on otherhost`."""
+        try:
+            with open(f"{self.store}.lock", "rb") as file:  # noqa: PTH123 - the name is made by appending, not a path part
+                told = json.loads(file.read(LINE))
+            pid, host = int(told["pid"]), str(told["host"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return "another process"
+        if host != socket.gethostname()[:64]:
+            return f"process {pid} on {host}"
+        return f"process {pid}{' (stopped)' if _stopped(pid) else ''}"
+
+    async def _wait(self) -> None:
+        import anyio
+
+        begun = anyio.current_time()
+        pause, told = FIRST_WAIT_S, False
+        while not self.enter():
+            waited = anyio.current_time() - begun
+            if waited > self._max_stall_s:
+                raise StoreStalled(str(self.store), self.holder(), waited)
+            if not told and waited > self._report_after_s:
+                told = True
+                self._report(f"{self.store}: waiting for {self.holder()}, which is writing to the store")
+            await anyio.sleep(pause)
+            pause = min(pause * 2, LONGEST_WAIT_S)
+
+    def _open(self) -> int:
+        path = f"{self.store}.lock"
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreRefused(path, f"cannot be opened for writing: {error.strerror}") from error
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[:1] in (["T"], ["t"])
