@@ -1,0 +1,103 @@
+"""Which providers exist and how one is opened by name.
+
+A built-in provider is one line of `BUILT_IN`. A third party's comes as an entry point of the group `evalctl.providers`
+that names a factory with the attribute `api_version`; it is imported only when asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Protocol, cast
+
+import attrs
+
+from providers.base import PROVIDER_API, Provider
+from store.errors import UsageError
+
+GROUP = "evalctl.providers"
+
+BUILT_IN: Mapping[str, str] = {
+    "openai": "providers.openai:open_provider",
+    "scripted": "providers.scripted:open_provider",
+}
+"""Name -> module and factory, imported when the name is asked for."""
+
+DEFAULT_KEY_VARIABLE: Mapping[str, str] = {"openai": "OPENAI_API_KEY"}
+"""The variable a provider's key is usually in. Providers never look themselves: whoever opens one does."""
+
+
+@attrs.frozen(kw_only=True)
+class ProviderOptions:
+    """What a provider may be told when it is opened; each takes what it needs."""
+
+    model: str = ""
+    base_url: str | None = None
+    api_key: str | None = attrs.field(default=None, repr=False)
+    api_key_env: str | None = None
+    """The variable the key came from, for messages that must not show the key."""
+    suite_root: Path | None = None
+    first_token_timeout_ms: int = 90_000
+    """How long an answer's first byte may take."""
+    idle_timeout_ms: int = 60_000
+    """How long a begun answer may pause."""
+    proxy: str | None = attrs.field(default=None, repr=False)
+    """`http://host:port`; may hold credentials."""
+    wall: Callable[[], int] | None = None
+    """Microseconds since 1970 UTC; serves waits that are given as a date."""
+
+
+class ProviderFactory(Protocol):
+    """Opens a provider. A third party's also has the attribute `api_version`."""
+
+    def __call__(self, options: ProviderOptions, /) -> Provider:
+        """Open it; connections are made later.
+
+        Raises:
+            UsageError: the options do not make sense.
+        """
+
+
+def find_provider(name: str) -> ProviderFactory:
+    """The factory of the provider called *name*: a built-in, else an entry point of `evalctl.providers`.
+
+    Raises:
+        UsageError: there is none, it cannot be loaded, or it was written for another version of the port.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return cast("ProviderFactory", getattr(import_module(module), attribute))
+    found = _third_party()
+    if name in found:
+        return _load(name, found[name])
+    known = sorted({*BUILT_IN, *found})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"there is no provider {name!r}", f"{hint}There are: {', '.join(known)}.")
+
+
+def provider_names() -> list[str]:
+    """All names that `find_provider` knows, whether they can be loaded or not."""
+    return sorted({*BUILT_IN, *_third_party()})
+
+
+def _third_party() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(name: str, point: EntryPoint) -> ProviderFactory:
+    origin = f"provider {name!r} ({point.value})"
+    try:
+        factory = point.load()
+    except Exception as error:  # the boundary to third-party code, which may raise anything
+        raise UsageError(f"{origin} cannot be loaded: {type(error).__name__}: {error}") from error
+    version = getattr(factory, "api_version", None)
+    if version != PROVIDER_API or not callable(factory):
+        raise UsageError(
+            f"{origin} is written for version {version} of the provider port, this evalctl has {PROVIDER_API}",
+            "Install versions that fit together.",
+        )
+    return cast("ProviderFactory", factory)
