@@ -250,9 +250,9 @@ def resolve_key(variable: str | None, provider: str, environment: Mapping[str, s
         UsageError: the named variable is not set, or what was named is no variable's name (then it is not shown).
     """
     if variable is None:
-        from providers.registry import KEY_VARIABLES
+        from providers.registry import DEFAULT_KEY_VARIABLE
 
-        usual = KEY_VARIABLES.get(provider)
+        usual = DEFAULT_KEY_VARIABLE.get(provider)
         return (usual, environment[usual]) if usual and environment.get(usual) else (None, None)
     problem = _variable(variable)
     if problem:

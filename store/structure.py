@@ -108,8 +108,11 @@ def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]
         case _:
             # what a class's own validators say: "'maxTurns' must be >= 1: 0"
             text = str(error.args[0]) if error.args else type(error).__name__
-            named = re.match(r"'(\w+)' (must .*)", text, re.DOTALL)
-            yield ((*path, camel(named[1])), named[2]) if named else (path, text)
+            named = re.match(r"(Length of )?'(\w+)' (must .*)", text, re.DOTALL)
+            if named is None:
+                yield path, text
+            else:
+                yield (*path, camel(named[2])), f"{'its length ' if named[1] else ''}{named[3]}"
 
 
 def new_converter() -> Converter:

@@ -87,8 +87,5 @@ def _link_problem(link: Path, target: str, root: Path) -> str | None:
     """A link of a fixture has to lead to the same place in every copy: relative, and never out of it."""
     if os.path.isabs(target):  # noqa: PTH117 - the spelling decides
         return f"a symbolic link to an absolute path ({target})"
-    try:
-        inside = link.resolve().is_relative_to(root)
-    except (OSError, RuntimeError):  # a loop
-        return f"a symbolic link that leads nowhere ({target})"
+    inside = Path(os.path.realpath(link)).is_relative_to(root)  # loops and missing targets inside do no harm
     return None if inside else f"a symbolic link that leads out of the fixture ({target})"
