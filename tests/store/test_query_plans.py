@@ -1,0 +1,131 @@
+"""How SQLite goes about every statement is fixed: a change of schema or query that makes it read more shows here.
+
+The plans are pinned on a generated store without statistics, as every store is (nothing ever runs ANALYZE): word for
+word for the SQLite they were pinned with, and for every other one the tables they read and by which index. After a
+deliberate change, `python -m tests.store.test_query_plans` writes them anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3  # noqa: TID251 - plans are asked of SQLite itself
+import tempfile
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store.statements import HERE, statement
+from tests.store.generate import Shape, generate
+
+PINNED = Path(__file__).parent / "data" / "plans.json"
+NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))
+WHOLE_HISTORY = {"drift_ends", "drift_drops", "summary_current", "summary_cells"}
+"""Queries whose answer depends on every result ever stored."""
+LARGE = "run|result|outcome|event|attempt|verdict|judgement|file_change"
+"""Tables that grow with every run."""
+
+
+def bare(name):
+    """A statement without its comments."""
+    return re.sub(r"--.*", "", statement(name)).strip()
+
+
+def reads(name):
+    return bare(name).startswith(("SELECT", "WITH"))
+
+
+def accesses(lines):
+    """Which tables a plan reads, and by which index: what stays the same over versions of SQLite."""
+    return {
+        match.groups()
+        for line in lines
+        if (
+            match := re.match(
+                r" *(SEARCH|SCAN) (\w+)(?: .*USING (?:COVERING )?(INDEX \w+|\w+ PRIMARY KEY|PRIMARY KEY))?", line
+            )
+        )
+    }
+
+
+def plan(connection, name):
+    """The plan of a named statement, one step a line, indented as it is nested."""
+    sql = bare(name)
+    parameters = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
+    depth = {0: -1}
+    lines = []
+    for number, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters):
+        depth[number] = depth[parent] + 1
+        lines.append("  " * depth[number] + detail)
+    return lines
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plans") / "runs.db"
+    generate(path, Shape())
+    with closing(sqlite3.connect(path)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("name", list(filter(reads, NAMES)))
+def test_the_plan_of_a_reading_statement_is_the_pinned_one(history, name):
+    pinned = json.loads(PINNED.read_text(encoding="utf-8"))
+    actual = plan(history, name)
+
+    assert accesses(actual) == accesses(pinned["plans"][name])
+    if pinned["sqlite"] == sqlite3.sqlite_version:
+        assert actual == pinned["plans"][name]
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - WHOLE_HISTORY))
+def test_no_statement_scans_a_table_that_grows_with_every_run(history, name):
+    views = " ".join(sql for (sql,) in history.execute("SELECT sql FROM sqlite_schema WHERE type = 'view'"))
+    aliases = {alias for _, alias in re.findall(rf"\b({LARGE}) (?:AS )?(\w+)", f"{bare(name)} {views}")}
+
+    scanned = {table for verb, table, _ in accesses(plan(history, name)) if verb == "SCAN"}
+
+    assert scanned & {*LARGE.split("|"), *aliases} == set()
+
+
+def test_nothing_is_pinned_that_does_not_exist():
+    assert sorted(json.loads(PINNED.read_text(encoding="utf-8"))["plans"]) == [name for name in NAMES if reads(name)]
+
+
+def test_a_scan_would_be_seen(history):
+    assert accesses(plan(history, "summary_current")) >= {("SCAN", "r", "INDEX result_series")}
+
+
+def test_no_statistics_are_kept(history):
+    assert history.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("name", list(filter(reads, NAMES)))
+def test_every_reading_statement_runs(history, name):
+    sql = bare(name)
+    values = defaultdict(lambda: 1, attempts="[1]") if ":" in sql else (1,) * sql.count("?")
+
+    history.execute(sql, values).fetchall()
+
+
+def test_both_ways_to_sum_up_history_agree(history):
+    def means(name):
+        return {(cell, judged): composite for cell, judged, composite in history.execute(statement(name))}
+
+    assert means("summary_cells") == pytest.approx(means("summary_current"))
+
+
+def write_pinned():
+    """Write the plans as they are now."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder) / "runs.db", Shape())
+        with closing(sqlite3.connect(Path(folder) / "runs.db")) as connection:
+            plans = {name: plan(connection, name) for name in NAMES if reads(name)}
+    pinned = {"sqlite": sqlite3.sqlite_version, "plans": plans}
+    PINNED.write_text(json.dumps(pinned, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pinned()

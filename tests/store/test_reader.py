@@ -1,0 +1,548 @@
+"""The reader gives back what was written, as one state of the world, and refuses what is no store."""
+
+from __future__ import annotations
+
+import json
+import sqlite3  # noqa: TID251 - stores are made through plain SQL
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from contextlib import closing
+from hashlib import sha256
+
+import pytest
+
+from store.errors import StoreError, StoreRefused, UsageError
+from store.reader import Reader, Tally
+from store.rows import Amount, EventRow, FileChange, Judgement
+from store.text import to_column
+from tests.store.generate import Shape, create, generate, insert
+
+AT = 1_767_225_600_000_000
+SHAPE = Shape()
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """A generated store, for reading only."""
+    path = tmp_path_factory.mktemp("history") / "runs.db"
+    generate(path, SHAPE)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def connection(path):
+    """A store with one sweep `s1` (id 1) of three runs of one cell, and one worker; nothing has run."""
+    with closing(create(path)) as connection:
+        insert(
+            connection,
+            "cell",
+            digest=b"d" * 32,
+            fingerprint="f" * 64,
+            fingerprint_version=1,
+            config_hash="c",
+            suite_id="suite",
+            suite_version="1",
+            case_id="case",
+            case_version="1",
+            variant="",
+            target="t",
+            model="m",
+            document="{}",
+        )
+        insert(connection, "worker", host="h", pid=7, boot="b", born=3, version="1", started_at=AT)
+        sweep(connection, "s1")
+        yield connection
+
+
+def sweep(connection, name, runs=3):
+    number = insert(
+        connection,
+        "sweep",
+        name=name,
+        command="run",
+        suite_id="suite",
+        mode="live",
+        seed=5,
+        repetitions=runs,
+        planned_at=AT,
+        runs=runs,
+        conditions='{"model":"m"}',
+    )
+    for position in range(runs):
+        insert(connection, "run", sweep_id=number, position=position, cell_id=1, repetition=position, pair=position)
+    return number
+
+
+def attempt(connection, run=1, number=1):
+    return insert(connection, "attempt", run_id=run, number=number, worker_id=1, claimed_at=AT)
+
+
+def outcome(connection, attempt_id, run=1, outcome="pass", **values):
+    insert(connection, "outcome", attempt_id=attempt_id, run_id=run, outcome=outcome, ended_at=AT + 1, **values)
+
+
+def result(connection, attempt_id, *, run=1, outcome="pass", again=0, supersedes=None, **values):
+    return insert(
+        connection,
+        "result",
+        run_id=run,
+        attempt_id=attempt_id,
+        supersedes=supersedes,
+        sweep_id=1,
+        cell_id=1,
+        outcome=outcome,
+        judged=int(outcome in ("pass", "fail")),
+        again=again,
+        at=AT + 1,
+        **values,
+    )
+
+
+def event(connection, attempt_id, seq, kind, payload, *, blob_id=None):
+    connection.execute(
+        "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
+        (attempt_id, seq, seq * 10, kind, json.dumps(payload), blob_id),
+    )
+
+
+def blob(connection, content, codec="raw"):
+    data = content if codec == "raw" else zlib.compress(content)
+    return insert(connection, "blob", hash=sha256(content).digest(), size=len(content), codec=codec, data=data)
+
+
+# --- what is no store -------------------------------------------------------------------------------------------
+
+
+def test_a_missing_store_is_refused_with_how_one_comes_about(path):
+    with pytest.raises(StoreRefused) as refusal:
+        Reader(path)
+
+    assert "no store" in str(refusal.value)
+    assert "evalctl run" in str(refusal.value)
+    assert not path.exists()
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(StoreRefused, match="directory"):
+        Reader(tmp_path)
+
+
+def test_garbage_is_refused(path):
+    path.write_bytes(b"not a database, but long enough to be taken for one" * 100)
+
+    with pytest.raises(StoreRefused, match="not a database"):
+        Reader(path)
+
+
+def test_a_foreign_database_is_refused(path):
+    with closing(sqlite3.connect(path)) as foreign:
+        foreign.execute("CREATE TABLE runs (id)")
+
+    with pytest.raises(StoreRefused, match="another tool"):
+        Reader(path)
+
+
+def test_a_newer_store_is_refused(path, connection):
+    connection.execute("PRAGMA user_version = 999")
+
+    with pytest.raises(StoreRefused, match="newer"):
+        Reader(path)
+
+
+def test_a_damaged_store_is_refused_when_the_damage_shows(history, tmp_path):
+    broken = tmp_path / "broken.db"
+    content = bytearray(history.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    broken.write_bytes(content)
+
+    with pytest.raises(StoreRefused, match="damaged"):
+        Reader(broken)
+
+
+def test_a_reader_cannot_write(path, connection):
+    with Reader(path) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader._connection.execute("DELETE FROM lease")
+
+
+def test_importing_it_loads_nothing_heavy():
+    heavy = ("asyncio", "aiosqlite", "anyio", "cattrs", "rich", "structlog", "httpx", "rfc8785")
+    code = f"import sys, store.reader; print([name for name in {heavy} if name in sys.modules])"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------
+
+
+def test_sweeps_come_newest_first(path, connection):
+    sweep(connection, "s2")
+    sweep(connection, "s3")
+
+    with Reader(path) as reader:
+        assert [row.name for row in reader.sweeps()] == ["s3", "s2", "s1"]
+        assert [row.name for row in reader.sweeps(limit=2)] == ["s3", "s2"]
+        assert reader.sweeps()[-1].conditions == {"model": "m"}
+
+
+@pytest.mark.parametrize(("asked", "found"), [("last", "20260102-b"), ("20260101-aa", "20260101-aa"), ("s", "s1")])
+def test_a_sweep_is_found_by_name_prefix_or_last(path, connection, asked, found):
+    for name in ("20260101-aa", "20260101-aab", "20260102-b"):
+        sweep(connection, name)
+
+    with Reader(path) as reader:
+        assert reader.sweep(asked).name == found
+
+
+def test_an_ambiguous_prefix_is_told_with_the_names(path, connection):
+    for number in range(12):
+        sweep(connection, f"x{number:02}")
+
+    with Reader(path) as reader, pytest.raises(UsageError) as error:
+        reader.sweep("x")
+
+    assert "x00, x01" in str(error.value)
+    assert "and more" in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["s2", "", "%", "*", "\udc80", "a\0b"])
+def test_an_unknown_sweep_is_told_with_the_nearest(path, connection, asked):
+    sweep(connection, "other")
+
+    with Reader(path) as reader, pytest.raises(UsageError, match="s1"):
+        reader.sweep(asked)
+
+
+def test_a_store_without_sweeps_says_so(path):
+    create(path).close()
+
+    with Reader(path) as reader, pytest.raises(UsageError, match="no sweep yet"):
+        reader.sweep("last")
+
+
+def test_cells_of_a_sweep(path, connection):
+    with Reader(path) as reader:
+        (cell,) = reader.cells(1)
+
+    assert (cell.id, cell.case_id, cell.model, cell.config_hash) == (1, "case", "m", "c")
+
+
+def test_notices_and_control_are_read_in_order(path, connection):
+    for kind in ("opened", "limited"):
+        insert(connection, "notice", sweep_id=1, at=AT, kind=kind, payload='{"n":1}')
+    insert(connection, "control", sweep_id=1, verb="pause", who="me", why="lunch", at=AT)
+
+    with Reader(path) as reader:
+        assert [(notice.kind, notice.payload) for notice in reader.notices(1)] == [
+            ("opened", {"n": 1}),
+            ("limited", {"n": 1}),
+        ]
+        (order,) = reader.control(1)
+
+    assert (order.verb, order.who, order.why, order.payload) == ("pause", "me", "lunch", {})
+
+
+def test_workers_are_told_with_their_lease_and_open_attempts(path, connection):
+    outcome(connection, attempt(connection, run=1), run=1)
+    attempt(connection, run=2)
+    insert(connection, "lease", worker_id=1, expires_at=AT + 60)
+    insert(connection, "worker", host="elsewhere", pid=1, boot="", born=0, version="1", started_at=AT)
+
+    with Reader(path) as reader:
+        (worker,) = reader.workers(1)
+
+    assert (worker.pid, worker.expires_at, worker.attempts, worker.open) == (7, AT + 60, 2, 1)
+
+
+# --- what counts ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_shows_the_attempt_that_counts(path, connection):
+    first, second = attempt(connection, number=1), attempt(connection, number=2)
+    outcome(connection, first, outcome="error", reason="interrupted")
+    outcome(connection, second, wall_ms=5, detail='{"spent":{"calls":2}}')
+    old = result(connection, first, outcome="error", reason="interrupted", again=1)
+    result(connection, second, supersedes=old, basis="retry", composite=1.0)
+
+    with Reader(path) as reader:
+        run = reader.run(1, 0)
+        attempts = reader.attempts(run.run_id)
+
+    assert (run.outcome, run.basis, run.attempt_number, run.attempts, run.wall_ms) == ("pass", "retry", 2, 2, 5)
+    assert (run.judged, run.again, run.detail) == (True, False, {"spent": {"calls": 2}})
+    assert [(row.number, row.outcome, row.reason, row.counts) for row in attempts] == [
+        (1, "error", "interrupted", False),
+        (2, "pass", None, True),
+    ]
+
+
+def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(path, connection):
+    attempt(connection)
+
+    with Reader(path) as reader:
+        run = reader.run(1, 0)
+        (row,) = reader.attempts(1)
+
+    assert (run.outcome, run.attempt_id, run.attempts, run.detail, run.verdicts) == (None, None, 1, {}, ())
+    assert (row.outcome, row.counts, row.detail) == (None, False, {})
+
+
+@pytest.mark.parametrize("position", [-1, 3, 2**70])
+def test_a_position_beyond_the_plan_is_refused(path, connection, position):
+    with Reader(path) as reader, pytest.raises(UsageError, match="no run at position"):
+        reader.run(1, position)
+
+
+def test_verdicts_are_those_of_the_last_pass_in_their_order(path, connection):
+    one = attempt(connection)
+    outcome(connection, one)
+    result(connection, one)
+    for pass_no, verifier, verdict in ((0, "z", "fail"), (0, "a", "pass"), (1, "z", "pass"), (1, "a", "error")):
+        insert(
+            connection,
+            "verdict",
+            attempt_id=one,
+            pass_no=pass_no,
+            verifier=verifier,
+            kind="command",
+            verdict=verdict,
+            detail='{"exit":1}',
+        )
+
+    with Reader(path) as reader:
+        run = reader.run(1, 0)
+        assert reader.verdicts(one) == run.verdicts
+
+    assert run.verdicts == (
+        Judgement(verifier="z", kind="command", verdict="pass", detail={"exit": 1}),
+        Judgement(verifier="a", kind="command", verdict="error", detail={"exit": 1}),
+    )
+
+
+def test_the_tally_counts_current_results_only(path, connection):
+    one, two = attempt(connection), attempt(connection, number=2)
+    outcome(connection, one, outcome="error", reason="interrupted")
+    outcome(connection, two)
+    old = result(connection, one, outcome="error", reason="interrupted", again=1)
+    with Reader(path) as before:
+        result(connection, two, supersedes=old)
+        with Reader(path) as after:
+            assert before.tally(1) == [Tally(outcome="error", reason="interrupted", judged=False, again=True, count=1)]
+            assert after.tally(1) == [Tally(outcome="pass", reason=None, judged=True, again=False, count=1)]
+            assert (before.remaining(1), after.remaining(1)) == (3, 2)
+
+
+def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path, connection):
+    with Reader(path) as reader:
+        one = attempt(connection)
+        outcome(connection, one)
+        result(connection, one)
+        insert(connection, "notice", sweep_id=1, at=AT, kind="late", payload="{}")
+        sweep(connection, "s2")
+
+        assert reader.run(1, 0).outcome is None
+        assert reader.run(1, 0).attempts == 0
+        assert [row.name for row in reader.sweeps()] == ["s1"]
+        assert (reader.tally(1), reader.notices(1), reader.attempts(1), reader.workers(1)) == ([], [], [], [])
+
+        reader.refresh()
+
+        assert reader.run(1, 0).outcome == "pass"
+        assert len(reader.sweeps()) == 2
+
+
+def test_runs_come_in_the_stored_order_over_many_pages(tmp_path):
+    large = tmp_path / "large.db"
+    generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
+
+    with Reader(large) as reader:
+        runs = list(reader.runs(1))
+
+    assert [run.position for run in runs] == list(range(1200))
+    assert sum(run.outcome is not None for run in runs) == 600
+
+
+def test_reading_runs_holds_no_statement_open(path):
+    generate(path, SHAPE)
+    with Reader(path) as reader:
+        runs = reader.runs(1)
+        next(runs)
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            insert(writer, "worker", host="w", pid=1, boot="", born=0, version="1", started_at=AT)
+            busy, left, moved = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    assert (busy, left, moved) == (0, 0, 0)
+
+
+def test_memory_stays_flat_over_many_runs(tmp_path):
+    large = tmp_path / "large.db"
+    generate(large, Shape(cases=50, variants=2, repetitions=60, sweeps=1, events=0))
+    with Reader(large) as reader:
+        next(reader.runs(1))
+        tracemalloc.start()
+        try:
+            count = sum(1 for _ in reader.runs(1))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert count == 6000
+    assert peak < 6_000_000
+
+
+# --- money ------------------------------------------------------------------------------------------------------
+
+
+def test_spending_counts_every_attempt_also_killed_ones(path, connection):
+    one, two, killed = attempt(connection), attempt(connection, number=2), attempt(connection, run=2)
+    outcome(connection, one, calls=1, detail='{"spent":{"calls":4,"tokens":700}}', cost_nusd=5)
+    outcome(connection, two, calls=2, input_tokens=10, output_tokens=5)
+    event(connection, killed, 1, "call_sent", {"request": 1})
+    event(connection, killed, 2, "call", {"request": 1, "usage": {"input": 30, "output": 4}, "cost_nusd": 9})
+    event(connection, killed, 3, "call_sent", {"request": 2})
+    event(connection, killed, 4, "text", {"usage": {"input": 1000}})
+
+    with Reader(path) as reader:
+        assert reader.spent(1) == Amount(calls=4 + 2 + 2, tokens=700 + 15 + 34, nusd=14)
+        assert reader.spent(2) == Amount()
+
+
+def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(path, connection):
+    for run in (1, 2, 3):
+        outcome(connection, attempt(connection, run=run), run=run, input_tokens=2**63 - 1, output_tokens=1)
+
+    with Reader(path) as reader:
+        assert reader.spent(1).tokens >= 10**15
+
+
+def test_what_is_granted_is_the_last_balance(path, connection):
+    for seq, total in ((1, 100), (2, 80)):
+        insert(
+            connection,
+            "spend",
+            sweep_id=1,
+            seq=seq,
+            worker_id=1,
+            kind="grant",
+            calls=0,
+            tokens=0,
+            nusd=0,
+            total_calls=total,
+            total_tokens=2,
+            total_nusd=3,
+            at=AT,
+        )
+
+    with Reader(path) as reader:
+        assert reader.granted(1) == Amount(calls=80, tokens=2, nusd=3)
+        assert reader.granted(2) == Amount()
+
+
+# --- what happened ----------------------------------------------------------------------------------------------
+
+
+def test_events_come_back_unharmed_with_their_blobs(path, connection):
+    text = "lone \ud800, NUL \0, bell \a, é, \U0001f600 " + "x" * 3000
+    one = attempt(connection)
+    event(connection, one, 1, "text", {"text": text[:40]})
+    event(connection, one, 2, "text", {"request": 1}, blob_id=blob(connection, json.dumps({"text": text}).encode()))
+    event(
+        connection, one, 3, "text", {"request": 1}, blob_id=blob(connection, json.dumps({"text": "z"}).encode(), "zlib")
+    )
+
+    with Reader(path) as reader:
+        assert list(reader.events(one)) == [
+            EventRow(seq=1, at=10, kind="text", payload={"text": text[:40]}),
+            EventRow(seq=2, at=20, kind="text", payload={"text": text}),
+            EventRow(seq=3, at=30, kind="text", payload={"text": "z"}),
+        ]
+
+
+def test_events_are_paged(path, connection):
+    one = attempt(connection)
+    for seq in range(250):
+        event(connection, one, seq, "text", {"n": seq})
+
+    with Reader(path) as reader:
+        assert [row.payload["n"] for row in reader.events(one)] == list(range(250))
+
+
+def test_of_a_forgotten_blob_the_short_fields_remain(path, connection):
+    one = attempt(connection)
+    number = blob(connection, b'{"text": "private"}')
+    event(connection, one, 1, "text", {"request": 1}, blob_id=number)
+    insert(connection, "forgotten", blob_id=number, hash=b"h", who="me", why="asked to", at=AT)
+    connection.execute("DELETE FROM blob WHERE id = ?", (number,))
+
+    with Reader(path) as reader:
+        (row,) = reader.events(one)
+        assert row.payload == {"request": 1, "forgotten": True}
+        with pytest.raises(StoreError, match="forgotten by me: asked to"):
+            reader.blob(number)
+
+
+def test_a_blob_is_read_and_a_missing_one_is_told(path, connection):
+    number = blob(connection, b"\xff" * 5000, "zlib")
+
+    with Reader(path) as reader:
+        assert reader.blob(number) == b"\xff" * 5000
+        with pytest.raises(StoreError, match="does not exist"):
+            reader.blob(99)
+
+
+def test_a_damaged_blob_is_told(path, connection):
+    number = insert(connection, "blob", hash=b"h", size=5, codec="zlib", data=b"junk")
+
+    with Reader(path) as reader, pytest.raises(StoreError, match="damaged"):
+        reader.blob(number)
+
+
+def test_a_damaged_payload_is_told(path, connection):
+    one = attempt(connection)
+    connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', '{\"tex', NULL)", (one,))
+
+    with Reader(path) as reader, pytest.raises(StoreError, match="damaged"):
+        list(reader.events(one))
+
+
+def test_a_payload_nested_beyond_reading_is_shown_as_text(path, connection):
+    one = attempt(connection)
+    deep = '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"
+    connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', ?, NULL)", (one, deep))
+
+    with Reader(path) as reader:
+        (row,) = reader.events(one)
+
+    assert row.payload == {"unreadable": deep}
+
+
+def test_file_changes_come_back_with_content_mode_and_link(path, connection):
+    one = attempt(connection)
+    name = "odd\udcff\0name"
+    number = blob(connection, b"content")
+    for change, values in {
+        "a.py": {"change": "changed", "mode": 0o755, "blob_id": number},
+        "b.py": {"change": "deleted"},
+        "c": {"change": "added", "mode": 0o777, "link": "a.py"},
+        to_column(name): {"change": "added", "mode": 0o644, "blob_id": number},
+    }.items():
+        insert(connection, "file_change", attempt_id=one, path=change, **values)
+
+    with Reader(path) as reader:
+        assert list(reader.file_changes(one)) == [
+            FileChange(path="a.py", change="changed", mode=0o755, content=b"content"),
+            FileChange(path="b.py", change="deleted"),
+            FileChange(path="c", change="added", mode=0o777, link="a.py"),
+            FileChange(path=name, change="added", mode=0o644, content=b"content"),
+        ]
+
+
+def test_its_repr_tells_its_state(history):
+    with Reader(history) as reader:
+        assert repr(reader) == f"<Reader {history}: 4 sweeps, {reader.snapshot.result} results>"
