@@ -44,3 +44,11 @@ class Board:
     def ended(self) -> None:
         """A started run has ended."""
         self.running -= 1
+
+    def unstarted(self) -> list[Claim]:
+        """Take everything that was claimed and will not be started."""
+        left = [claim for queue in self._ready.values() for claim in queue]
+        for queue in self._ready.values():
+            queue.clear()
+        self.waiting = 0
+        return left

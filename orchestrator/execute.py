@@ -6,7 +6,7 @@ This is the one place where our errors become outcomes. A failed run is data; a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -15,17 +15,17 @@ import attrs
 from orchestrator.control import Control
 from orchestrator.gate import Gate, GateOfRun
 from orchestrator.grants import policy_for
-from orchestrator.ports import AttemptLog, BudgetSpent, Ledger
+from orchestrator.ports import AttemptLog, BudgetSpent
 from orchestrator.settings import Settings
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
-from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace
-from providers.base import Assignment, Done, Origin, ProviderError, Subject, ToolSpec
+from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
+from providers.base import Assignment, Done, Origin, ProviderError, Subject
 from providers.tree import changes
 from store.errors import EvalctlError, StoreFailed
-from store.events import Event, Incident, Json, WorkEnded, WorkStarted
+from store.events import Event, Incident, Json, WorkEnded
 from store.rows import Claim, Ending, FileChange, Judgement, Outcome
-from verifiers.aggregate import judge, protected_files, verdict_of
+from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence
 
 AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
@@ -72,12 +72,8 @@ class Executor:
         *,
         suite: Suite,
         settings: Settings,
-        sweep: str,
         gate: Gate,
-        ledger: Ledger,
         subject: Subject,
-        offered: Callable[[Assignment], Sequence[ToolSpec]],
-        instructions: Callable[[Assignment], str],
         fixtures: Fixtures,
         workspaces: Path,
         control: Control,
@@ -88,12 +84,9 @@ class Executor:
         self._tasks = {task.id: task for task in suite.tasks}
         self._suite = suite
         self._settings = settings
-        self._sweep = sweep
         self._gate = gate
-        self._ledger = ledger
+        self._ledger = gate.ledger
         self._subject = subject
-        self._offered = offered
-        self._instructions = instructions
         self._fixtures = fixtures
         self._workspaces = workspaces
         self._control = control
@@ -122,29 +115,23 @@ class Executor:
 
     async def _try(self, attempt: Attempt) -> Finding:
         claim, task = attempt.claim, attempt.task
-        name = f"{claim.position}-{claim.number}"
-        async with self._fixtures.workspace(
-            self._suite.root / task.fixture,
+        fixture = await self._fixtures.fixture(self._suite.root / task.fixture)
+        async with workspace(
+            fixture,
             git=task.fixture_git,
             keep=self._settings.keep,
             parent=self._workspaces,
-            name=name,
-        ) as workspace:
+            name=f"{claim.position}-{claim.number}",
+            environment=self._environment,
+            marker=self._marker(claim),
+        ) as made:
             if self._settings.keep:
-                self._kept(claim, workspace.path)
-            assignment = self._assignment(attempt, workspace)
+                self._kept(claim, made.path)
+            assignment = self._assignment(attempt, made)
             attempt.started_at = self._wall()
-            attempt.note(
-                WorkStarted(
-                    instructions=self._instructions(assignment),
-                    prompt=task.prompt,
-                    tools=tuple(tool.name for tool in self._offered(assignment)),
-                    model=assignment.model,
-                )
-            )
             with attempt.watch.running():
                 attempt.done = await self._subject.work(assignment, attempt.ask, attempt.note)
-            changed = changes(workspace.before, workspace.path)
+            changed = changes(made.before, made.path)
             if attempt.done is None:
                 attempt.note(WorkEnded(stop="budget", reason="maxWallMs"))
                 return Finding(outcome="budget_exceeded", reason="maxWallMs", composite=0.0, changes=changed)
@@ -154,27 +141,18 @@ class Executor:
                 return Finding(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
             if done.stop == "failed":
                 return Finding(outcome="fail", reason=done.reason, composite=0.0, changes=changed)
-            return await self._judge(attempt, workspace, assignment, done, changed)
+            return await self._judge(attempt, made, done, changed)
 
-    async def _judge(
-        self,
-        attempt: Attempt,
-        workspace: Workspace,
-        assignment: Assignment,
-        done: Done,
-        changed: tuple[FileChange, ...],
-    ) -> Finding:
-        fixture = self._suite.root / attempt.task.fixture
+    async def _judge(self, attempt: Attempt, made: Workspace, done: Done, changed: tuple[FileChange, ...]) -> Finding:
         verdicts = await judge(
             attempt.task.verifiers,
             Evidence(
-                workspace=workspace.path,
-                fixture=fixture,
+                workspace=made.path,
+                fixture=self._suite.root / attempt.task.fixture,
                 changes=changed,
                 tools=done.tools,
-                marker=assignment.marker,
-                environment=self._environment,
-                protected=protected_files(attempt.task.verifiers, fixture),
+                marker=self._marker(attempt.claim),
+                environment={**self._environment, "HOME": str(made.home), "TMPDIR": str(made.home)},
             ),
         )
         verdict, composite = verdict_of(verdicts)
@@ -186,8 +164,9 @@ class Executor:
             changes=changed,
         )
 
-    def _assignment(self, attempt: Attempt, workspace: Workspace) -> Assignment:
+    def _assignment(self, attempt: Attempt, made: Workspace) -> Assignment:
         claim, task, settings = attempt.claim, attempt.task, self._settings
+        agent = settings.agent_for(task.agent)
         return Assignment(
             origin=Origin(
                 suite_id=self._suite.suite_id,
@@ -196,15 +175,19 @@ class Executor:
                 variant=claim.variant,
             ),
             prompt=task.prompt,
-            workspace=workspace.path,
+            workspace=made.path,
             model=settings.model,
             policy=policy_for(task, settings.grants),
-            settings=settings.agent,
-            max_turns=min(task.budget.max_turns, settings.agent.max_turns),
+            settings=agent,
+            max_turns=min(task.budget.max_turns, agent.max_turns),
             max_tokens=task.budget.max_tokens,
             max_tool_calls=task.budget.max_tool_calls,
-            marker=f"{self._sweep}/{claim.position}/{claim.number}",
+            marker=self._marker(claim),
+            home=made.home,
         )
+
+    def _marker(self, claim: Claim) -> str:
+        return f"{self._gate.sweep}/{claim.position}/{claim.number}"
 
     def _given_up(self) -> Finding:
         """The attempt was cancelled from outside."""
@@ -267,3 +250,17 @@ def finding_of(error: EvalctlError) -> Finding:
         case _:
             reason = "harness"
     return Finding(outcome="error", reason=reason, message=str(error))
+
+
+def skipped(claim: Claim, reason: str, message: str, at: int) -> Ending:
+    """The ending of a run that was claimed and never started."""
+    return Ending(
+        claim=claim,
+        outcome="skipped",
+        reason=reason,
+        judged=False,
+        again=reason in AGAIN,
+        ended_at=at,
+        calls=0,
+        detail={"message": message},
+    )

@@ -7,6 +7,7 @@ from typing import cast
 
 import attrs
 
+from orchestrator.config import config_hash
 from orchestrator.order import ordered
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
@@ -61,13 +62,14 @@ def cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
     """The measured thing, with the document that explains its digest field by field."""
     lineage = identity(suite, task, settings, variant)
     prefix = f"{task.fixture}/"
+    config = config_hash(settings.agent_for(task.agent))
     document = {
         "identity": lineage,
         "content": {
             "task": digest(_task_document(task)).hex(),
             "fixture": digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
         },
-        "configHash": settings.config_hash,
+        "configHash": config,
         "provider": settings.provider,
         "model": settings.model,
     }
@@ -75,7 +77,7 @@ def cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
         digest=digest(document),
         fingerprint=digest(lineage).hex(),
         fingerprint_version=FINGERPRINT_VERSION,
-        config_hash=settings.config_hash,
+        config_hash=config,
         suite_id=suite.suite_id,
         suite_version=suite.suite_version,
         case_id=task.id,

@@ -13,6 +13,7 @@ import attrs
 
 from orchestrator.grants import Grants
 from providers.base import AgentSettings
+from store.errors import UsageError
 from store.events import Json
 from store.rows import Caps
 
@@ -36,6 +37,8 @@ class Settings:
     api_key_env: str | None = None
     """The name of the variable that holds the credential; never its value."""
     agent: AgentSettings
+    agents: Mapping[str, str] = attrs.field(factory=dict)
+    """Instructions of the agents that files define, by name: what a task's `agent` may ask for."""
     config_hash: str
     grants: Grants
     caps: Caps = attrs.field(factory=Caps)
@@ -53,12 +56,26 @@ class Settings:
     keep: bool = False
     out: str | None = None
 
+    def agent_for(self, name: str | None) -> AgentSettings:
+        """The measured configuration with a task's agent active.
+
+        Raises:
+            UsageError: no agent of that name is defined.
+        """
+        if name is None or name == self.agent.agent:
+            return self.agent
+        if name not in self.agents:
+            known = ", ".join(sorted({self.agent.agent, *self.agents}))
+            raise UsageError(f"no agent called {name!r} is defined; there are: {known}")
+        return attrs.evolve(self.agent, agent=name, instructions=self.agents[name])
+
     def to_json(self) -> dict[str, Json]:
         """As stored in the sweep's conditions."""
         values = attrs.asdict(self)
         values["grants"]["effects"] = sorted(self.grants.effects)
         values["agent"]["native_tools"] = list(self.agent.native_tools)
         values["tasks"] = list(self.tasks)
+        values["agents"] = dict(self.agents)
         return values
 
     @classmethod

@@ -9,7 +9,7 @@ import os
 import random
 import secrets
 import socket
-import time
+import time  # noqa: TID251 - this is the place
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -65,7 +65,7 @@ def born(pid: int) -> int:
 
 
 def this_worker(version: str, wall_us: int) -> WorkerRow:
-    """This process, as others can recognise it."""
+    """What this process is recognised by."""
     pid = os.getpid()
     return WorkerRow(
         host=socket.gethostname(),

@@ -43,7 +43,7 @@ def show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def evalctl(
+def evalctl(  # noqa: PLR0917 - typer takes options by position
     json: Annotated[bool, typer.Option("--json", help="Data on stdout as JSON, the rest on stderr.")] = False,
     store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store to use.")] = None,
     log_format: Annotated[
@@ -52,7 +52,7 @@ def evalctl(
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Errors only.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log lines too.")] = False,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback answers
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
 ) -> None:

@@ -1,7 +1,72 @@
-"""The verb `resume`."""
+"""The verb `resume`: finish what a sweep has left."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-def resume() -> None:
-    """To be built."""
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import COMMON
+
+if TYPE_CHECKING:
+    from orchestrator.settings import Settings
+    from store.rows import Caps
+
+
+def resume(  # noqa: PLR0917 - typer takes options by position
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
+    base_url: options.BaseUrl = None,
+    api_key_env: options.ApiKeyEnv = None,
+    concurrency: options.Concurrency = None,
+    max_calls: options.MaxCalls = None,
+    max_tokens: options.MaxTokens = None,
+    max_wall: options.MaxWall = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    keep: options.Keep = False,
+    out: options.Out = None,
+) -> None:
+    """Finish SWEEP: the runs that have no final result, and no others.
+
+    Plan, grants and settings come from the store; caps given here are new totals. Several processes may resume the same
+    sweep and share its work. The exit code is that of the sweep's own command.
+    """
+    from orchestrator.bundled import find_suite
+    from orchestrator.cli import sweeping
+    from orchestrator.settings import Settings
+    from orchestrator.world import real_world
+    from store.database import locate_store
+    from store.reader import Reader
+
+    world = real_world()
+    with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
+        row = reader.sweep(sweep)
+    stored = Settings.from_json(row.conditions["settings"])
+    settings = _changed(
+        stored,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        concurrency=concurrency,
+        max_wall_s=max_wall,
+        max_wait_s=max_wait,
+        max_stall_s=max_stall,
+        keep=keep or None,
+        out=str(Path(out).resolve()) if out else None,
+        caps=_caps(stored, max_calls, max_tokens),
+    )
+    suite = find_suite(settings.suite, Path(settings.suite_dir) if settings.suite_dir else None)
+    raise typer.Exit(sweeping.go_on(suite, settings, world, row))
+
+
+def _changed(stored: Settings, **given: Any) -> Settings:
+    import attrs
+
+    return attrs.evolve(stored, **{name: value for name, value in given.items() if value is not None})
+
+
+def _caps(stored: Settings, calls: int | None, tokens: int | None) -> Caps:
+    import attrs
+
+    return attrs.evolve(stored.caps, calls=calls or stored.caps.calls, tokens=tokens or stored.caps.tokens)

@@ -1,7 +1,183 @@
-"""The verb `run`."""
+"""The verb `run`: a suite, k times, live, with a report."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-def run() -> None:
-    """To be built."""
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import Exit, say
+
+if TYPE_CHECKING:
+    from orchestrator.config import Config
+    from orchestrator.settings import Settings
+    from orchestrator.suite import Suite
+    from providers.base import Effect
+
+
+def run(  # noqa: PLR0917 - typer takes options by position
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.")],
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
+    k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, help="Repetitions of every task.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the run order; never sent to the provider.")] = 0,
+    provider: Annotated[str | None, typer.Option("--provider", help="scripted, openai, or a plug-in's name.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model to ask.")] = None,
+    base_url: options.BaseUrl = None,
+    api_key_env: options.ApiKeyEnv = None,
+    concurrency: options.Concurrency = None,
+    allow_write: Annotated[bool, typer.Option("--allow-write", help="Grant the effect write.")] = False,
+    allow_process: Annotated[bool, typer.Option("--allow-process", help="Grant the effect process.")] = False,
+    allow_external: Annotated[bool, typer.Option("--allow-external", help="Grant the effect external.")] = False,
+    allow_analysis: Annotated[bool, typer.Option("--allow-analysis", help="Grant the effect analysis.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Grant nothing but reading.")] = False,
+    allow_suite_full: Annotated[
+        bool, typer.Option("--allow-suite-full", help="Let tasks with mode full use all that is granted.")
+    ] = False,
+    suite_dir: Annotated[
+        Path | None, typer.Option("--suite-dir", metavar="DIR", help="A suite, or a directory of suites, of your own.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run a --suite-dir suite without asking.")] = False,
+    max_calls: options.MaxCalls = None,
+    max_tokens: options.MaxTokens = None,
+    max_wall: options.MaxWall = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    input_rate: Annotated[
+        str | None, typer.Option("--input-rate", metavar="USD", help="USD per million input tokens; for the estimate.")
+    ] = None,
+    output_rate: Annotated[
+        str | None, typer.Option("--output-rate", metavar="USD", help="The same for output; both or neither.")
+    ] = None,
+    keep: options.Keep = False,
+    out: options.Out = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Use this file instead of the project's.")
+    ] = None,
+    trust_project: Annotated[
+        bool, typer.Option("--trust-project", help="Let the project's file name provider, endpoint and key variable.")
+    ] = False,
+) -> None:
+    """Run SUITE k times per task and report what passed.
+
+    Every run works in a private copy of its fixture. Results are stored as they come; a sweep that was stopped or
+    killed goes on with `evalctl resume`.
+    """
+    from orchestrator.bundled import find_suite
+    from orchestrator.cli import sweeping
+    from orchestrator.config import load_config
+    from orchestrator.grants import Grants, refuse_ungranted
+    from orchestrator.plan import choose
+    from orchestrator.world import real_world
+    from store.rows import Caps
+
+    world = real_world()
+    rates = _rates(input_rate, output_rate)
+    chosen = find_suite(suite, suite_dir)
+    wanted = choose(chosen, options.names(tasks))
+    settings = _settings(
+        load_config(world.environment, Path.cwd(), config, trust_project),
+        suite=chosen,
+        suite_dir=str(suite_dir.resolve()) if suite_dir is not None else None,
+        tasks=tuple(task.id for task in wanted) if tasks else (),
+        k=k,
+        seed=seed,
+        provider=provider,
+        model=model,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        grants=Grants(
+            effects=_effects(
+                write=allow_write, process=allow_process, external=allow_external, analysis=allow_analysis
+            ),
+            read_only=read_only,
+            suite_full=allow_suite_full,
+        ),
+        caps=Caps(calls=max_calls, tokens=max_tokens),
+        concurrency=concurrency or 4,
+        max_wall_s=max_wall,
+        max_wait_s=max_wait or 120.0,
+        max_stall_s=max_stall or 600.0,
+        input_rate=rates[0],
+        output_rate=rates[1],
+        keep=keep,
+        out=str(Path(out).resolve()) if out else None,
+    )
+    refuse_ungranted(wanted, settings.grants)
+    if not chosen.bundled:
+        _confirm(chosen, yes=yes)
+    raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
+
+
+def _settings(config: Config, *, suite: Suite, **given: object) -> Settings:
+    """Flags over files over defaults."""
+    from orchestrator.config import config_hash
+    from orchestrator.settings import Settings
+    from store.errors import UsageError
+
+    provider = given.pop("provider") or config.provider
+    if provider is None:
+        raise UsageError(
+            "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
+            "Or set `provider` in your config.json.",
+        )
+    model = given.pop("model") or config.model or ("scripted" if provider == "scripted" else None)
+    if model is None:
+        raise UsageError(f"no model for provider {provider!r}: pass --model")
+    return Settings(
+        suite=suite.suite_id,
+        provider=str(provider),
+        model=str(model),
+        base_url=_text(given.pop("base_url") or config.base_url),
+        api_key_env=_text(given.pop("api_key_env") or config.api_key_env),
+        agent=config.agent,
+        agents=dict(config.definitions),
+        config_hash=config_hash(config.agent),
+        **given,  # type: ignore[arg-type]  # `run` names fields of Settings
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _effects(**granted: bool) -> frozenset[Effect]:
+    return frozenset(effect for effect, given in granted.items() if given)  # type: ignore[misc]  # names of Effect
+
+
+def _rates(input_rate: str | None, output_rate: str | None) -> tuple[str | None, str | None]:
+    from decimal import Decimal, InvalidOperation
+
+    if (input_rate is None) != (output_rate is None):
+        raise typer.BadParameter("both --input-rate and --output-rate, or neither", param_hint="--input-rate")
+    for flag, rate in (("--input-rate", input_rate), ("--output-rate", output_rate)):
+        if rate is None:
+            continue
+        try:
+            fits = Decimal(rate).is_finite() and Decimal(rate) >= 0
+        except InvalidOperation:
+            fits = False
+        if not fits:
+            raise typer.BadParameter(f"expected USD per million tokens, got {rate!r}", param_hint=flag)
+    return input_rate, output_rate
+
+
+def _confirm(suite: Suite, *, yes: bool) -> None:
+    """A suite of somebody else's is code: warn, and go on only with a yes."""
+    from store.errors import UsageError
+
+    say(
+        f"warning: {suite.root} is not a bundled suite. Its verifier commands and the tools it enables run with your "
+        "privileges and are not sandboxed. Only run suites you trust."
+    )
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "a suite from --suite-dir needs a confirmation, and there is no terminal to ask at",
+            "Pass --yes if you trust it.",
+        )
+    if not typer.confirm("Run it?", err=True):
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,63 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Seconds from `90`, `90s`, `15m`, `8h`, `500ms`.
+
+    Raises:
+        typer.BadParameter: it is none of these, or not above 0.
+    """
+    number, unit = text, "s"
+    for name in ("ms", "s", "m", "h"):
+        if text.endswith(name):
+            number, unit = text.removesuffix(name), name
+            break
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"expected a duration such as 90s, 15m or 8h, got {text!r}")
+    return seconds
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Comma-separated names."""
+    return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-calls", min=1, metavar="N", help="Requests the sweep may make in all.")
+]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Tokens the sweep may use in all.")
+]
+MaxWall = Annotated[
+    float | None,
+    typer.Option("--max-wall", parser=duration, metavar="TIME", help="Stop the sweep after TIME (90s, 15m, 8h)."),
+]
+MaxWait = Annotated[
+    float | None,
+    typer.Option("--max-wait", parser=duration, metavar="TIME", help="Longest Retry-After to obey. [default: 120s]"),
+]
+MaxStall = Annotated[
+    float | None,
+    typer.Option("--max-stall", parser=duration, metavar="TIME", help="Longest any one wait may last. [default: 10m]"),
+]
+Concurrency = Annotated[
+    int | None, typer.Option("--concurrency", min=1, max=1000, help="Runs in flight at once. [default: 4]")
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option("--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep every run's workspace and print its path.")]
+Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.")]

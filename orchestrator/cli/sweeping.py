@@ -1,0 +1,89 @@
+"""What `run` and `resume` share once they know what to do: run the loop, write the report, choose the exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from orchestrator import sweep
+from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator.config import resolve_key
+from orchestrator.reports import json_report, runs_jsonl
+from orchestrator.reports.model import Report
+from orchestrator.reports.terminal import present
+from orchestrator.reports.write import write_report
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite, Task
+from orchestrator.world import World
+from store.database import locate_store
+from store.errors import UsageError
+from store.reader import Reader
+from store.rows import SweepRow
+
+
+def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
+    """Plan and run a sweep; the exit code."""
+    part = _part(suite, settings, world)
+    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")))
+
+
+def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow) -> int:
+    """Finish a stored sweep; the exit code."""
+    part = _part(suite, settings, world)
+    return _conclude(part, anyio.run(partial(sweep.resume, part, row)))
+
+
+def _part(suite: Suite, settings: Settings, world: World) -> sweep.Part:
+    return sweep.Part(
+        suite=suite,
+        settings=settings,
+        key=resolve_key(settings.api_key_env, settings.provider, world.environment),
+        store=locate_store(COMMON.store, world.environment, Path.cwd()),
+        world=world,
+        say=say,
+        terminal=sys.stderr.isatty() and COMMON.verbosity >= 0,
+        lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", sweep.LEASE_S),
+    )
+
+
+def _conclude(part: sweep.Part, end: sweep.SweepEnd) -> int:
+    """Report from the stored rows, and say what it means for the exit code."""
+    with Reader(part.store) as reader:
+        row = reader.sweep(end.name)
+        directory = part.settings.report_directory(part.store, row.name)
+        report = write_report(reader, row, directory)
+        if COMMON.json:
+            cells = {cell.id: cell for cell in reader.cells(row.id)}
+            for run in reader.runs(row.id):
+                if run.outcome is not None:
+                    out(runs_jsonl.line(row, run, cells[run.cell_id]))
+            out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
+        else:
+            present(report, sys.stdout, directory=directory, color=COMMON.color)
+    return _exit_code(end, report)
+
+
+def _exit_code(end: sweep.SweepEnd, report: Report) -> int:
+    if end.signal is not None:
+        return Exit.TERMINATED if end.signal == signal.SIGTERM else Exit.INTERRUPTED
+    stopped_early = end.remaining > 0 or end.stopped is not None
+    return Exit.FAILED if stopped_early or report.summary.errored else Exit.DONE
+
+
+def _seconds(world: World, variable: str, default: float) -> float:
+    text = world.environment.get(variable)
+    if text is None:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{variable}: expected a number of seconds above 0, got {text!r}")
+    return seconds

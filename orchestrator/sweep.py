@@ -1,0 +1,290 @@
+"""A sweep from plan to last result: opens the store, claims, executes, and leaves everything accounted for.
+
+Lifetimes are nested: the store's writer is in the outermost task group and ends last, so that nothing measured is
+lost however the inside ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import attrs
+
+from orchestrator.control import Control, Why
+from orchestrator.dispatch import Dispatch
+from orchestrator.execute import Executor, skipped
+from orchestrator.gate import Gate, Permits
+from orchestrator.governor import Governor
+from orchestrator.plan import plan
+from orchestrator.progress import Progress, bar, heartbeat
+from orchestrator.provenance import provenance
+from orchestrator.retry import RetryPolicy
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite, Task
+from orchestrator.version import __version__
+from orchestrator.workspaces.fixture import Fixtures
+from orchestrator.world import World, is_alive, sweep_name, this_worker
+from providers.agent.loop import BuiltinAgent
+from providers.base import Provider
+from providers.process import sweep_marker
+from providers.registry import ProviderOptions, find_provider
+from store.claims import SqliteClaims
+from store.database import open_database
+from store.errors import EvalctlError, UsageError
+from store.events import Json
+from store.grants import SqliteBudget
+from store.leases import leave, register, renew
+from store.ledger import SqliteLedger
+from store.plans import store_plan
+from store.reader import Reader
+from store.rows import Claim, SweepRow
+from store.secrets import Redactor, credentials
+from store.turnstile import Turnstile
+from store.writer import Writer
+
+LEASE_S = 15.0
+"""How long a process that gives no sign of life keeps its claims."""
+VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
+"""What command verifiers get of this process's environment."""
+SKIP_BATCH = 500
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """What this process brings to a sweep."""
+
+    suite: Suite
+    settings: Settings
+    key: tuple[str | None, str | None]
+    """Name and value of the credential variable."""
+    store: Path
+    world: World
+    say: Callable[[str], None]
+    terminal: bool
+    lease_s: float = LEASE_S
+
+
+@attrs.frozen(kw_only=True)
+class SweepEnd:
+    """How this process's part of the sweep ended."""
+
+    name: str
+    stopped: Why | None
+    """Why it stopped before the plan was done; None when it did not."""
+    signal: int | None
+    remaining: int
+    """Runs without a final result."""
+    peak: int
+    """Most runs in flight at once."""
+
+
+async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
+    """Plan a sweep, store the plan, and work on it."""
+    name = sweep_name(part.world.wall())
+    conditions: dict[str, Json] = {
+        **await provenance(Path.cwd(), part.world.environment),
+        "settings": part.settings.to_json(),
+        "suite": {
+            "id": part.suite.suite_id,
+            "version": part.suite.suite_version,
+            "root": str(part.suite.root),
+            "bundled": part.suite.bundled,
+            "content": part.suite.content,
+        },
+        "sandbox": "none",
+    }
+    planned = plan(
+        part.suite,
+        tasks,
+        part.settings,
+        name=name,
+        command=command,
+        planned_at=part.world.wall(),
+        conditions=conditions,
+    )
+    async with _writing(part) as writer:
+        sweep_id = await writer.transact(store_plan(planned, _redactor(part)))
+        part.say(f"sweep {name}: {len(planned.runs)} runs planned")
+        return await _take_part(part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=None)
+
+
+async def resume(part: Part, sweep: SweepRow) -> SweepEnd:
+    """Work on a stored sweep: on what has no final result yet, beside whoever else works on it."""
+    refuse_changed(part.suite, sweep)
+    async with _writing(part) as writer:
+        with Reader(part.store) as reader:
+            left = reader.remaining(sweep.id)
+        return await _take_part(part, writer, sweep_id=sweep.id, name=sweep.name, planned=sweep.runs, left=left)
+
+
+def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
+    """A sweep goes on only with the suite it was planned with.
+
+    Raises:
+        UsageError: files differ; names them.
+    """
+    stored: Mapping[str, str] = sweep.conditions["suite"]["content"]
+    changed = sorted(
+        path for path in stored.keys() | suite.content.keys() if stored.get(path) != suite.content.get(path)
+    )
+    if changed:
+        shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
+        raise UsageError(
+            f"sweep {sweep.name}: the suite has changed since it was planned: {shown}",
+            "Put these files back as they were, or start a new sweep with `evalctl run`.",
+        )
+
+
+@asynccontextmanager
+async def _writing(part: Part) -> AsyncIterator[Writer]:
+    """The open store with its writer, which outlives everything inside."""
+    turnstile = Turnstile(part.store, report=part.say, max_stall_s=part.settings.max_stall_s)
+    try:
+        async with open_database(part.store, turnstile) as database:
+            if database.warning:
+                part.say(database.warning)
+            writer = Writer(database)
+            async with anyio.create_task_group() as outermost:
+                outermost.start_soon(writer.run)
+                try:
+                    yield writer
+                finally:
+                    writer.close()
+    except BaseExceptionGroup as group:
+        ours, foreign = group.split(EvalctlError)
+        if ours is None or foreign is not None:
+            raise
+        raise _first(ours) from None
+
+
+async def _take_part(
+    part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int | None
+) -> SweepEnd:
+    world, settings, control = part.world, part.settings, Control()
+    lease_us = round(part.lease_s * 1_000_000)
+    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
+    claims = SqliteClaims(
+        writer, sweep_id=sweep_id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
+    )
+    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
+    if killed := sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) in dead):
+        part.say(f"ended {killed} processes that a dead worker had left behind")
+    progress = Progress(planned=planned, done=planned - left if left is not None else 0, now=world.monotonic)
+    ledger = SqliteLedger(
+        writer,
+        _redactor(part),
+        sweep_id=sweep_id,
+        worker_id=worker_id,
+        wall=world.wall,
+        monotonic=world.monotonic,
+        on_acknowledged=progress.acknowledged,
+    )
+    budget = SqliteBudget(writer, sweep_id=sweep_id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
+    provider = _provider(part)
+    gate = Gate(
+        sweep=name,
+        provider=provider,
+        permits=Permits(Governor(limit=settings.concurrency)),
+        budget=budget,
+        caps=settings.caps,
+        ledger=ledger,
+        policy=RetryPolicy(max_wait_s=settings.max_wait_s, max_stall_s=settings.max_stall_s),
+        rng=world.rng,
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="evalctl-", ignore_cleanup_errors=True) as scratch:
+            dispatch = Dispatch(
+                claims=claims,
+                execute=_executor(part, gate, control, Path(scratch)),
+                account=provider.account,
+                permits=gate.permits,
+                control=control,
+                concurrency=settings.concurrency,
+            )
+            progress.in_flight = lambda: dispatch.board.running
+            async with anyio.create_task_group() as service:
+                service.start_soon(_keep_lease, writer, worker_id, world.wall, lease_us)
+                service.start_soon(control.listen)
+                service.start_soon(bar, progress) if part.terminal else service.start_soon(
+                    heartbeat, progress, part.say
+                )
+                if settings.max_wall_s is not None:
+                    service.start_soon(control.expire, settings.max_wall_s)
+                with control.running:
+                    await dispatch.run()
+                service.cancel_scope.cancel()
+        if control.why in ("budget", "deadline"):
+            await _skip_rest(claims, dispatch.board.unstarted(), ledger, world.wall, f"--max: {control.why}")
+    finally:
+        with anyio.CancelScope(shield=True):
+            await provider.aclose()
+    remaining = await claims.remaining()
+    await budget.close()
+    await writer.transact(leave(worker_id))
+    return SweepEnd(name=name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak)
+
+
+async def _skip_rest(
+    claims: SqliteClaims, unstarted: Sequence[Claim], ledger: SqliteLedger, wall: Callable[[], int], message: str
+) -> None:
+    """Nothing more may be spent: the rest of the plan is `skipped(budget)`, for `resume` to run.
+
+    Runs that another live process holds stay its own.
+    """
+    batch: Sequence[Claim] = unstarted or await claims.claim(SKIP_BATCH)
+    while batch:
+        for claim in batch:
+            ledger.finish(skipped(claim, "budget", message, wall()))
+        await ledger.room()
+        batch = await claims.claim(SKIP_BATCH)
+
+
+async def _keep_lease(writer: Writer, worker_id: int, wall: Callable[[], int], lease_us: int) -> None:
+    while True:
+        await anyio.sleep(lease_us / 4_000_000)
+        writer.submit(renew(worker_id, wall() + lease_us))
+
+
+def _executor(part: Part, gate: Gate, control: Control, scratch: Path) -> Executor:
+    settings, environment = part.settings, part.world.environment
+    return Executor(
+        suite=part.suite,
+        settings=settings,
+        gate=gate,
+        subject=BuiltinAgent(),
+        fixtures=Fixtures(),
+        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else scratch,
+        control=control,
+        environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
+        wall=part.world.wall,
+        kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
+    )
+
+
+def _provider(part: Part) -> Provider:
+    settings = part.settings
+    return find_provider(settings.provider)(
+        ProviderOptions(
+            model=settings.model,
+            base_url=settings.base_url,
+            api_key=part.key[1],
+            api_key_env=part.key[0],
+            suite_root=part.suite.root,
+            first_token_timeout_ms=settings.agent.first_token_timeout_ms,
+        )
+    )
+
+
+def _redactor(part: Part) -> Redactor:
+    name, value = part.key
+    own = [(name, value)] if name is not None and value is not None else []
+    return Redactor([*own, *credentials(part.world.environment)])
+
+
+def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
