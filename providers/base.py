@@ -283,6 +283,8 @@ class Assignment:
     max_tool_calls: int | None = None
     marker: str = ""
     """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
+    home: Path | None = None
+    """HOME and TMPDIR of every process, outside the workspace; None: the subject makes one and removes it."""
 
 
 @attrs.frozen(kw_only=True)

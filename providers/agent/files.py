@@ -1,0 +1,301 @@
+"""The file tools: reading, listing, writing and editing inside the workspace.
+
+Writing needs the hash of what is being replaced, so that a model never overwrites what it has not seen. A file is
+replaced as a whole or not at all. Small files are handled on the event loop: a thread would cost more than they do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import heapq
+import json
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.base import ToolSpec
+from providers.paths import PathEscapes, check_relative, resolve_inside
+from providers.tree import IGNORED
+from store.events import Json
+
+T = TypeVar("T")
+
+READ_BYTES = 16 << 20
+"""Largest file that can be read."""
+WRITE_BYTES = 1 << 20
+"""Largest file that can be written or edited."""
+INLINE_BYTES = 1 << 18
+"""Up to here the event loop does the work itself."""
+
+DEFAULT_LINES = 200
+MAX_LINES = 1000
+MAX_CHARS = 28_000
+"""Of a file's lines with their numbers, or of a listing."""
+MAX_ENTRIES = 1000
+
+
+async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
+    """Lines of a file with their numbers, and the hash of the whole file."""
+    relative = arguments["path"]
+    path = resolve_inside(place.workspace, relative)
+    content = await _off_loop(_size(path), functools.partial(_read, path, relative, READ_BYTES))
+    lines = content.decode("utf-8", "replace").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    first = arguments.get("startLine", 1)
+    if first > max(len(lines), 1):
+        raise ToolFailed(f"{relative} has {len(lines)} lines; startLine {first} is beyond its end")
+    last = min(first - 1 + arguments.get("lines", DEFAULT_LINES), len(lines))
+    text = "\n".join(f"{number}: {lines[number - 1]}" for number in range(first, last + 1))
+    return json.dumps(
+        {
+            "path": relative,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "startLine": first,
+            "content": text[:MAX_CHARS],
+            "truncated": last < len(lines) or len(text) > MAX_CHARS,
+        },
+        ensure_ascii=False,
+    )
+
+
+async def list_files(place: Place, arguments: Mapping[str, Json]) -> str:
+    """Every file below a directory, sorted; an empty directory is told with a slash at its end."""
+    relative = arguments.get("path", ".")
+    path = resolve_inside(place.workspace, relative)
+    if not path.is_dir():
+        raise ToolFailed(f"{relative} is no directory" if path.exists() else f"{relative} does not exist")
+    return await _off_loop(None, functools.partial(_listing, path, relative))
+
+
+async def write_file(place: Place, arguments: Mapping[str, Json]) -> str:
+    """Create a file, or replace the one whose hash is given."""
+    relative, expected = arguments["path"], arguments["expectedHash"]
+    content = arguments["content"].encode()
+    path = _target(place.workspace, relative)
+
+    def write() -> None:
+        if expected is None:
+            if path.exists():
+                raise ToolFailed(f"{relative} exists already: read it and give its sha256 as expectedHash")
+            path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            _check_hash(_read(path, relative, READ_BYTES), expected, relative)
+        _replace(path, content, relative)
+
+    await _off_loop(max(len(content), _size(path)), write)
+    return _written(relative, content)
+
+
+async def edit_file(place: Place, arguments: Mapping[str, Json]) -> str:
+    """Replace the one occurrence of a text in a file whose hash is given."""
+    relative = arguments["path"]
+    old, new = arguments["oldText"].encode(), arguments["newText"].encode()
+    if not old:
+        raise ToolFailed("oldText is empty")
+    path = _target(place.workspace, relative)
+
+    def edit() -> bytes:
+        content = _read(path, relative, WRITE_BYTES)
+        _check_hash(content, arguments["expectedHash"], relative)
+        first = content.find(old)
+        if first < 0 or first != content.rfind(old):
+            number = "does not occur" if first < 0 else "occurs more than once"
+            raise ToolFailed(f"oldText {number} in {relative}; it must occur exactly once")
+        edited = content.replace(old, new)
+        _replace(path, edited, relative)
+        return edited
+
+    return _written(relative, await _off_loop(_size(path), edit))
+
+
+# --- the disk -----------------------------------------------------------------------------------------------------
+
+
+async def _off_loop(size: int | None, work: Callable[[], T]) -> T:
+    """Do *work*, in a thread where *size* bytes are many; None: nobody knows how much it is."""
+    if size is not None and size <= INLINE_BYTES:
+        return work()
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(work)
+
+
+def _size(path: Path) -> int:
+    """Bytes of what is there; 0 where nothing is."""
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
+
+
+def _target(workspace: Path, relative: str) -> Path:
+    """Where to write: a place inside that is no symbolic link. Directories on the way may be links that stay inside."""
+    problem = check_relative(relative)
+    if problem is not None:
+        raise PathEscapes(relative, problem)
+    folder, _, name = relative.rstrip("/").rpartition("/")
+    if name in ("", "."):
+        raise ToolFailed(f"{relative} names a directory")
+    path = resolve_inside(workspace, folder or ".") / name
+    if path.is_symlink():
+        raise ToolFailed(f"{relative} is a symbolic link; name the file it points to")
+    return path
+
+
+def _read(path: Path, relative: str, limit: int) -> bytes:
+    """The content of a regular file; nothing else is ever opened for longer than it takes to see what it is."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ToolFailed(f"{relative} does not exist") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ToolFailed(f"{relative} is no regular file")
+    with os.fdopen(handle, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ToolFailed(f"{relative} has more than {limit} bytes; use bash to work on it")
+    return content
+
+
+def _check_hash(content: bytes, expected: str, relative: str) -> None:
+    if hashlib.sha256(content).hexdigest() != expected.lower():
+        raise ToolFailed(f"expectedHash is stale: {relative} has changed; read it again and give its current sha256")
+
+
+def _replace(path: Path, content: bytes, relative: str) -> None:
+    """Put *content* in the place of what is there, all at once, under the same mode."""
+    if len(content) > WRITE_BYTES:
+        raise ToolFailed(f"{relative} would have {len(content)} bytes; at most {WRITE_BYTES} can be written")
+    interim = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(interim, flags, 0o666), "wb") as file:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat(follow_symlinks=False).st_mode))
+            file.write(content)
+            file.flush()
+            interim.replace(path)
+        except OSError:
+            interim.unlink(missing_ok=True)
+            raise
+
+
+def _written(relative: str, content: bytes) -> str:
+    return json.dumps({"path": relative, "sha256": hashlib.sha256(content).hexdigest()}, ensure_ascii=False)
+
+
+def _listing(path: Path, relative: str) -> str:
+    entries: list[str] = []
+    room = MAX_CHARS
+    truncated = False
+    prefix = "/".join(part for part in relative.split("/") if part not in ("", "."))
+    for entry in _below(path, prefix):
+        room -= len(entry)
+        truncated = room < 0 or len(entries) == MAX_ENTRIES
+        if truncated:
+            break
+        entries.append(entry)
+    return json.dumps({"path": relative, "files": entries, "truncated": truncated}, ensure_ascii=False)
+
+
+def _below(path: Path, prefix: str) -> Iterator[str]:
+    """What lies below, in the order of the paths. Directories wait on a list, so depth costs no stack."""
+    waiting = [f"{prefix}/" if prefix else ""]
+    while waiting:
+        shown = waiting.pop()
+        if shown and not shown.endswith("/"):
+            yield shown
+            continue
+        try:
+            with os.scandir(f"{path}/{shown.removeprefix(prefix)}") as listing:
+                names = (f"{item.name}/" if item.is_dir(follow_symlinks=False) else item.name for item in listing)
+                # Every name gives an entry, so more of them could never be shown.
+                first = heapq.nsmallest(MAX_ENTRIES + 1, (name for name in names if name.rstrip("/") not in IGNORED))
+        except OSError:  # not allowed, gone, or deeper than a path can be
+            first = []
+        waiting += [shown + name for name in reversed(first)]
+        if not first and shown:
+            yield shown
+
+
+# --- as the model sees them ---------------------------------------------------------------------------------------
+
+_PATH = {"type": "string", "description": "Relative to the workspace, with /."}
+_HASH = "The sha256 that read_file, write_file or edit_file gave last for this file."
+
+FILE_TOOLS = (
+    Tool(
+        spec=ToolSpec(
+            name="read_file",
+            description=(
+                "Read lines of a text file. Returns the sha256 of the whole file and its lines, each after its number "
+                f"and a colon. At most {MAX_CHARS} characters are returned; truncated says whether more follow."
+            ),
+            input_schema=parameters(
+                required=("path",),
+                path=_PATH,
+                startLine={"type": "integer", "minimum": 1, "description": "First line; 1 unless given."},
+                lines={
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_LINES,
+                    "description": f"How many lines; {DEFAULT_LINES} unless given.",
+                },
+            ),
+        ),
+        effect="read",
+        run=read_file,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="list_files",
+            description=(
+                "List all files below a directory, sorted, without those in .git, node_modules and __pycache__. At "
+                f"most {MAX_ENTRIES} are returned; truncated says whether there are more."
+            ),
+            input_schema=parameters(path={**_PATH, "description": "A directory; the workspace unless given."}),
+        ),
+        effect="read",
+        run=list_files,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="write_file",
+            description=(
+                "Create a file, or replace a whole file that was read before. Missing directories are made. Returns "
+                "the file's new sha256."
+            ),
+            input_schema=parameters(
+                required=("path", "content", "expectedHash"),
+                path=_PATH,
+                content={"type": "string", "description": f"The whole content, at most {WRITE_BYTES} bytes."},
+                expectedHash={"type": ["string", "null"], "description": f"{_HASH} null for a new file."},
+            ),
+        ),
+        effect="write",
+        run=write_file,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="edit_file",
+            description="Replace a text that occurs exactly once in a file. Returns the file's new sha256.",
+            input_schema=parameters(
+                required=("path", "expectedHash", "oldText", "newText"),
+                path=_PATH,
+                expectedHash={"type": "string", "description": _HASH},
+                oldText={"type": "string", "description": "The text to replace, as it is in the file."},
+                newText={"type": "string", "description": "What to put in its place."},
+            ),
+        ),
+        effect="write",
+        run=edit_file,
+    ),
+)

@@ -1,0 +1,274 @@
+"""The built-in agent: asks, runs what the model calls, answers, until the model is done or a bound is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Literal
+
+import attrs
+
+from providers.agent.calls import Planned, ToolRunner, sayable
+from providers.agent.files import FILE_TOOLS
+from providers.agent.shell import BASH, home_of_run
+from providers.agent.tools import Place, Tool
+from providers.agent.usage import Tally
+from providers.base import (
+    Answer,
+    Ask,
+    Assignment,
+    AssistantTurn,
+    Done,
+    Message,
+    Note,
+    ProviderError,
+    Request,
+    ToolCall,
+    UserText,
+)
+from store.events import Incident, WorkStarted
+
+TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, BASH)
+
+MAX_CALLS = 64
+"""Of one turn; more end the run."""
+
+INSTRUCTIONS = """\
+You are a coding agent working without a person present: nobody reads along, answers questions or approves steps. \
+Carry out the task you are given in the workspace and then stop.
+
+- All paths are relative to the workspace. Leave everything outside it alone.
+- Look before you act: list and read the files that matter; do not guess what is in them.
+- Change what the task asks for and nothing else. Keep the style of the code around it.
+- Replacing or editing a file takes the sha256 that you got when you last read or wrote it.
+- When a tool answers with an error, read it, correct the call, and go on.
+- Check your work with the means you have, such as the project's own tests, before you stop.
+- When you are done, answer without a tool call: say in a few sentences what you changed and how you checked it.
+"""
+
+CUT_NOTICE = (
+    "Your last answer was cut off at the output limit and has been dropped. Answer again, shorter: fewer or smaller "
+    "tool calls, less text."
+)
+
+Stop = Literal["completed", "failed", "budget"]
+
+
+class BuiltinAgent:
+    """Works on an assignment with file tools and a shell."""
+
+    async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
+        """Do it, reaching models only through *ask*.
+
+        Nothing a model says raises: what it calls wrongly is answered with an error, and where it breaks a rule of
+        the loop the work ends as `failed` with that reason. Cancelling leaves no process behind.
+
+        Raises:
+            ProviderError: infrastructure failed, or the very first request was too long for the model.
+        """
+        with home_of_run(task.home) as home:
+            place = Place(workspace=task.workspace, marker=task.marker, home=home)
+            tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note)
+            return await _Work(task=task, ask=ask, note=note, tools=tools).run()
+
+
+@attrs.define(kw_only=True)
+class _Work:
+    """One assignment in progress."""
+
+    task: Assignment
+    ask: Ask
+    note: Note
+    tools: ToolRunner
+    messages: list[Message] = attrs.field(factory=list[Message])
+    chars: int = 0
+    """Of the transcript."""
+    ids: set[str] = attrs.field(factory=set[str])
+    tally: Tally = attrs.field(factory=Tally)
+    text: str = ""
+    model: str | None = None
+    cuts: int = 0
+    """Answers dropped because they hit the output limit."""
+
+    async def run(self) -> Done:
+        """Turn after turn; each ends the work with a `Done` or leaves it for the next."""
+        self.note(
+            WorkStarted(
+                instructions=self.instructions,
+                prompt=self.task.prompt,
+                tools=tuple(tool.name for tool in self.tools.specs),
+                model=self.task.model,
+            )
+        )
+        self.append(UserText(text=self.task.prompt))
+        while True:
+            ended = await self.turn()
+            if ended is not None:
+                return ended
+
+    async def turn(self) -> Done | None:
+        """Ask, judge the answer, run its calls."""
+        task = self.task
+        if self.tally.turns >= min(task.max_turns, task.settings.max_turns):
+            return self.done("budget", "maxTurns")
+        try:
+            self.check_length()
+            answer = await self.answer()
+        except ProviderError as error:
+            reason = self.blame(error)
+            if reason is None:
+                raise
+            return self.done("failed", reason)
+        if answer is None:
+            return self.done("failed", "truncated_output")
+        self.count(answer)
+
+        reason = broken_off(answer)
+        if reason is not None:
+            return self.done("failed", reason)
+        if task.max_tokens is not None and self.tally.tokens > task.max_tokens:
+            return self.done("budget", "maxTokens")
+        if len(answer.calls) > MAX_CALLS:
+            return self.done("failed", "too_many_tool_calls")
+        if not answer.calls and answer.finish != "pause":
+            return self.done("completed")
+
+        calls = self.distinct(answer.calls)
+        self.append(
+            AssistantTurn(
+                text=answer.text,
+                calls=tuple(sayable(planned.call) for planned in calls),
+                reasoning=answer.reasoning,
+                continuation=answer.continuation,
+            )
+        )
+        room = len(calls) if task.max_tool_calls is None else task.max_tool_calls - len(self.tools.uses)
+        for told in await self.tools.answer(calls[:room]):
+            self.append(told)
+        return self.done("budget", "maxToolCalls") if len(calls) > room else None
+
+    async def answer(self) -> Answer | None:
+        """The model's next whole answer; None when it was cut more often than is allowed.
+
+        Raises:
+            ProviderError: see `Ask`.
+        """
+        settings = self.task.settings
+        notice: tuple[Message, ...] = ()
+        while True:
+            answer = await self.ask(
+                Request(
+                    origin=self.task.origin,
+                    model=self.task.model,
+                    instructions=self.instructions,
+                    messages=(*self.messages, *notice),
+                    tools=self.tools.specs,
+                    max_output_tokens=settings.max_output_tokens,
+                    reasoning_effort=settings.reasoning_effort,
+                    native_tools=settings.native_tools,
+                )
+            )
+            if answer.finish != "length":
+                return answer
+            self.text = answer.text
+            self.model = answer.model or self.model
+            if self.cuts >= settings.truncation_recoveries:
+                return None
+            self.cuts += 1
+            self.note(Incident(name="truncation_recovery", detail={"attempt": self.cuts, "turn": self.tally.turns + 1}))
+            notice = (UserText(text=CUT_NOTICE),)
+
+    @property
+    def instructions(self) -> str:
+        """The active agent's own, or ours."""
+        given = self.task.settings.instructions
+        return INSTRUCTIONS if given is None else given
+
+    def append(self, message: Message) -> None:
+        """Add to the transcript."""
+        self.messages.append(message)
+        self.chars += len(message.text)
+        if isinstance(message, AssistantTurn):
+            self.chars += sum(len(call.raw) for call in message.calls)
+
+    def check_length(self) -> None:
+        """Hold the transcript to `limits.maxContextChars`.
+
+        Raises:
+            ProviderError: as a provider would say it.
+        """
+        limit = self.task.settings.max_context_chars
+        if self.chars + len(self.instructions) > limit:
+            raise ProviderError(
+                kind="context_length", message=f"the request is longer than maxContextChars ({limit})", retryable=False
+            )
+
+    def blame(self, error: ProviderError) -> str | None:
+        """Why the model is at fault; None where it is not. A first request that is too long is the suite's fault."""
+        if error.kind == "context_length":
+            return "context_overflow" if self.tally.turns else None
+        return error.kind if error.kind in ("bad_tool_call", "content_filter") else None
+
+    def count(self, answer: Answer) -> None:
+        """Take in what a turn cost."""
+        self.text = answer.text or answer.refusal
+        self.model = answer.model or self.model
+        told = self.tally.unreported > 0
+        self.tally.add(answer.usage)
+        # The gate counts the notes of an answer; only what no note says is left to tell, and that once.
+        if self.tally.unreported and not told and "usage_unreported" not in answer.notes:
+            self.note(Incident(name="usage_unreported", detail={"turn": self.tally.turns}))
+
+    def distinct(self, calls: Sequence[ToolCall]) -> list[Planned]:
+        """The calls under ids that never repeat, since an endpoint wants exactly one answer per id.
+
+        1. An id of an earlier turn: some servers count from 0 in every answer. The call is run, under another id.
+        2. An id twice in one turn: which call is meant cannot be told, or a stream stuttered. The later one is
+           answered with an error, under another id.
+        """
+        planned: list[Planned] = []
+        here: set[str] = set()
+        for call in calls:
+            twice = call.id in here
+            here.add(call.id)
+            if call.id and call.id not in self.ids:
+                self.ids.add(call.id)
+                planned.append(Planned(call=call))
+                continue
+            fresh = next(name for n in count(2) if (name := f"{call.id[:40] or 'call'}-{n}") not in self.ids)
+            self.ids.add(fresh)
+            if call.id:
+                self.note(Incident(name="duplicate_tool_call_id", detail={"id": call.id[:200], "renamed": fresh}))
+            problem = f"the id {call.id[:100]!r} was used twice in this turn; this call was not run" if twice else None
+            planned.append(Planned(call=attrs.evolve(call, id=fresh), problem=problem if call.id else None))
+        return planned
+
+    def done(self, stop: Stop, reason: str | None = None) -> Done:
+        """The end, with what is known by now."""
+        return Done(
+            stop=stop,
+            reason=reason,
+            text=self.text,
+            turns=self.tally.turns,
+            tools=tuple(self.tools.uses),
+            usage=self.tally.usage,
+            cached_partial=self.tally.cached_partial,
+            model=self.model,
+        )
+
+
+def broken_off(answer: Answer) -> str | None:
+    """Why an answer is not one to go on from; None where it is.
+
+    Raises:
+        ProviderError: the provider itself called it an error.
+    """
+    if answer.finish == "error":
+        raise ProviderError(
+            kind="server_error", message="the answer ended with an error", retryable=False, model=answer.model
+        )
+    if answer.finish == "content_filter":
+        return "content_filter"
+    if answer.finish == "refusal" or (answer.refusal and not answer.calls and not answer.text):
+        return "refusal"
+    return None

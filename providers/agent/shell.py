@@ -1,0 +1,110 @@
+"""The `bash` tool: one command, in the workspace, with nothing of it left running."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from providers.agent.tools import Place, Tool, parameters
+from providers.base import ToolSpec
+from providers.process import run_process, tool_environment
+from store.events import Json
+
+DEFAULT_TIMEOUT_MS = 30_000
+MAX_TIMEOUT_MS = 600_000
+
+OUTPUT_BYTES = 32_000
+"""Kept of a command's standard output and standard error together."""
+
+
+async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
+    """Run the command; any exit code is an answer, not an error.
+
+    Raises:
+        ProcessNotStarted: the shell could not be started, or no program can be given the text.
+    """
+    home = place.home()
+    environment = tool_environment(home)
+    shell = "bash" if shutil.which("bash", path=environment["PATH"]) else "sh"
+    finished = await run_process(
+        [shell, "-c", arguments["command"]],
+        cwd=place.workspace,
+        environment=environment,
+        marker=place.marker,
+        timeout_s=arguments.get("timeoutMs", DEFAULT_TIMEOUT_MS) / 1000,
+        output_limit=OUTPUT_BYTES,
+    )
+    return json.dumps(
+        {
+            "exitCode": finished.exit_code,
+            "stdout": _text(finished.stdout, cut=finished.truncated),
+            "stderr": _text(finished.stderr, cut=finished.truncated),
+            "truncated": finished.truncated,
+            "timedOut": finished.timed_out,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _text(said: bytes, *, cut: bool) -> str:
+    """What was said as text. Where it was cut, half a character at the end is left out, not replaced."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
+
+
+class Home:
+    """A directory for a run's commands, given or made on first use."""
+
+    def __init__(self, given: Path | None) -> None:
+        self.path = given
+        self.made = False
+
+    def __call__(self) -> Path:
+        """Where it is."""
+        if self.path is None:
+            import tempfile
+
+            self.path = Path(tempfile.mkdtemp(prefix="evalctl-home-"))
+            self.made = True
+        return self.path
+
+
+@contextmanager
+def home_of_run(given: Path | None) -> Iterator[Home]:
+    """The home of a run's commands; one that had to be made is removed again."""
+    from providers.removal import remove_tree
+
+    home = Home(given)
+    try:
+        yield home
+    finally:
+        if home.made:
+            remove_tree(home())
+
+
+BASH = Tool(
+    spec=ToolSpec(
+        name="bash",
+        description=(
+            "Run a shell command in the workspace and return exitCode, stdout and stderr. Nobody can answer a prompt: "
+            "standard input is empty. Every process the command has started ends with it, background ones too. Only "
+            "PATH, HOME, TMPDIR and LANG are set; HOME and TMPDIR are private to this run and lie outside the "
+            f"workspace. Output beyond {OUTPUT_BYTES} bytes is cut."
+        ),
+        input_schema=parameters(
+            required=("command",),
+            command={"type": "string", "description": "What to run."},
+            timeoutMs={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TIMEOUT_MS,
+                "description": f"Stop it after so many milliseconds; {DEFAULT_TIMEOUT_MS} unless given.",
+            },
+        ),
+    ),
+    effect="process",
+    run=run_command,
+)
