@@ -361,10 +361,11 @@ class Reader:
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
         found = [dict(row) for row in rows]
-        for row in found:
-            for column in _TEXT:
-                if isinstance(row.get(column), str):
-                    row[column] = from_column(row[column])
+        for column in _TEXT:
+            if found and column in found[0]:
+                for row in found:
+                    if row[column] is not None:
+                        row[column] = from_column(row[column])
         return found
 
     def _blob(self, blob_id: int) -> bytes | None:

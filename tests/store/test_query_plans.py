@@ -17,49 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from store.statements import HERE, statement
+from store.statements import statement
 from tests.store.generate import Shape, generate
+from tests.store.plans import NAMES, PINNED, accesses, bare, plan, reads
 
-PINNED = Path(__file__).parent / "data" / "plans.json"
-NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))
 WHOLE_HISTORY = {"drift_ends", "drift_drops", "summary_current", "summary_cells"}
 """Queries whose answer depends on every result ever stored."""
 LARGE = "run|result|outcome|event|attempt|verdict|judgement|file_change"
 """Tables that grow with every run."""
-
-
-def bare(name):
-    """A statement without its comments."""
-    return re.sub(r"--.*", "", statement(name)).strip()
-
-
-def reads(name):
-    return bare(name).startswith(("SELECT", "WITH"))
-
-
-def accesses(lines):
-    """Which tables a plan reads, and by which index: what stays the same over versions of SQLite."""
-    return {
-        match.groups()
-        for line in lines
-        if (
-            match := re.match(
-                r" *(SEARCH|SCAN) (\w+)(?: .*USING (?:COVERING )?(INDEX \w+|\w+ PRIMARY KEY|PRIMARY KEY))?", line
-            )
-        )
-    }
-
-
-def plan(connection, name):
-    """The plan of a named statement, one step a line, indented as it is nested."""
-    sql = bare(name)
-    parameters = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
-    depth = {0: -1}
-    lines = []
-    for number, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters):
-        depth[number] = depth[parent] + 1
-        lines.append("  " * depth[number] + detail)
-    return lines
 
 
 @pytest.fixture(scope="module")

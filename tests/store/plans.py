@@ -1,0 +1,46 @@
+"""How SQLite goes about the named statements, in a form that can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from store.statements import HERE, statement
+
+PINNED = Path(__file__).parent / "data" / "plans.json"
+NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))
+
+
+def bare(name):
+    """A statement without its comments."""
+    return re.sub(r"--.*", "", statement(name)).strip()
+
+
+def reads(name):
+    return bare(name).startswith(("SELECT", "WITH"))
+
+
+def accesses(lines):
+    """Which tables a plan reads, and by which index: what stays the same over versions of SQLite."""
+    return {
+        match.groups()
+        for line in lines
+        if (
+            match := re.match(
+                r" *(SEARCH|SCAN) (\w+)(?: .*USING (?:COVERING )?(INDEX \w+|\w+ PRIMARY KEY|PRIMARY KEY))?", line
+            )
+        )
+    }
+
+
+def plan(connection, name):
+    """The plan of a named statement, one step a line, indented as it is nested."""
+    sql = bare(name)
+    parameters = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
+    depth = {0: -1}
+    lines = []
+    for number, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters):
+        depth[number] = depth[parent] + 1
+        lines.append("  " * depth[number] + detail)
+    return lines
