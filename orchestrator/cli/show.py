@@ -1,7 +1,76 @@
-"""The verb `show`."""
+"""The verb `show`: a sweep's report, or everything about one run."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-def show() -> None:
-    """To be built."""
+import typer
+
+from orchestrator.cli.common import COMMON, out
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP[/POSITION]", help="A sweep or one of its runs; names may be shortened, or `last`."
+        ),
+    ],
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", min=1, metavar="N", help="This attempt at the run, not the one that counts."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts in a run's transcript.")] = False,
+) -> None:
+    """Show a sweep's report, built anew from the stored rows, or one run.
+
+    SWEEP shows the report as `run` printed it, with what has been added since. SWEEP/POSITION shows how the run ended,
+    what its verifiers said, its attempts and files, and the transcript of what happened.
+    """
+    from orchestrator.world import real_world
+    from store.database import locate_store
+    from store.reader import Reader
+
+    name, slash, position = what.partition("/")
+    with Reader(locate_store(COMMON.store, real_world().environment, Path.cwd())) as reader:
+        if slash:
+            _run(reader, name, position, attempt, full=full)
+        else:
+            _sweep(reader, name)
+
+
+def _sweep(reader: Reader, name: str) -> None:
+    import json
+
+    from orchestrator.reports import json_report, terminal
+    from orchestrator.reports.build import build_report
+
+    report = build_report(reader, reader.sweep(name))
+    if COMMON.json:
+        out(json.dumps(json_report.document(report)))
+    else:
+        terminal.present(report, sys.stdout, color=False)
+
+
+def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
+    import json
+
+    from orchestrator.reports import transcript
+    from orchestrator.reports.plain import printable
+    from store.errors import UsageError
+
+    if not (position.isascii() and position.isdigit()):
+        raise UsageError(f"{position!r} is no position", "A run is written SWEEP/POSITION, such as last/3.")
+    sweep = reader.sweep(name)
+    run = reader.run(sweep.id, int(position[:20]))
+    cell = next(cell for cell in reader.cells(sweep.id) if cell.id == run.cell_id)
+    if COMMON.json:
+        out(json.dumps(transcript.document(reader, sweep, run, cell, attempt)))
+        return
+    for line in transcript.lines(reader, sweep, run, cell, number=attempt, full=full):
+        out(printable(line, sys.stdout.encoding))

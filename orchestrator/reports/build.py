@@ -1,0 +1,221 @@
+"""From stored rows to a `Report`. Runs are read one by one; what is kept per run is its wall time."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.reports.conditions import conditions_of, rates_of
+from orchestrator.reports.model import CachedInput, Figures, Measured, Report, TaskReport, VerifierTally
+from orchestrator.reports.notes import notes_of
+from store.rows import CellRecord, Judgement, RunRecord, SweepRow
+from store.stats import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from store.reader import Reader
+
+Rates = tuple[Decimal, Decimal] | None
+"""USD per million input and output tokens."""
+
+
+def build_report(
+    reader: Reader, sweep: SweepRow, *, each: Callable[[RunRecord, CellRecord], None] | None = None
+) -> Report:
+    """Everything the rows of *sweep* say, now. *each* is handed every run that has a result, in the stored order."""
+    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    tallies = {cell.id: _Tally() for cell in cells.values()}
+    whole = _Tally()
+    models: set[str] = set()
+    for run in reader.runs(sweep.id):
+        tallies[run.cell_id].add(run)
+        whole.add(run)
+        if run.model_resolved is not None:
+            models.add(run.model_resolved)
+        if each is not None and run.outcome is not None:
+            each(run, cells[run.cell_id])
+    replay = sweep.mode == "replay"
+    price = rates_of(sweep.conditions)
+    tasks = tuple(
+        tallies[cell.id].task(cell, replay=replay, price=price)
+        for cell in sorted(cells.values(), key=lambda cell: (cell.case_id, cell.variant, cell.id))
+    )
+    summary = whole.figures(replay=replay, price=price)
+    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    report = Report(
+        sweep=sweep.name,
+        conditions=conditions_of(sweep, tuple(cells.values()), versions, sorted(models)),
+        replay=replay,
+        tasks=tasks,
+        summary=summary,
+        bounds=_bounds(summary),
+        reliability=dict(sorted(Counter(task.reliability or "none" for task in tasks).items())),
+        ledger=reader.spent(sweep.id),
+        notes=(),
+    )
+    return attrs.evolve(report, notes=notes_of(report))
+
+
+def _bounds(summary: Figures) -> tuple[float, float] | None:
+    if not summary.planned:
+        return None
+    return summary.passes / summary.planned, (summary.passes + summary.left_out) / summary.planned
+
+
+class _Tally:
+    """Sums over runs."""
+
+    def __init__(self) -> None:
+        self.planned = self.passes = self.unfinished = self.again = self.judged = 0
+        self.by: dict[str, Counter[str]] = {
+            outcome: Counter() for outcome in ("fail", "budget_exceeded", "error", "skipped")
+        }
+        self.wall = array("d")
+        self.turns = self.tool_calls = 0
+        self.input = self.output = self.token_runs = 0
+        self.cached = self.cached_input = self.cached_runs = 0
+        self.incidents: Counter[str] = Counter()
+        self.verifiers: dict[tuple[str, str], Counter[str]] = {}
+        self.first_not_passed: int | None = None
+        self.examples: dict[str, str] = {}
+
+    def add(self, run: RunRecord) -> None:
+        """Count one planned run."""
+        self.planned += 1
+        if run.outcome is None:
+            self.unfinished += 1
+            return
+        self.again += run.again
+        if run.outcome == "pass":
+            self.passes += 1
+        else:
+            self.by[run.outcome][run.reason or "verifier"] += 1
+            if self.first_not_passed is None:
+                self.first_not_passed = run.position
+        for name, times in run.detail.get("incidents", {}).items():
+            self.incidents[name] += times
+        for verdict in run.verdicts:
+            self._count(verdict)
+        if run.outcome == "error":
+            self.examples.setdefault(run.reason or "", str(run.detail.get("message", "")) or _first_problem(run))
+        if run.judged:
+            self._measure(run)
+
+    def _count(self, verdict: Judgement) -> None:
+        said = self.verifiers.setdefault((verdict.verifier, verdict.kind), Counter())
+        said[verdict.verdict] += 1
+        said["tampered"] += bool(verdict.detail.get("tampered"))
+
+    def _measure(self, run: RunRecord) -> None:
+        self.judged += 1
+        if run.wall_ms is not None:
+            self.wall.append(run.wall_ms)
+        self.turns += run.turns or 0
+        self.tool_calls += run.tool_calls or 0
+        if run.input_tokens is not None and run.output_tokens is not None:
+            self.input += run.input_tokens
+            self.output += run.output_tokens
+            self.token_runs += 1
+        partial = bool(run.detail.get("cachedPartial"))
+        if run.cached_tokens is not None and run.input_tokens is not None and not partial:
+            self.cached += run.cached_tokens
+            self.cached_input += run.input_tokens
+            self.cached_runs += 1
+
+    def figures(self, *, replay: bool, price: Rates) -> Figures:
+        """What the sums come to."""
+        return Figures(
+            planned=self.planned,
+            passes=self.passes,
+            failed=_sorted(self.by["fail"]),
+            budget_exceeded=_sorted(self.by["budget_exceeded"]),
+            errored=_sorted(self.by["error"]),
+            skipped=_sorted(self.by["skipped"]),
+            unfinished=self.unfinished,
+            again=self.again,
+            judged=self.judged,
+            success_rate=rates.success_rate(self.passes, self.judged),
+            wilson=None if replay else rates.wilson_interval(self.passes, self.judged),
+            low_power=not replay and rates.low_power(self.judged),
+            measured=self._measured(),
+            cached=self._cached(),
+            cost_usd=self._cost(price),
+            incidents=_sorted(self.incidents),
+        )
+
+    def _measured(self) -> Measured:
+        complete = self.token_runs == self.judged > 0
+        timed = len(self.wall) == self.judged > 0
+        return Measured(
+            wall_median_ms=rates.median(self.wall),
+            wall_variance_ms2=rates.variance(self.wall),
+            input_tokens=self.input if complete else None,
+            output_tokens=self.output if complete else None,
+            token_runs=self.token_runs,
+            turns=self.turns,
+            tool_calls=self.tool_calls,
+            tokens_per_success=rates.per_success(self.input + self.output, self.passes) if complete else None,
+            wall_ms_per_success=rates.per_success(sum(self.wall), self.passes) if timed else None,
+        )
+
+    def _cached(self) -> CachedInput | None:
+        if not self.cached_runs:
+            return None
+        return CachedInput(
+            tokens=self.cached,
+            input_tokens=self.cached_input,
+            ratio=rates.cached_ratio([(self.cached, self.cached_input, False)]),
+            runs_reporting=self.cached_runs,
+        )
+
+    def _cost(self, price: Rates) -> float | None:
+        if price is None or not self.token_runs == self.judged > 0:
+            return None
+        return float((self.input * price[0] + self.output * price[1]) / 1_000_000)
+
+    def task(self, cell: CellRecord, *, replay: bool, price: Rates) -> TaskReport:
+        """The report of one task under one variant."""
+        return TaskReport(
+            id=cell.case_id,
+            variant=cell.variant,
+            figures=self.figures(replay=replay, price=price),
+            pass_at_k=self.passes > 0 if self.judged else None,
+            pass_hat_k=self.passes == self.judged if self.judged else None,
+            reliability=rates.reliability_class(self.judged, self.passes),
+            verifiers=tuple(_verifiers(self.verifiers.items())),
+            first_not_passed=self.first_not_passed,
+            examples=dict(sorted(self.examples.items())),
+        )
+
+
+def _sorted(counts: Counter[str]) -> Mapping[str, int]:
+    return dict(sorted(counts.items()))
+
+
+def _verifiers(counts: Iterable[tuple[tuple[str, str], Counter[str]]]) -> Sequence[VerifierTally]:
+    return [
+        VerifierTally(
+            id=name,
+            kind=kind,
+            passed=said["pass"],
+            failed=said["fail"],
+            errored=said["error"],
+            tampered=said["tampered"],
+        )
+        for (name, kind), said in sorted(counts)
+    ]
+
+
+def _first_problem(run: RunRecord) -> str:
+    """What the first verifier that could not run said."""
+    for verdict in run.verdicts:
+        if verdict.verdict == "error":
+            said = verdict.detail.get("message") or verdict.detail.get("reason") or "no reason given"
+            return f"{verdict.verifier}: {said}"
+    return ""

@@ -1,0 +1,109 @@
+"""The conditions of measurement, as every report names them. A number without them is an anecdote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlsplit
+
+from store.events import Json
+from store.rows import CellRecord, SweepRow
+
+
+def conditions_of(
+    sweep: SweepRow, cells: Sequence[CellRecord], versions: Sequence[str], models: Sequence[str]
+) -> dict[str, Json]:
+    """Conditions of *sweep*; *versions* are those of the processes that worked on it, *models* those that answered.
+
+    What does not apply is absent. Neither paths nor credentials are among them.
+    """
+    stored, settings = sweep.conditions, _mapping(sweep.conditions.get("settings"))
+    found: dict[str, Json] = {
+        "suiteId": sweep.suite_id,
+        "suiteVersion": _one(cell.suite_version for cell in cells),
+        "harnessVersion": _one(versions) or stored.get("harnessVersion"),
+        "configHash": _one(cell.config_hash for cell in cells),
+        "provider": settings.get("provider"),
+        "endpoint": _host(settings.get("base_url")),
+        "model": _one(cell.model for cell in cells),
+        "modelsAnswering": list(models) or None,
+        "mode": sweep.mode,
+        "k": sweep.repetitions,
+        "seed": sweep.seed,
+        "variants": _variants(cells),
+        "plannedAt": moment(sweep.planned_at),
+        "purpose": sweep.purpose,
+        "concurrency": settings.get("concurrency"),
+        "grants": _grants(_mapping(settings.get("grants"))),
+        "caps": _caps(settings),
+        "inputRate": settings.get("input_rate"),
+        "outputRate": settings.get("output_rate"),
+        "git": stored.get("git"),
+        "python": stored.get("python"),
+        "system": stored.get("system"),
+        "sandbox": stored.get("sandbox"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
+    """USD per million input and output tokens, where the sweep was given both."""
+    settings = _mapping(conditions.get("settings"))
+    given = settings.get("input_rate"), settings.get("output_rate")
+    if given[0] is None or given[1] is None:
+        return None
+    return Decimal(str(given[0])), Decimal(str(given[1]))
+
+
+def moment(microseconds: int) -> str:
+    """A time as people and programs read it: 2026-11-30T10:15:00.000Z."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _one(values: Iterable[str]) -> Json:
+    """The value where there is one, all of them where there are several, None where there is none."""
+    different = sorted(set(values))
+    return different[0] if len(different) == 1 else different or None
+
+
+def _variants(cells: Sequence[CellRecord]) -> Json:
+    names = sorted({cell.variant for cell in cells})
+    return names if names not in ([""], []) else None
+
+
+def _host(base_url: Any) -> Json:
+    """Scheme, host and port: an endpoint's path and user may hold what is nobody's business."""
+    if not isinstance(base_url, str):
+        return None
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        return "unreadable"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _grants(grants: Mapping[str, Json]) -> Json:
+    if not grants:
+        return None
+    return {
+        "effects": sorted(grants.get("effects", ())),
+        "readOnly": bool(grants.get("read_only")),
+        "suiteFull": bool(grants.get("suite_full")),
+    }
+
+
+def _caps(settings: Mapping[str, Json]) -> Json:
+    caps = _mapping(settings.get("caps"))
+    found = {
+        "maxCalls": caps.get("calls"),
+        "maxTokens": caps.get("tokens"),
+        "maxCostNusd": caps.get("nusd"),
+        "maxWallS": settings.get("max_wall_s"),
+    }
+    return {name: value for name, value in found.items() if value is not None} or None
+
+
+def _mapping(value: Any) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,140 @@
+"""`report.json`: the report for programs. Keys are spelled once, here; the same rows give the same bytes."""
+
+from __future__ import annotations
+
+import json
+
+from orchestrator.reports.model import CachedInput, Figures, Measured, Report, TaskReport
+from store.events import Json
+
+SCHEMA = "evalctl.report/1"
+SCHEMA_VERSION = 1
+
+
+def document(report: Report) -> dict[str, Json]:
+    """The report as a JSON object."""
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "schema": SCHEMA,
+        "runId": report.sweep,
+        "conditions": dict(report.conditions),
+        "notes": list(report.notes),
+        "tasks": [_task(task) for task in report.tasks],
+        "summary": _summary(report),
+    }
+
+
+def text(report: Report) -> str:
+    """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
+    return json.dumps(document(report), indent=2, allow_nan=False) + "\n"
+
+
+def _task(task: TaskReport) -> dict[str, Json]:
+    figures = task.figures
+    found: dict[str, Json] = {
+        "id": task.id,
+        **({"variant": task.variant} if task.variant else {}),
+        **_counts(figures),
+        **_rate(figures),
+        "passAtK": task.pass_at_k,
+        "passHatK": task.pass_hat_k,
+        "reliability": task.reliability,
+        "measured": _measured(figures.measured, figures),
+    }
+    if figures.cached is not None:
+        found["cachedInputRatio"] = figures.cached.ratio
+        found["cachedInputRuns"] = figures.cached.runs_reporting
+    found |= _estimated(figures)
+    found["incidents"] = dict(figures.incidents)
+    found["verifiers"] = [
+        {
+            "id": verifier.id,
+            "kind": verifier.kind,
+            "passed": verifier.passed,
+            "failed": verifier.failed,
+            "errored": verifier.errored,
+            **({"tampered": verifier.tampered} if verifier.tampered else {}),
+        }
+        for verifier in task.verifiers
+    ]
+    if task.first_not_passed is not None:
+        found["firstNotPassed"] = task.first_not_passed
+    if task.examples:
+        found["errorExamples"] = dict(task.examples)
+    return found
+
+
+def _summary(report: Report) -> dict[str, Json]:
+    figures = report.summary
+    found: dict[str, Json] = {
+        "tasks": len(report.tasks),
+        **_counts(figures),
+        **_rate(figures),
+        "coverage": figures.judged / figures.planned if figures.planned else None,
+        "bounds": list(report.bounds) if report.bounds is not None else None,
+        "reliability": dict(report.reliability),
+        "measured": _measured(figures.measured, figures),
+    }
+    if figures.cached is not None:
+        found["cachedInput"] = _cached(figures.cached, figures.judged)
+    found |= _estimated(figures)
+    found["incidents"] = dict(figures.incidents)
+    found["ledger"] = {"calls": report.ledger.calls, "tokens": report.ledger.tokens, "nusd": report.ledger.nusd}
+    return found
+
+
+def _counts(figures: Figures) -> dict[str, Json]:
+    return {
+        "planned": figures.planned,
+        "judged": figures.judged,
+        "passes": figures.passes,
+        "failed": sum(figures.failed.values()),
+        "failedBy": dict(figures.failed),
+        "budgetExceeded": sum(figures.budget_exceeded.values()),
+        "budgetExceededBy": dict(figures.budget_exceeded),
+        "errored": sum(figures.errored.values()),
+        "erroredBy": dict(figures.errored),
+        "skipped": sum(figures.skipped.values()),
+        "skippedBy": dict(figures.skipped),
+        "unfinished": figures.unfinished,
+        "again": figures.again,
+    }
+
+
+def _rate(figures: Figures) -> dict[str, Json]:
+    return {
+        "successRate": figures.success_rate,
+        "wilson": list(figures.wilson) if figures.wilson is not None else None,
+        "lowPower": figures.low_power,
+    }
+
+
+def _measured(measured: Measured, figures: Figures) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "wallMs": {"median": measured.wall_median_ms, "variance": measured.wall_variance_ms2},
+        "turns": measured.turns,
+        "toolCalls": measured.tool_calls,
+        "usageRuns": measured.token_runs,
+        "runsJudged": figures.judged,
+        "perSuccess": {"wallMs": measured.wall_ms_per_success},
+    }
+    if measured.input_tokens is not None and measured.output_tokens is not None:
+        found["inputTokens"] = measured.input_tokens
+        found["outputTokens"] = measured.output_tokens
+        found["totalTokens"] = measured.input_tokens + measured.output_tokens
+        found["perSuccess"]["tokens"] = measured.tokens_per_success
+    return found
+
+
+def _cached(cached: CachedInput, judged: int) -> dict[str, Json]:
+    return {
+        "tokens": cached.tokens,
+        "inputTokens": cached.input_tokens,
+        "ratio": cached.ratio,
+        "runsReporting": cached.runs_reporting,
+        "runsJudged": judged,
+    }
+
+
+def _estimated(figures: Figures) -> dict[str, Json]:
+    return {"estimated": {"costUsd": figures.cost_usd}} if figures.cost_usd is not None else {}

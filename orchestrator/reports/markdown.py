@@ -1,0 +1,176 @@
+"""`report.md`: the report for people. Whatever a name or a message holds stays text: nothing in it becomes markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from orchestrator.reports import wording
+from orchestrator.reports.model import Report
+from orchestrator.reports.notes import left_out
+from orchestrator.reports.plain import one_line
+from store.events import Json
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#|~!:@$^])")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+LONGEST = 300
+"""Characters of one cell."""
+
+
+def escaped(text: str) -> str:
+    """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
+    return _SPECIAL.sub(r"\\\1", one_line(text, LONGEST)).translate(_ENTITIES)
+
+
+def text(report: Report) -> str:
+    """The file's content."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    conditions = report.conditions
+    yield f"# {escaped(str(conditions.get('suiteId')))} {escaped(str(conditions.get('suiteVersion')))}"
+    yield ""
+    yield f"Sweep {escaped(report.sweep)}. {_headline(report)}"
+    yield ""
+    if report.notes:
+        yield from (f"- {escaped_note(note)}" for note in report.notes)
+        yield ""
+    yield from _section("Conditions", ("Condition", "Value"), _conditions(report))
+    yield from _section(
+        "Results",
+        ("Task", "Passed", "Success rate (95 % Wilson)", "pass@n", "pass^n", "Reliability", "Not passed", "Left out"),
+        _results(report),
+    )
+    yield from _section(
+        "Measured",
+        (
+            "Task",
+            "Judged",
+            "Wall, median",
+            "Wall, variance",
+            "Input tokens",
+            "Output tokens",
+            "Tokens per success",
+            "Time per success",
+            "Cached input",
+        ),
+        _measured(report),
+    )
+    if report.summary.cost_usd is not None:
+        yield from _section("Estimated", ("Task", "Judged", "Cost"), _estimated(report))
+        rates = conditions.get("inputRate"), conditions.get("outputRate")
+        yield (
+            f"At {escaped(str(rates[0]))} USD per million input tokens and {escaped(str(rates[1]))} per million output "
+            "tokens; prices of cached and reasoning tokens are ignored."
+        )
+        yield ""
+    yield from _section(
+        "Verifiers", ("Task", "Verifier", "Kind", "Pass", "Fail", "Error", "Tampered"), _verifiers(report)
+    )
+    errors = list(_errors(report))
+    if errors:
+        yield from _section("Errors", ("Task", "Cause", "Runs", "Example"), errors)
+    incidents = [(name, str(times)) for name, times in report.summary.incidents.items()]
+    if incidents:
+        yield from _section("Incidents", ("Incident", "Times"), incidents)
+    yield "## Limits"
+    yield ""
+    yield from (f"- {escaped_note(limit)}" for limit in wording.LIMITS)
+
+
+def escaped_note(note: str) -> str:
+    """A sentence of ours, which may hold names of others; longer than a cell may be."""
+    return _SPECIAL.sub(r"\\\1", one_line(note, 2000)).translate(_ENTITIES)
+
+
+def _headline(report: Report) -> str:
+    summary = report.summary
+    return (
+        f"Passed {wording.passed(summary)} judged runs: {escaped_note(wording.rate(summary))}, "
+        f"over {len(report.tasks)} tasks ({escaped(wording.summed_reliability(report))})."
+    )
+
+
+def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"## {title}"
+    yield ""
+    yield f"| {' | '.join(escaped(cell) for cell in head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(escaped(cell) for cell in row)} |"
+    yield ""
+
+
+def _conditions(report: Report) -> Iterator[Sequence[str]]:
+    for name, value in report.conditions.items():
+        yield name, _worded(value)
+
+
+def _worded(value: Json) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_worded(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_worded(inner) for inner in value) or "none"
+    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
+
+
+def _results(report: Report) -> Iterator[Sequence[str]]:
+    for task in report.tasks:
+        figures = task.figures
+        yield (
+            wording.task_name(task),
+            wording.passed(figures),
+            wording.rate(figures),
+            wording.pass_at(task),
+            wording.pass_hat(task),
+            wording.reliability(task),
+            wording.outcomes(figures),
+            left_out(figures),
+        )
+    summary = report.summary
+    yield (
+        "all",
+        wording.passed(summary),
+        wording.rate(summary),
+        "",
+        "",
+        wording.summed_reliability(report),
+        wording.outcomes(summary),
+        left_out(summary),
+    )
+
+
+def _measured(report: Report) -> Iterator[Sequence[str]]:
+    for name, figures in [*((wording.task_name(task), task.figures) for task in report.tasks), ("all", report.summary)]:
+        measured = figures.measured
+        yield (
+            name,
+            str(figures.judged),
+            wording.seconds(measured.wall_median_ms),
+            wording.squared_seconds(measured.wall_variance_ms2),
+            wording.count(measured.input_tokens),
+            wording.count(measured.output_tokens),
+            wording.count(measured.tokens_per_success),
+            wording.seconds(measured.wall_ms_per_success),
+            wording.cached(figures),
+        )
+
+
+def _estimated(report: Report) -> Iterator[Sequence[str]]:
+    for name, figures in [*((wording.task_name(task), task.figures) for task in report.tasks), ("all", report.summary)]:
+        yield name, str(figures.judged), wording.usd(figures.cost_usd)
+
+
+def _verifiers(report: Report) -> Iterator[Sequence[str]]:
+    for task in report.tasks:
+        for said in task.verifiers:
+            numbers = (said.passed, said.failed, said.errored, said.tampered)
+            yield wording.task_name(task), said.id, said.kind, *map(str, numbers)
+
+
+def _errors(report: Report) -> Iterator[Sequence[str]]:
+    for task in report.tasks:
+        for cause, number in task.figures.errored.items():
+            yield wording.task_name(task), cause, str(number), task.examples.get(cause, "")

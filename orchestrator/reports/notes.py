@@ -1,0 +1,65 @@
+"""What a reader must know before reading the figures: mode, power, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from orchestrator.reports.model import Figures, Report, TaskReport
+from store.stats.rates import MIN_JUDGED
+
+NAMED = 10
+"""Tasks named in a note; the rest is counted."""
+
+
+def notes_of(report: Report) -> tuple[str, ...]:
+    """The notes, most important first. Names of tasks are as the suite spells them."""
+    return tuple(_notes(report))
+
+
+def _notes(report: Report) -> Iterator[str]:
+    if report.replay:
+        yield (
+            "replay: the model's answers come from a recording. This measures the harness, not the model; "
+            "nothing here says anything about model quality, and there are no intervals."
+        )
+    summary = report.summary
+    if summary.left_out:
+        yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {left_out(summary)}."
+    weak = [task for task in report.tasks if task.figures.low_power]
+    if weak:
+        yield f"low power: fewer than {MIN_JUDGED} judged runs for {_names(weak)}; repeat more often before deciding."
+    touched = [task for task in report.tasks if any(verifier.tampered for verifier in task.verifiers)]
+    if touched:
+        yield f"tampered: runs of {_names(touched)} changed a check file; they were judged with the pristine one."
+    silent = [task for task in report.tasks if task.figures.judged and _tokens_missing(task.figures)]
+    if silent:
+        yield f"usage was not reported in every turn for {_names(silent)}; their token figures are omitted."
+    if isinstance(report.conditions.get("harnessVersion"), list):
+        yield "several versions of the harness worked on this sweep."
+    if len(answering := report.conditions.get("modelsAnswering", [])) > 1:
+        yield f"{len(answering)} different models answered: {', '.join(answering)}."
+
+
+def left_out(figures: Figures) -> str:
+    """The runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
+    parts = [f"{count} {word}" for word, count in _words(figures)]
+    if figures.unfinished:
+        parts.append(f"{figures.unfinished} unfinished")
+    return ", ".join(parts)
+
+
+def _words(figures: Figures) -> Iterator[tuple[str, int]]:
+    groups: Mapping[str, Mapping[str, int]] = {"error": figures.errored, "skipped": figures.skipped}
+    for outcome, reasons in groups.items():
+        for reason, count in reasons.items():
+            yield f"{outcome}({reason})", count
+
+
+def _tokens_missing(figures: Figures) -> bool:
+    return figures.measured.token_runs < figures.judged
+
+
+def _names(tasks: Iterable[TaskReport]) -> str:
+    names = [f"{task.id}:{task.variant}" if task.variant else task.id for task in tasks]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

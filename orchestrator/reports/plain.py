@@ -1,0 +1,49 @@
+"""Text from models and tools, made harmless for a terminal or a page of text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor, screen
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # titles, clipboard, links, queries
+    r"|\x1b[ -/]*[0-~]"  # character sets, resets
+)
+
+_SHOWN = {"\n", "\t"}
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Categories with no shape of their own: controls, direction marks, lone surrogates, line separators."""
+
+
+def harmless(text: str) -> str:
+    """*text* without control sequences; other invisible characters become visible escapes.
+
+    Lines and tabs stay. Nothing in the answer moves a cursor, changes a title, or reorders what stands beside it.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
+    return "".join(
+        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escaped(letter)
+        for letter in kept
+    )
+
+
+def one_line(text: str, longest: int = 200) -> str:
+    """*text* harmless, on one line, and no longer than *longest* characters."""
+    line = " ".join(harmless(text[: longest * 4]).split())
+    return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
+
+
+def printable(text: str, encoding: str | None) -> str:
+    """*text* as a stream of that encoding can take it: what it cannot becomes an escape."""
+    known = encoding or "utf-8"
+    return text.encode(known, "backslashreplace").decode(known)
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

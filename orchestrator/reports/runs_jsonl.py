@@ -1,0 +1,79 @@
+"""`runs.jsonl`: one record per run that has a result, in the stored order."""
+
+from __future__ import annotations
+
+import json
+
+from orchestrator.reports.conditions import moment
+from store.events import Json
+from store.rows import CellRecord, Judgement, RunRecord, SweepRow
+
+SCHEMA_VERSION = 1
+
+
+def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]:
+    """One run as a JSON object. What was not measured is absent, never 0."""
+    found: dict[str, Json] = {
+        "schemaVersion": SCHEMA_VERSION,
+        "runId": sweep.name,
+        "run": f"{sweep.name}/{run.position}",
+        "position": run.position,
+        "taskId": cell.case_id,
+        **({"variant": cell.variant} if cell.variant else {}),
+        "repetition": run.repetition,
+        "seed": sweep.seed + run.repetition,
+        "status": run.outcome,
+        "reason": run.reason,
+        "judged": run.judged,
+        "composite": run.composite,
+        "basis": run.basis,
+        "attempts": run.attempts,
+        "startedAt": moment(run.started_at) if run.started_at is not None else None,
+        "endedAt": moment(run.ended_at) if run.ended_at is not None else None,
+        "model": run.model_resolved,
+        "verifiers": [verdict(one) for one in run.verdicts],
+        "measured": measured(run),
+        "incidents": dict(run.detail.get("incidents", {})),
+    }
+    if run.detail.get("cachedPartial"):
+        found["cachedPartial"] = True
+    if run.outcome in ("error", "skipped"):
+        found["error"] = {"cause": run.reason, "message": run.detail.get("message")}
+    if "divergence" in run.detail:
+        found["divergence"] = run.detail["divergence"]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
+    """The record on one line, pure ASCII."""
+    return json.dumps(record(sweep, run, cell), separators=(",", ":"), allow_nan=False)
+
+
+def verdict(judgement: Judgement) -> dict[str, Json]:
+    """What a verifier said, as a JSON object."""
+    found: dict[str, Json] = {
+        "id": judgement.verifier,
+        "kind": judgement.kind,
+        "verdict": judgement.verdict,
+        "score": judgement.score,
+        "detail": dict(judgement.detail) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def measured(run: RunRecord) -> dict[str, Json]:
+    """What was measured of a run: durations in ms, tokens as the provider reported them."""
+    partial = bool(run.detail.get("cachedPartial"))
+    found = {
+        "wallMs": run.wall_ms,
+        "waitedMs": run.waited_ms,
+        "turns": run.turns,
+        "toolCalls": run.tool_calls,
+        "calls": run.calls,
+        "inputTokens": run.input_tokens,
+        "outputTokens": run.output_tokens,
+        "cachedInputTokens": None if partial else run.cached_tokens,
+        "cacheWriteTokens": run.cache_write_tokens,
+        "reasoningTokens": run.reasoning_tokens,
+    }
+    return {name: value for name, value in found.items() if value is not None}

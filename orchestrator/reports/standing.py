@@ -1,0 +1,191 @@
+"""Where a sweep stands: what its runs came to so far, who works on it, what is left. What `status` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.reports.plain import one_line
+from store.events import Json
+from store.rows import Amount, SweepRow, WorkerRow
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+    from store.rows import Tally, WorkerState
+
+SCHEMA = "evalctl.status/1"
+
+
+@attrs.frozen(kw_only=True)
+class Worker:
+    """A process that has claimed runs of the sweep."""
+
+    host: str
+    pid: int
+    version: str
+    state: str
+    """`running`; `stalled` (its lease has run out, the process has not); `unknown` (of another host, without a
+    lease); `gone`."""
+    attempts: int
+    open: int
+    """Attempts without an outcome."""
+
+
+@attrs.frozen(kw_only=True)
+class Standing:
+    """A sweep at one moment."""
+
+    sweep: SweepRow
+    tallies: tuple[Tally, ...]
+    remaining: int
+    """Runs that `resume` would run: without a result, or with one that is to be run again."""
+    workers: tuple[Worker, ...]
+    spent: Amount
+    granted: Amount
+    """What the sweep's processes hold of its caps, spent or not."""
+    caps: Mapping[str, int]
+
+    @property
+    def with_result(self) -> int:
+        """Runs that have a result."""
+        return sum(tally.count for tally in self.tallies)
+
+    @property
+    def unfinished(self) -> int:
+        """Runs that have none."""
+        return self.sweep.runs - self.with_result
+
+    @property
+    def in_flight(self) -> int:
+        """Runs that living processes work on."""
+        return sum(worker.open for worker in self.workers if worker.state == "running")
+
+    @property
+    def state(self) -> str:
+        """`done`, `running`, or `stopped` with work left."""
+        if not self.remaining:
+            return "done"
+        return "running" if any(worker.state == "running" for worker in self.workers) else "stopped"
+
+
+def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
+    """How *sweep* stands at *now* (microseconds UTC)."""
+    return Standing(
+        sweep=sweep,
+        tallies=tuple(reader.tally(sweep.id)),
+        remaining=reader.remaining(sweep.id),
+        workers=tuple(_worker(state, now, is_alive) for state in reader.workers(sweep.id)),
+        spent=reader.spent(sweep.id),
+        granted=reader.granted(sweep.id),
+        caps=_caps(sweep),
+    )
+
+
+def _worker(found: WorkerState, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
+    row = WorkerRow(
+        host=found.host,
+        pid=found.pid,
+        boot=found.boot,
+        born=found.born,
+        version=found.version,
+        started_at=found.started_at,
+    )
+    return Worker(
+        host=found.host,
+        pid=found.pid,
+        version=found.version,
+        state=_state(found.expires_at, now, is_alive(row)),
+        attempts=found.attempts,
+        open=found.open,
+    )
+
+
+def _state(expires_at: int | None, now: int, alive: bool | None) -> str:
+    if alive is False or expires_at is None:
+        return "gone"
+    if expires_at > now:
+        return "running"
+    return "unknown" if alive is None else "stalled"
+
+
+def _caps(sweep: SweepRow) -> dict[str, int]:
+    settings = sweep.conditions.get("settings")
+    caps = settings.get("caps") if isinstance(settings, Mapping) else None
+    if not isinstance(caps, Mapping):
+        return {}
+    return {name: int(caps[name]) for name in ("calls", "tokens", "nusd") if caps.get(name) is not None}
+
+
+def document(standing: Standing) -> dict[str, Json]:
+    """As a JSON object."""
+    sweep = standing.sweep
+    return {
+        "schema": SCHEMA,
+        "sweep": sweep.name,
+        "command": sweep.command,
+        "suiteId": sweep.suite_id,
+        "mode": sweep.mode,
+        "k": sweep.repetitions,
+        "seed": sweep.seed,
+        "state": standing.state,
+        "planned": sweep.runs,
+        "withResult": standing.with_result,
+        "unfinished": standing.unfinished,
+        "remaining": standing.remaining,
+        "inFlight": standing.in_flight,
+        "results": [
+            {
+                "outcome": tally.outcome,
+                "reason": tally.reason,
+                "judged": tally.judged,
+                "again": tally.again,
+                "count": tally.count,
+            }
+            for tally in standing.tallies
+        ],
+        "workers": [attrs.asdict(worker) for worker in standing.workers],
+        "spent": attrs.asdict(standing.spent),
+        "granted": attrs.asdict(standing.granted),
+        "caps": dict(standing.caps),
+    }
+
+
+def lines(standing: Standing) -> Iterator[str]:
+    """For people; nothing in it is a control character."""
+    sweep = standing.sweep
+    yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
+    yield (
+        f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of {sweep.runs} runs "
+        f"have a result, {standing.in_flight} in flight"
+    )
+    for tally in standing.tallies:
+        word = tally.outcome if tally.reason is None else f"{tally.outcome}({tally.reason})"
+        remarks = [] if tally.judged else ["in no rate"]
+        remarks += ["runs again with resume"] if tally.again else []
+        remark = f"  ({', '.join(remarks)})" if remarks else ""
+        yield f"  {tally.count:>7,}  {one_line(word)}{remark}"
+    if standing.unfinished:
+        yield f"  {standing.unfinished:>7,}  without a result"
+    for worker in standing.workers:
+        yield (
+            f"worker {one_line(worker.host)} pid {worker.pid}, evalctl {one_line(worker.version)}: {worker.state}, "
+            f"{worker.attempts} attempts, {worker.open} open"
+        )
+    yield f"spent: {_against(standing)}"
+    if standing.state == "done":
+        yield f"next: evalctl show {sweep.name}"
+    elif standing.state == "stopped":
+        yield f"next: evalctl resume {sweep.name}   runs the {standing.remaining:,} that are left"
+    else:
+        yield f"{standing.remaining:,} runs are left; another process may share them: evalctl resume {sweep.name}"
+
+
+def _against(standing: Standing) -> str:
+    parts = []
+    for name, label in (("calls", "calls"), ("tokens", "tokens")):
+        spent, cap = getattr(standing.spent, name), standing.caps.get(name)
+        limit = f" of at most {cap:,}" if cap is not None else ""
+        parts.append(f"{spent:,} {label}{limit}")
+    return ", ".join(parts)

@@ -1,0 +1,142 @@
+"""The report as `run` and `show` print it: drawn on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from orchestrator.reports import wording
+from orchestrator.reports.model import Report
+from orchestrator.reports.notes import left_out
+from orchestrator.reports.plain import one_line, printable
+
+HEAD = ("TASK", "PASSED", "RATE (95 % WILSON)", "ANY", "EVERY", "RELIABILITY", "NOT PASSED", "LEFT OUT")
+COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
+
+
+def present(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
+    """Print the report to *stream*; *directory* is where its files are."""
+    if color and stream.isatty():
+        _draw(report, stream, directory)
+    else:
+        stream.write(printable(plain(report, directory), stream.encoding) + "\n")
+    stream.flush()
+
+
+def plain(report: Report, directory: Path | None = None) -> str:
+    """The report as plain lines, without a control character but the line ends."""
+    return "\n".join([*_header(report), "", *_table([HEAD, *_rows(report)]), "", *_footer(report, directory)])
+
+
+def _header(report: Report) -> Iterator[str]:
+    known = {name: one_line(str(value)) for name, value in report.conditions.items()}
+    yield f"{known.get('suiteId')} {known.get('suiteVersion')}, sweep {report.sweep}"
+    yield ", ".join(
+        f"{label} {known[name]}"
+        for label, name in (
+            ("mode", "mode"),
+            ("provider", "provider"),
+            ("model", "model"),
+            ("k", "k"),
+            ("seed", "seed"),
+            ("harness", "harnessVersion"),
+        )
+        if name in known
+    )
+    if "configHash" in known:
+        yield f"config {known['configHash']}"
+    if report.replay:
+        yield "REPLAY: this measures the harness, not the model."
+
+
+def _rows(report: Report) -> Iterator[Sequence[str]]:
+    for task in report.tasks:
+        yield tuple(
+            one_line(cell)
+            for cell in (
+                wording.task_name(task),
+                wording.passed(task.figures),
+                wording.rate(task.figures),
+                wording.pass_at(task),
+                wording.pass_hat(task),
+                wording.reliability(task),
+                wording.outcomes(task.figures),
+                left_out(task.figures),
+            )
+        )
+    summary = report.summary
+    yield tuple(
+        one_line(cell)
+        for cell in (
+            f"all {len(report.tasks)}",
+            wording.passed(summary),
+            wording.rate(summary),
+            "",
+            "",
+            wording.summed_reliability(report),
+            wording.outcomes(summary),
+            left_out(summary),
+        )
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _footer(report: Report, directory: Path | None) -> Iterator[str]:
+    summary, measured = report.summary, report.summary.measured
+    yield (
+        f"measured over {summary.judged} judged runs: wall median {wording.seconds(measured.wall_median_ms)}, "
+        f"{wording.count(measured.input_tokens)} tokens in, {wording.count(measured.output_tokens)} out, "
+        f"{wording.count(measured.tokens_per_success)} tokens per success, cached input {wording.cached(summary)}"
+    )
+    if summary.cost_usd is not None:
+        rates = report.conditions.get("inputRate"), report.conditions.get("outputRate")
+        yield (
+            f"estimated: {wording.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
+        )
+    yield f"ledger, every request: {report.ledger.calls:,} calls, {report.ledger.tokens:,} tokens"
+    if report.bounds is not None and summary.left_out:
+        low, high = report.bounds
+        yield f"with what was left out, the rate lies between {wording.percent(low)} and {wording.percent(high)}"
+    yield from (f"note: {one_line(note, 2000)}" for note in report.notes)
+    for task in report.tasks:
+        for cause, message in task.examples.items():
+            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {one_line(message, 500)}"
+    yield from _next(report, directory)
+
+
+def _next(report: Report, directory: Path | None) -> Iterator[str]:
+    if directory is not None:
+        yield f"report: {one_line(str(directory), 1000)}/report.md"
+    left = report.summary.unfinished + report.summary.again
+    if left:
+        yield f"next: evalctl resume {report.sweep}   runs the {left} that are left"
+    look = next((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), None)
+    if look is not None:
+        yield f"next: evalctl show {report.sweep}/{look}   shows the first run that did not pass"
+
+
+def _draw(report: Report, stream: TextIO, directory: Path | None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in HEAD:
+        table.add_column(title, overflow="fold")
+    for row in _rows(report):
+        # Text objects are shown as they are: a name that looks like markup stays a name
+        table.add_row(*(Text(cell, style=COLORS.get(cell.partition(",")[0], "")) for cell in row))
+    table.columns[0].no_wrap = True
+    for line in _header(report):
+        console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
+    console.print(table)
+    for line in _footer(report, directory):
+        console.print(Text(line, style="yellow" if line.startswith("note:") else ""))

@@ -1,0 +1,105 @@
+"""How figures are worded for people, the same in every format. What does not exist is `n/a`."""
+
+from __future__ import annotations
+
+from orchestrator.reports.model import Figures, Report, TaskReport
+
+NOTHING = "n/a"
+
+LIMITS = (
+    "Success rates are over judged runs (pass, fail, budget_exceeded), with a 95 % Wilson interval.",
+    "Runs that ended in an error or were skipped are in no rate; they are counted apart, by cause.",
+    "The rate over all tasks pools their runs: it is about these tasks, not about tasks like these.",
+    "Repetitions are assumed independent. The seed orders the runs; the provider never receives it.",
+    "Token figures count the turns that made up the answers; the ledger counts every request.",
+)
+"""What every readable report says about its own reach."""
+
+
+def percent(share: float | None) -> str:
+    """`56.6 %`."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def rate(figures: Figures) -> str:
+    """`60.0 % [23.1 %, 88.2 %]`, or without the interval where there is none."""
+    if figures.wilson is None:
+        return percent(figures.success_rate)
+    low, high = figures.wilson
+    return f"{percent(figures.success_rate)} [{percent(low)}, {percent(high)}]"
+
+
+def passed(figures: Figures) -> str:
+    """Passes and their denominator: `3/5`."""
+    return f"{figures.passes}/{figures.judged}"
+
+
+def pass_at(task: TaskReport) -> str:
+    """`pass@5 yes`: at least one of the judged runs passed."""
+    return _answer("pass@", task.figures.judged, task.pass_at_k)
+
+
+def pass_hat(task: TaskReport) -> str:
+    """`pass^5 no`: all of the judged runs passed."""
+    return _answer("pass^", task.figures.judged, task.pass_hat_k)
+
+
+def _answer(label: str, judged: int, holds: bool | None) -> str:
+    return NOTHING if holds is None else f"{label}{judged} {'yes' if holds else 'no'}"
+
+
+def reliability(task: TaskReport) -> str:
+    """`solved`, `flaky` or `unsolved`, and whether there were too few runs to say so."""
+    word = task.reliability or NOTHING
+    return f"{word}, low power" if task.figures.low_power and task.reliability else word
+
+
+def summed_reliability(report: Report) -> str:
+    """`2 solved, 1 flaky`."""
+    return ", ".join(
+        f"{report.reliability[word]} {'without a judged run' if word == 'none' else word}"
+        for word in ("solved", "flaky", "unsolved", "none")
+        if report.reliability.get(word)
+    )
+
+
+def seconds(milliseconds: float | None) -> str:
+    """`1.2 s`."""
+    if milliseconds is None:
+        return NOTHING
+    value = milliseconds / 1000
+    return f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s"
+
+
+def squared_seconds(square_milliseconds: float | None) -> str:
+    """`0.04 s²`."""
+    return NOTHING if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
+
+
+def count(value: float | None) -> str:
+    """`12,345`, rounded."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def usd(value: float | None) -> str:
+    """`0.0123 USD`."""
+    return NOTHING if value is None else f"{value:,.4f} USD"
+
+
+def cached(figures: Figures) -> str:
+    """The share of input served from a cache, with the runs it is about."""
+    if figures.cached is None:
+        return "not reported"
+    return f"{percent(figures.cached.ratio)} ({figures.cached.runs_reporting} of {figures.judged} runs)"
+
+
+def outcomes(figures: Figures) -> str:
+    """Judged runs that did not pass, by reason: `2 fail(verifier), 1 budget_exceeded(maxTurns)`."""
+    parts = [f"{number} fail({reason})" for reason, number in figures.failed.items()]
+    parts += [f"{number} budget_exceeded({reason})" for reason, number in figures.budget_exceeded.items()]
+    return ", ".join(parts)
+
+
+def task_name(task: TaskReport) -> str:
+    """The task, with its variant where there is one."""
+    return f"{task.id}:{task.variant}" if task.variant else task.id

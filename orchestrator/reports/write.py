@@ -1,0 +1,57 @@
+"""The three report files, each complete or not there at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.reports import json_report, markdown, runs_jsonl
+from orchestrator.reports.build import build_report
+from orchestrator.reports.model import Report
+from store.errors import UsageError
+from store.rows import CellRecord, RunRecord, SweepRow
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+
+def write_report(reader: Reader, sweep: SweepRow, directory: Path) -> Report:
+    """Write `report.json`, `report.md` and `runs.jsonl` into *directory*, replacing what is there; the report.
+
+    Raises:
+        UsageError: the directory cannot be made or written to; the results are stored all the same.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _replacing(directory / "runs.jsonl") as file:
+
+            def write(run: RunRecord, cell: CellRecord) -> None:
+                file.write(runs_jsonl.line(sweep, run, cell))
+                file.write("\n")
+
+            report = build_report(reader, sweep, each=write)
+        for name, content in (("report.json", json_report.text(report)), ("report.md", markdown.text(report))):
+            with _replacing(directory / name) as file:
+                file.write(content)
+    except OSError as error:
+        raise UsageError(
+            f"{directory}: the report cannot be written: {error.strerror or error}",
+            f"The results are stored: `evalctl show {sweep.name}` shows them.",
+        ) from error
+    return report
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """A file that takes the place of *path* when it is complete. Processes do not meet: each has a name of its own."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.unlink(missing_ok=True)
+    try:
+        with unfinished.open("x", encoding="utf-8", newline="\n") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
