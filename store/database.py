@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
+from urllib.parse import quote
 
 from store.errors import StoreRefused, StoreStalled
 from store.statements import migrations
@@ -39,6 +40,9 @@ NETWORK = frozenset(
     }
 )
 MOUNTS = Path("/proc/self/mountinfo")
+
+SMALLEST = 512
+"""Bytes of the smallest page; SQLite takes a shorter file for an empty one, and would write over it."""
 
 State = Literal["absent", "current", "older"]
 
@@ -79,6 +83,8 @@ def examine(path: Path) -> State:
         raise StoreRefused(str(path), "is not a regular file")
     if status.st_size == 0:
         return "absent"
+    if status.st_size < SMALLEST:
+        raise StoreRefused(str(path), "is not a database", "Use another file: --store FILE")
     try:
         connection = sqlite3.connect(read_only(path), uri=True, timeout=5.0)
         try:
@@ -203,7 +209,7 @@ def read_only(path: Path) -> str:
     can be writing.
     """
     unchanging = not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists()
-    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if unchanging else ''}"
+    return f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if unchanging else ''}"
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
@@ -323,7 +329,7 @@ def split(text: str) -> list[str]:
     begun = ""
     for piece in text.split(";"):
         begun += piece + ";"
-        if sqlite3.complete_statement(begun):
+        if begun.strip() != ";" and sqlite3.complete_statement(begun):
             statements.append(begun.strip())
             begun = ""
     return statements

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+
+from store.errors import StoreFailed, UsageError
+from store.events import Waited
+from store.statements import statement
+from store.writer import BATCH_ROWS, HIGH_ROWS
+from tests.store.living import ask, durable, ending, take_part, writing
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[2]
+
+
+def notice(sweep_id: int, kind: str, payload: str = "{}"):
+    return lambda connection: connection.execute(statement("insert_notice"), (sweep_id, None, 1, kind, payload))
+
+
+async def test_writer_commits_with_full_synchronisation(store):
+    async with writing(store) as writer:
+        pragma = await writer.transact(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
+    assert pragma == (2,)
+
+
+async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(store):
+    seen: list[tuple[str, int]] = []
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        for kind in ("first", "second"):
+            writer.submit(
+                notice(part.sweep_id, kind),
+                acknowledged=lambda _: seen.append(ask(store, "SELECT count(*) FROM notice")[0]),
+            )
+        assert seen == []
+        await durable(writer)
+        assert seen == [(2,), (2,)]
+    assert ask(store, "SELECT kind FROM notice ORDER BY id") == [("first",), ("second",)]
+
+
+async def test_many_events_offered_without_waiting_take_few_transactions(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        (claim, *_) = await part.claims.claim(1)
+        log = part.ledger.log(claim)
+        before = writer.transactions
+        for number in range(10_000):
+            log.note(Waited(why="rate limit", ms=number))
+        assert writer.backlog == 10_000
+        await durable(writer)
+        assert writer.transactions - before <= 10_000 // BATCH_ROWS * 2
+        assert writer.backlog == 0
+    assert ask(store, "SELECT count(*), count(DISTINCT seq), max(seq) FROM event") == [(10_000, 10_000, 10_000)]
+
+
+async def test_closing_drains(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        for _ in range(5_000):
+            writer.submit(notice(part.sweep_id, "late"))
+    assert ask(store, "SELECT count(*) FROM notice") == [(5_000,)]
+    with pytest.raises(StoreFailed, match="has been closed"):
+        writer.submit(notice(part.sweep_id, "too late"))
+
+
+async def test_cancelling_producers_and_everything_around_loses_nothing(store):
+    offered = 0
+
+    async def produce(sweep_id: int, writer) -> None:
+        nonlocal offered
+        try:
+            while True:
+                writer.submit(notice(sweep_id, "busy"))
+                offered += 1
+                await anyio.sleep(0)
+        finally:
+            writer.submit(notice(sweep_id, "last words"))
+            offered += 1
+
+    with anyio.CancelScope() as everything:
+        async with writing(store) as writer:
+            part = await take_part(writer)
+            async with anyio.create_task_group() as producers:
+                for _ in range(20):
+                    producers.start_soon(produce, part.sweep_id, writer)
+                while offered < 500:
+                    await anyio.sleep(0)
+                everything.cancel()
+    assert ask(store, "SELECT count(*) FROM notice") == [(offered,)]
+    assert ask(store, "SELECT count(*) FROM notice WHERE kind = 'last words'") == [(20,)]
+
+
+async def test_cancelled_wait_does_not_take_the_job_back(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await writer.transact(notice(part.sweep_id, "kept"))
+        assert scope.cancelled_caught
+    assert ask(store, "SELECT kind FROM notice") == [("kept",)]
+
+
+async def test_refused_job_is_undone_alone(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+
+        def refuse(connection: sqlite3.Connection) -> None:
+            notice(part.sweep_id, "undone")(connection)
+            raise UsageError("no")
+
+        writer.submit(notice(part.sweep_id, "before"))
+        async with anyio.create_task_group() as group:
+
+            async def wait() -> None:
+                with pytest.raises(UsageError):
+                    await writer.transact(refuse)
+
+            group.start_soon(wait)
+            writer.submit(notice(part.sweep_id, "after"))
+        await durable(writer)
+    assert ask(store, "SELECT kind FROM notice ORDER BY id") == [("before",), ("after",)]
+
+
+async def test_room_waits_until_the_backlog_is_small(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        await writer.room()
+        for number in range(HIGH_ROWS + 1):
+            writer.submit(notice(part.sweep_id, str(number)))
+        await writer.room()
+        assert writer.backlog <= HIGH_ROWS // 2
+    assert ask(store, "SELECT count(*) FROM notice") == [(HIGH_ROWS + 1,)]
+
+
+async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer(store):
+    failures: list[StoreFailed] = []
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        (claim, *_) = await part.claims.claim(1)
+        log = part.ledger.log(claim)
+        log.note(Waited(why="x", ms=1))
+        await durable(writer)
+        log.note(Waited(why="x", ms=2))
+        writer.submit(lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"), failed=failures.append)
+        with pytest.raises(StoreFailed, match=r"runs\.db: writing failed: no such table: nowhere"):
+            await durable(writer)
+        for late in (
+            lambda: log.note(Waited(why="x", ms=3)),
+            lambda: part.ledger.finish(ending(claim)),
+            lambda: part.ledger.notice("x", {}),
+            lambda: writer.submit(notice(part.sweep_id, "x")),
+        ):
+            with pytest.raises(StoreFailed, match="nowhere"):
+                late()
+        for waits in (writer.room(), part.claims.claim(1), part.claims.remaining(), durable(writer)):
+            with pytest.raises(StoreFailed, match="nowhere"):
+                await waits
+        assert [failure.path for failure in failures] == [str(store)]
+    # The whole batch was rolled back, and nothing was acknowledged.
+    assert ask(store, "SELECT count(*) FROM event") == [(1,)]
+    assert part.acknowledged == []
+
+
+async def test_bug_in_a_job_crashes_loudly(store):
+    def bug(_connection: sqlite3.Connection) -> None:
+        raise ZeroDivisionError
+
+    with pytest.RaisesGroup(ZeroDivisionError):
+        async with writing(store) as writer:
+            writer.submit(bug)
+
+
+async def test_full_disk_is_told_as_such(store):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        async with writing(store) as writer:
+            part = await take_part(writer)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (store.stat().st_size + 200_000, before[1]))
+            for number in range(100):
+                writer.submit(notice(part.sweep_id, "big", str(number) * 20_000), size=20_000)
+            with pytest.raises(StoreFailed, match=r"full|I/O"):
+                await durable(writer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ask(store, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_wal_is_copied_and_cut_when_it_has_grown(store):
+    wal = Path(f"{store}-wal")
+    async with writing(store, checkpoint_bytes=100_000) as writer:
+        part = await take_part(writer)
+        sizes = []
+        for _ in range(30):
+            await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+            sizes.append(wal.stat().st_size)
+        assert writer.checkpoints >= 4
+        assert max(sizes) < 200_000
+    assert not wal.exists()
+    assert ask(store, "SELECT count(*) FROM notice") == [(30,)]
+
+
+async def test_checkpoint_does_not_wait_for_a_reader(store):
+    wal = Path(f"{store}-wal")
+    async with writing(store, checkpoint_bytes=100_000) as writer:
+        part = await take_part(writer)
+        with closing(sqlite3.connect(store, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM notice").fetchone()
+            with anyio.fail_after(10):
+                for _ in range(30):
+                    await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+            assert reader.execute("SELECT count(*) FROM notice").fetchone() == (0,)
+            assert writer.checkpoints <= 30 * 24_000 // 50_000 + 1  # not one after every commit
+        for _ in range(10):
+            await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+        assert wal.stat().st_size < 5_000_000
+    assert ask(store, "SELECT count(*) FROM notice") == [(40,)]
+
+
+KILLED = """
+import sys, anyio
+from pathlib import Path
+from tests.store.living import ending, take_part, writing
+
+async def main():
+    async with writing(Path(sys.argv[1])) as writer:
+        part = await take_part(writer)
+        claims = await part.claims.claim(10)
+        part.ledger.finish(ending(claims[0]))
+        while not part.acknowledged:
+            await anyio.sleep(0.001)
+        print("acknowledged", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+async def test_acknowledged_result_survives_kill_9(store):
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(store)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "acknowledged\n"
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert ask(store, "SELECT outcome FROM current") == [("pass",)]
+    assert ask(store, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_representation_tells_the_state(store):
+    async with writing(store) as writer:
+        assert repr(writer) == f"<Writer {store}: open, 0 rows waiting>"
+    assert repr(writer) == f"<Writer {store}: ended, 0 rows waiting>"
