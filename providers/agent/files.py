@@ -44,25 +44,10 @@ async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
     """Lines of a file with their numbers, and the hash of the whole file."""
     relative = arguments["path"]
     path = resolve_inside(place.workspace, relative)
-    content = await _off_loop(_size(path), functools.partial(_read, path, relative, READ_BYTES))
-    lines = content.decode("utf-8", "replace").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    first = arguments.get("startLine", 1)
-    if first > max(len(lines), 1):
-        raise ToolFailed(f"{relative} has {len(lines)} lines; startLine {first} is beyond its end")
-    last = min(first - 1 + arguments.get("lines", DEFAULT_LINES), len(lines))
-    text = "\n".join(f"{number}: {lines[number - 1]}" for number in range(first, last + 1))
-    return json.dumps(
-        {
-            "path": relative,
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "startLine": first,
-            "content": text[:MAX_CHARS],
-            "truncated": last < len(lines) or len(text) > MAX_CHARS,
-        },
-        ensure_ascii=False,
+    show = functools.partial(
+        _shown, path, relative, first=arguments.get("startLine", 1), most=arguments.get("lines", DEFAULT_LINES)
     )
+    return await _off_loop(_size(path), show)
 
 
 async def list_files(place: Place, arguments: Mapping[str, Json]) -> str:
@@ -165,6 +150,27 @@ def _read(path: Path, relative: str, limit: int) -> bytes:
     return content
 
 
+def _shown(path: Path, relative: str, *, first: int, most: int) -> str:
+    content = _read(path, relative, READ_BYTES)
+    lines = content.decode("utf-8", "replace").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if first > max(len(lines), 1):
+        raise ToolFailed(f"{relative} has {len(lines)} lines; startLine {first} is beyond its end")
+    last = min(first - 1 + most, len(lines))
+    text = "\n".join(f"{number}: {lines[number - 1]}" for number in range(first, last + 1))
+    return json.dumps(
+        {
+            "path": relative,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "startLine": first,
+            "content": text[:MAX_CHARS],
+            "truncated": last < len(lines) or len(text) > MAX_CHARS,
+        },
+        ensure_ascii=False,
+    )
+
+
 def _check_hash(content: bytes, expected: str, relative: str) -> None:
     if hashlib.sha256(content).hexdigest() != expected.lower():
         raise ToolFailed(f"expectedHash is stale: {relative} has changed; read it again and give its current sha256")
@@ -242,7 +248,12 @@ FILE_TOOLS = (
             input_schema=parameters(
                 required=("path",),
                 path=_PATH,
-                startLine={"type": "integer", "minimum": 1, "description": "First line; 1 unless given."},
+                startLine={
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": READ_BYTES,
+                    "description": "First line; 1 unless given.",
+                },
                 lines={
                     "type": "integer",
                     "minimum": 1,

@@ -67,7 +67,7 @@ def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json])
 def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | None:
     """Everything about *arguments* that does not fit a schema made by `parameters`; None where they fit.
 
-    Knows `type`, `minimum` and `maximum`; that is all our tools use.
+    Knows `type`, and `minimum` and `maximum`, which every integer has; that is all our tools use.
     """
     known: Mapping[str, Mapping[str, Json]] = schema["properties"]
     problems = [f"{name} is missing" for name in schema["required"] if name not in arguments]
@@ -79,8 +79,8 @@ def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | N
         wanted = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
         if not any(_is(value, word) for word in wanted):
             problems.append(f"{name} must be {' or '.join(wanted)}")
-        elif isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get("maximum", value):
-            problems.append(f"{name} must be from {rule['minimum']} to {rule.get('maximum', 'any number')}")
+        elif isinstance(value, int) and not rule["minimum"] <= value <= rule["maximum"]:
+            problems.append(f"{name} must be from {rule['minimum']} to {rule['maximum']}")
     return "; ".join(problems) if problems else None
 
 

@@ -257,6 +257,18 @@ async def test_calls_of_one_attempt_do_not_end_each_other(tmp_path):
     assert [result.stdout for result in results] == [b"", b"long\n"]
 
 
+@pytest.mark.parametrize("platform", ["linux", "other"])
+async def test_system_without_process_handles_is_served_too(tmp_path, monkeypatch, platform):
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.setattr(sys, "platform", platform)
+    finished = await run(tmp_path, "cat; setsid sh -c 'echo $$ >> pids; exec sleep 300' & exit 3", stdin=b"x")
+    late = await run(tmp_path, "sleep 60", timeout_s=0.2)
+
+    assert finished.exit_code == 3
+    assert late.timed_out
+    assert not any(is_alive(pid) for pid in pids(tmp_path))
+
+
 async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path):
     environment = tool_environment(tmp_path)
     dead, other, broken = (

@@ -262,6 +262,10 @@ async def test_infrastructure_errors_pass_through(work, kind):
         (call("read_file"), "path is missing"),
         (call("read_file", path=3), "path must be string"),
         (call("read_file", path="a", startLine=0), "startLine must be from 1"),
+        (
+            ToolCall(id="c1", name="read_file", arguments={"path": "a", "startLine": 10**5000}),
+            "startLine must be from 1",
+        ),
         (call("read_file", path="a", startLine=True), "startLine must be integer"),
         (call("read_file", path="a", lines=1001), "lines must be from 1 to 1000"),
         (call("read_file", path="a", depth=1), "depth is unknown"),
