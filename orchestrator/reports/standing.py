@@ -12,8 +12,7 @@ from store.events import Json
 from store.rows import Amount, SweepRow, WorkerRow
 
 if TYPE_CHECKING:
-    from store.reader import Reader
-    from store.rows import Tally, WorkerState
+    from store.reader import Reader, Tally, WorkerState
 
 SCHEMA = "evalctl.status/1"
 

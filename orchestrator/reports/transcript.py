@@ -14,8 +14,7 @@ from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
 
 if TYPE_CHECKING:
-    from store.reader import Reader
-    from store.rows import AttemptRecord
+    from store.reader import AttemptRecord, Reader
 
 SCHEMA = "evalctl.run/1"
 

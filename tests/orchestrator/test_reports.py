@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.reports import json_report, markdown, terminal
+from orchestrator.reports.build import build_report
+from orchestrator.reports.plain import harmless, one_line, printable
+from orchestrator.reports.write import write_report
+from store.errors import UsageError
+from store.reader import Reader
+from store.rows import Judgement
+from tests.orchestrator import stored
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script> | `x` [a](javascript:b) \u202egnp \ud835 \x00\r\n# head\t!"
+
+FAIL = {
+    "outcome": "fail",
+    "verdicts": (
+        Judgement(verifier="check", kind="command", verdict="fail", detail={"tampered": ["check.py"]}),
+        Judgement(verifier="scope", kind="tree-diff-within", verdict="pass"),
+    ),
+}
+PASS = {
+    "verdicts": (
+        Judgement(verifier="check", kind="command", verdict="pass"),
+        Judgement(verifier="scope", kind="tree-diff-within", verdict="pass"),
+    )
+}
+ERROR = {
+    "outcome": "error",
+    "reason": "provider",
+    "detail": {"message": f"no answer {HOSTILE}", "spent": {"calls": 6, "tokens": 0}},
+    "input_tokens": None,
+    "output_tokens": None,
+}
+BUDGET = {"outcome": "budget_exceeded", "reason": "maxTurns", "detail": {"incidents": {"approval_denied": 2}}}
+SKIPPED = {"outcome": "skipped", "reason": "budget", "again": True, "input_tokens": None, "output_tokens": None}
+
+CASES = {
+    "b-flaky": [PASS, PASS, PASS, FAIL, BUDGET],
+    "a-solved": [PASS] * 5,
+    "c-unsolved": [FAIL] * 5,
+    "d-odd": [PASS, ERROR, ERROR, SKIPPED, None],
+    "e-down": [ERROR] * 5,
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Writes a store and reads it."""
+    readers = []
+
+    def made(outcomes, **planned) -> Reader:
+        k = max(len(endings) for endings in outcomes.values())
+        path = stored.write(tmp_path / "runs.db", stored.sweep(list(outcomes), k, **planned), outcomes)
+        readers.append(Reader(path))
+        return readers[-1]
+
+    yield made
+    for reader in readers:
+        reader.close()
+
+
+def report_of(reader: Reader):
+    return build_report(reader, reader.sweep("last"))
+
+
+def test_rates_are_over_judged_runs_and_what_is_left_out_is_counted_by_cause(make):
+    found = json_report.document(report_of(make(CASES)))
+    tasks = {task["id"]: task for task in found["tasks"]}
+    assert list(tasks) == sorted(CASES)
+    flaky = tasks["b-flaky"]
+    assert (flaky["passes"], flaky["judged"], flaky["successRate"]) == (3, 5, 0.6)
+    assert flaky["wilson"] == [pytest.approx(0.2307242812760128), pytest.approx(0.882379225767352)]
+    assert (flaky["passAtK"], flaky["passHatK"], flaky["reliability"]) == (True, False, "flaky")
+    assert flaky["failedBy"] == {"verifier": 1}
+    assert flaky["budgetExceededBy"] == {"maxTurns": 1}
+    assert not flaky["lowPower"]
+    assert tasks["a-solved"]["reliability"] == "solved"
+    assert tasks["c-unsolved"]["reliability"] == "unsolved"
+    odd = tasks["d-odd"]
+    assert (odd["planned"], odd["judged"], odd["successRate"], odd["lowPower"]) == (5, 1, 1.0, True)
+    assert odd["erroredBy"] == {"provider": 2}
+    assert odd["skippedBy"] == {"budget": 1}
+    assert (odd["unfinished"], odd["again"]) == (1, 1)
+    down = tasks["e-down"]
+    assert (down["judged"], down["successRate"], down["wilson"], down["reliability"]) == (0, None, None, None)
+    summary = found["summary"]
+    assert (summary["passes"], summary["judged"], summary["planned"]) == (9, 16, 25)
+    assert summary["coverage"] == 16 / 25
+    assert summary["bounds"] == [9 / 25, 18 / 25]
+    assert summary["erroredBy"] == {"provider": 7}
+    assert summary["reliability"] == {"flaky": 1, "none": 1, "solved": 2, "unsolved": 1}
+    assert summary["incidents"] == {"approval_denied": 2}
+
+
+def test_the_notes_say_what_is_left_out_low_power_and_tampering(make):
+    notes = "\n".join(report_of(make(CASES)).notes)
+    assert "9 of 25 planned runs are in no rate: 7 error(provider), 1 skipped(budget), 1 unfinished." in notes
+    assert "low power: fewer than 5 judged runs for d-odd, e-down" in notes
+    assert "tampered: runs of b-flaky, c-unsolved changed a check file" in notes
+
+
+def test_conditions_name_the_measurement_and_hold_no_path_or_credential(make):
+    conditions = report_of(make(CASES)).conditions
+    assert conditions == {
+        "suiteId": "shapes",
+        "suiteVersion": "1.2.0",
+        "harnessVersion": "0.1.0",
+        "configHash": "c0ffee",
+        "provider": "scripted",
+        "endpoint": "https://models.example:8443",
+        "model": "m-1",
+        "modelsAnswering": ["m-1-2026"],
+        "mode": "live",
+        "k": 5,
+        "seed": 7,
+        "plannedAt": "2020-01-01T00:00:00.000Z",
+        "purpose": "sweep",
+        "concurrency": 4,
+        "grants": {"effects": ["process", "write"], "readOnly": False, "suiteFull": False},
+        "caps": {"maxCalls": 100},
+        "git": {"commit": "abc", "dirty": False},
+    }
+
+
+def test_measured_figures_are_over_all_judged_runs_failures_included(make):
+    found = json_report.document(report_of(make({"a": CASES["b-flaky"]})))["tasks"][0]["measured"]
+    assert found["wallMs"] == {"median": 1200.0, "variance": 25000.0}
+    assert (found["inputTokens"], found["outputTokens"], found["totalTokens"]) == (500, 100, 600)
+    assert found["perSuccess"] == {"wallMs": 2000.0, "tokens": 200.0}
+
+
+def test_tokens_are_omitted_not_guessed_where_one_run_did_not_report_them(make):
+    silent = {**PASS, "input_tokens": None, "output_tokens": None}
+    report = report_of(make({"a": [PASS, PASS, PASS, PASS, silent]}, settings={"input_rate": "1", "output_rate": "2"}))
+    found = json_report.document(report)["tasks"][0]
+    assert "totalTokens" not in found["measured"]
+    assert found["measured"]["usageRuns"] == 4
+    assert "tokens" not in found["measured"]["perSuccess"]
+    assert "estimated" not in found
+    assert any("usage was not reported in every turn for a" in note for note in report.notes)
+
+
+def test_an_estimate_exists_only_with_both_rates(make):
+    report = report_of(make({"a": [PASS] * 5}, settings={"input_rate": "0.1", "output_rate": "2"}))
+    found = json_report.document(report)
+    assert found["summary"]["estimated"] == {"costUsd": (500 * 0.1 + 100 * 2) / 1e6}
+    assert "## Estimated" in markdown.text(report)
+
+
+def test_without_rates_nothing_is_estimated(make):
+    report = report_of(make({"a": [PASS] * 5}))
+    assert "estimated" not in json_report.text(report).lower()
+    assert "estimated" not in markdown.text(report).lower()
+
+
+def test_cached_input_is_pooled_over_the_runs_that_reported_it_fully(make):
+    full = {**PASS, "cached_tokens": 40}
+    partial = {**PASS, "cached_tokens": 90, "detail": {"cachedPartial": True}}
+    found = json_report.document(report_of(make({"a": [full, full, partial, PASS, PASS]})))
+    assert found["summary"]["cachedInput"] == {
+        "tokens": 80,
+        "inputTokens": 200,
+        "ratio": 0.4,
+        "runsReporting": 2,
+        "runsJudged": 5,
+    }
+    assert (found["tasks"][0]["cachedInputRatio"], found["tasks"][0]["cachedInputRuns"]) == (0.4, 2)
+
+
+def test_unreported_cached_input_is_absent_and_said_to_be(make):
+    report = report_of(make({"a": [PASS] * 5}))
+    assert "cachedInput" not in json_report.text(report)
+    assert "not reported" in markdown.text(report)
+
+
+def test_replay_says_what_it_does_not_measure_and_has_no_interval(make):
+    report = report_of(make({"a": [PASS]}, mode="replay"))
+    found = json_report.document(report)
+    assert found["tasks"][0]["wilson"] is None
+    assert not found["tasks"][0]["lowPower"]
+    assert "not the model" in report.notes[0]
+    assert "REPLAY" in terminal.plain(report)
+
+
+def test_the_ledger_counts_every_request_apart_from_the_measured_tokens(make):
+    found = json_report.document(report_of(make({"a": [PASS, PASS]})))["summary"]
+    assert found["ledger"] == {"calls": 6, "tokens": 300, "nusd": 0}
+    assert found["measured"]["totalTokens"] == 240
+
+
+def test_the_same_rows_give_the_same_bytes(make, tmp_path):
+    reader = make(CASES)
+    for place in ("one", "two"):
+        write_report(reader, reader.sweep("last"), tmp_path / place)
+    for name in ("report.json", "report.md", "runs.jsonl"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_three_files_are_written_and_nothing_else(make, tmp_path):
+    reader = make(CASES)
+    directory = tmp_path / "eval" / "deep"
+    write_report(reader, reader.sweep("last"), directory)
+    assert sorted(file.name for file in directory.iterdir()) == ["report.json", "report.md", "runs.jsonl"]
+    found = json.loads((directory / "report.json").read_text("ascii"))
+    assert (found["schemaVersion"], found["schema"], found["runId"]) == (1, "evalctl.report/1", stored.NAME)
+
+
+def test_runs_jsonl_has_one_record_per_run_with_a_result_in_the_stored_order(make, tmp_path):
+    reader = make(CASES)
+    write_report(reader, reader.sweep("last"), tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text("ascii").splitlines()]
+    assert len(records) == 24
+    assert [record["position"] for record in records] == sorted(record["position"] for record in records)
+    flaky = [record for record in records if record["taskId"] == "b-flaky"]
+    assert [record["status"] for record in flaky] == ["pass", "pass", "pass", "fail", "budget_exceeded"]
+    assert [record["seed"] for record in flaky] == [7, 8, 9, 10, 11]
+    assert flaky[3]["verifiers"][0] == {
+        "id": "check",
+        "kind": "command",
+        "verdict": "fail",
+        "detail": {"tampered": ["check.py"]},
+    }
+    assert flaky[4]["incidents"] == {"approval_denied": 2}
+    error = next(record for record in records if record["status"] == "error")
+    assert error["error"]["cause"] == "provider"
+    assert error["error"]["message"].endswith(HOSTILE)
+    assert "inputTokens" not in error["measured"]
+
+
+def test_a_place_that_cannot_be_written_to_is_a_usage_error_that_keeps_the_results(make, tmp_path):
+    reader = make({"a": [PASS]})
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=f"evalctl show {stored.NAME}"):
+        write_report(reader, reader.sweep("last"), tmp_path / "file")
+
+
+def test_a_report_that_fails_half_way_leaves_the_old_one(make, tmp_path, monkeypatch):
+    reader = make({"a": [PASS]})
+    directory = tmp_path / "out"
+    write_report(reader, reader.sweep("last"), directory)
+    before = {file.name: file.read_bytes() for file in directory.iterdir()}
+    reader.close()
+    with pytest.raises(Exception, match="closed"):
+        write_report(reader, before and _row(), directory)
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
+
+
+def _row():
+    from store.rows import SweepRow
+
+    return SweepRow(
+        id=1,
+        name=stored.NAME,
+        command="run",
+        purpose="sweep",
+        suite_id="shapes",
+        mode="live",
+        seed=0,
+        repetitions=1,
+        planned_at=0,
+        runs=1,
+        conditions={},
+    )
+
+
+def test_hostile_text_stays_text_in_markdown(make):
+    text = markdown.text(report_of(make(CASES)))
+    assert "<script" not in text
+    assert all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") for letter in text)
+    rows = [line for line in text.splitlines() if "no answer" in line]
+    assert len(rows) == 2
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+    assert not re.search(r"(?<!\\)\]\(", text)
+
+
+def test_a_terminal_gets_no_control_characters_of_others(make):
+    text = terminal.plain(report_of(make(CASES)))
+    assert all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") for letter in text)
+    assert f"evalctl resume {stored.NAME}" in text
+    assert "runs the 2 that are left" in text
+    assert "60.0 % [23.1 %, 88.2 %]" in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_table_is_drawn_with_the_same_figures(make, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
+    screen = Terminal()
+    terminal.present(report_of(make(CASES)), screen)
+    drawn = screen.getvalue()
+    assert "60.0 % [23.1 %, 88.2 %]" in drawn
+    assert "\x1b]0;" not in drawn
+    assert "\x1b[2J" not in drawn
+
+
+def test_away_from_a_terminal_nothing_is_drawn(make):
+    page = io.StringIO()
+    terminal.present(report_of(make({"a": [PASS]})), page)
+    assert "\x1b" not in page.getvalue()
+
+
+@given(st.text())
+def test_harmless_text_has_no_invisible_character_but_lines_and_tabs(text):
+    cleaned = harmless(text)
+    assert all(c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in cleaned)
+    assert harmless(cleaned) == cleaned
+    assert "\n" not in one_line(text)
+    assert len(one_line(text, 20)) <= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain größe\t1", "plain größe\t1"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07", "link"),
+        ("a\x1b\x1b[31m[2Jb", "a\\x1b[2Jb"),
+        ("\x9b2Jx", "x"),
+        ("\x1b]0;never closed", ""),
+        ("a\rb\r\nc", "a\\x0db\nc"),
+        ("\u202eevil", "\\u202eevil"),
+        ("\ud835", "\\ud835"),
+        ("\x00", "\\x00"),
+    ],
+)
+def test_control_sequences_go_and_lone_controls_are_shown(text, shown):
+    assert harmless(text) == shown
+
+
+@given(st.text(max_size=200))
+def test_escaped_markdown_holds_no_live_markup(text):
+    shown = markdown.escaped(text)
+    assert "<" not in shown
+    assert ">" not in shown
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]()#~!]", re.sub(r"\\.", "", shown))
+    assert html.unescape(shown) is not None
+
+
+def test_a_stream_that_knows_few_letters_gets_escapes():
+    assert printable("größe …", "ascii") == "gr\\xf6\\xdfe \\u2026"
+    assert printable("größe", None) == "größe"

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from orchestrator.cli import app
+from orchestrator.reports.standing import standing_of
+from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
+from store.reader import Reader
+from store.rows import FileChange, Judgement
+from tests.orchestrator import stored
+
+EVIL = "\x1b[2J\x1b]0;owned\x07done\x00\ud835"
+
+OUTCOMES = {
+    "a": [{}, {"outcome": "fail", "verdicts": (Judgement(verifier="check", kind="command", verdict="fail"),)}],
+    "b": [{"outcome": "error", "reason": "provider", "detail": {"message": "connection refused"}}, None],
+    "c": [{"outcome": "skipped", "reason": "budget", "again": True}] * 2,
+}
+
+
+def events(claim):
+    return (
+        WorkStarted(instructions="be good", prompt=f"Fix it {EVIL}", tools=("bash",), model="m-1"),
+        CallSent(request=1, account="scripted", model="m-1", bytes=10),
+        Call(request=1, account="scripted", status=200, finish="tool_calls"),
+        ToolStarted(id="t1", name="bash", arguments={"command": "echo hi"}, effect="process"),
+        ToolCompleted(id="t1", name="bash", is_error=False, output=EVIL + "x" * 5000, ms=3),
+        Incident(name="approval_denied", detail={"effect": "external"}),
+        WorkEnded(stop="completed", text=EVIL),
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    changes = (FileChange(path="src/add.py", change="changed", content=b"abc"),)
+    outcomes = {**OUTCOMES, "a": [{"changes": changes}, OUTCOMES["a"][1]]}
+    return stored.write(tmp_path / "runs.db", stored.sweep(list(outcomes), 2), outcomes, events, leaving=False)
+
+
+@pytest.fixture
+def evalctl(store, capsys):
+    def called(*words: str) -> tuple[int, str, str]:
+        code = app.run(["--store", str(store), *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return called
+
+
+def harmless(text: str) -> bool:
+    return all(letter == "\n" or letter.isprintable() for letter in text)
+
+
+def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalctl):
+    code, out, _ = evalctl("status")
+    assert code == 0
+    assert "5 of 6 runs have a result" in out
+    assert "1  error(provider)  (in no rate)" in out
+    assert "2  skipped(budget)  (in no rate, runs again with resume)" in out
+    assert "1  without a result" in out
+    assert "calls of at most 100" in out
+    assert f"evalctl resume {stored.NAME}   runs the 3 that are left" in out
+
+
+def test_status_as_json(evalctl):
+    code, out, _ = evalctl("status", stored.NAME[:12], "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["sweep"], found["state"], found["planned"], found["remaining"]) == (stored.NAME, "stopped", 6, 3)
+    assert found["workers"][0]["state"] == "unknown"
+    assert found["caps"] == {"calls": 100}
+    assert {(row["outcome"], row["reason"]): row["count"] for row in found["results"]} == {
+        ("pass", None): 1,
+        ("fail", None): 1,
+        ("error", "provider"): 1,
+        ("skipped", "budget"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("alive", "later", "state", "in_flight"),
+    [
+        (True, 0, "running", 1),
+        (None, 0, "running", 1),
+        (False, 0, "gone", 0),
+        (True, 61, "stalled", 0),
+        (None, 61, "unknown", 0),
+    ],
+)
+def test_a_process_is_in_flight_while_its_lease_lasts_and_it_is_not_known_to_be_dead(
+    store, alive, later, state, in_flight
+):
+    with Reader(store) as reader:
+        now = stored.AT + later * 1_000_000
+        found = standing_of(reader, reader.sweep("last"), now=now, is_alive=lambda _: alive)
+    assert [worker.state for worker in found.workers] == [state]
+    assert found.in_flight == in_flight
+    assert found.state == ("running" if in_flight else "stopped")
+
+
+def test_status_without_a_store_says_how_to_start(tmp_path, capsys):
+    assert app.run(["status", "--store", str(tmp_path / "none.db")]) == 0
+    assert "evalctl run demo" in capsys.readouterr().out
+    assert app.run(["status", "--json", "--store", str(tmp_path / "none.db")]) == 0
+    assert json.loads(capsys.readouterr().out)["sweep"] is None
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_named_sweep_that_does_not_exist_is_one_message(evalctl):
+    code, out, err = evalctl("status", "nothing")
+    assert (code, out) == (1, "")
+    assert err.startswith("evalctl: there is no sweep 'nothing'")
+
+
+def test_a_file_that_is_no_store_is_one_message(tmp_path, capsys):
+    (tmp_path / "x.db").write_text("hello " * 1000)
+    for words in (["status"], ["show", "last"]):
+        assert app.run([*words, "--store", str(tmp_path / "x.db")]) == 1
+        told = capsys.readouterr()
+        assert told.err.startswith("evalctl: ")
+        assert told.out == ""
+
+
+def test_show_builds_the_report_from_the_rows(evalctl):
+    code, out, _ = evalctl("show", "last")
+    assert code == 0
+    assert "shapes 1.2.0, sweep" in out
+    assert "1/2" in out
+    code, out, _ = evalctl("show", "last", "--json")
+    assert json.loads(out)["schema"] == "evalctl.report/1"
+
+
+def test_show_of_a_run_tells_its_ending_verdicts_files_and_transcript(evalctl):
+    code, out, _ = evalctl("show", "last/1")
+    assert code == 0
+    assert f"{stored.NAME}/1: a, repetition 0: pass" in out
+    assert "attempt 1: pass, counts" in out
+    assert "file changed: src/add.py (3 bytes)" in out
+    assert "tool_started" in out
+    assert '{"command": "echo hi"}' in out
+    assert "more characters: --full" in out
+    assert "be good" not in out
+    assert harmless(out)
+    assert "owned" not in out
+    code, out, _ = evalctl("show", "last/1", "--full")
+    assert "x" * 5000 in out
+    assert "be good" in out
+
+
+def test_show_of_a_run_as_json_keeps_the_text_as_it_was(evalctl):
+    code, out, _ = evalctl("show", "last/4", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["schema"], found["status"], found["attempt"]) == ("evalctl.run/1", "fail", 1)
+    assert found["events"][-1]["text"] == EVIL
+    assert out.isascii()
+
+
+def test_show_of_a_run_in_flight_shows_what_has_happened_so_far(evalctl):
+    code, out, _ = evalctl("show", "last/5")
+    assert code == 0
+    assert "b, repetition 1: no result yet" in out
+    assert "attempt 1: no result yet, does not count" in out
+    assert "work_started" in out
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("last/x", "'x' is no position"),
+        ("last/", "'' is no position"),
+        ("last/7", "no run at position 7"),
+        ("last/99999999999999999999999", "no run at position"),
+        ("last/²", "is no position"),
+    ],
+)
+def test_a_position_that_does_not_exist_is_one_message(evalctl, what, problem):
+    code, out, err = evalctl("show", what)
+    assert (code, out) == (1, "")
+    assert problem in err
+
+
+def test_an_attempt_that_does_not_exist_is_one_message(evalctl):
+    code, _, err = evalctl("show", "last/1", "--attempt", "2")
+    assert code == 1
+    assert "no attempt 2" in err
+
+
+@pytest.mark.parametrize("words", [["status"], ["show", "last"], ["show", "last/1"]])
+def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(store, words):
+    code = (
+        "import sys; from orchestrator.cli.app import run; code = run(sys.argv[1:]); "
+        "heavy = {'asyncio', 'httpx', 'rich', 'cattrs', 'structlog', 'aiosqlite', 'anyio'} & set(sys.modules); "
+        "sys.stderr.write(repr(sorted(heavy))); sys.exit(code)"
+    )
+    plain = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # noqa: TID251
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "--store", str(store), *words],
+        env=plain,
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"[]")
+
+
+def test_values_are_frozen(store):
+    with Reader(store) as reader:
+        found = standing_of(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: True)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        found.remaining = 0
