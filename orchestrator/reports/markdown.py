@@ -11,7 +11,8 @@ from orchestrator.reports.notes import left_out
 from orchestrator.reports.plain import one_line
 from store.events import Json
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#|~!:@$^])")
+_SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
+"""What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 LONGEST = 300

@@ -152,7 +152,7 @@ def _event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[st
 def _block(label: str, text: str, *, full: bool) -> Iterator[str]:
     """A text that may have many lines, indented below its label."""
     shown = text if full or len(text) <= LONGEST else text[:LONGEST]
-    first, *rest = harmless(shown).split("\n")
+    first, *rest = harmless(shown).rstrip("\n").split("\n")
     yield f"{label}{first}"
     yield from (f"{'':>13}{line}" for line in rest)
     if len(shown) < len(text):

@@ -341,12 +341,18 @@ def test_control_sequences_go_and_lone_controls_are_shown(text, shown):
     assert harmless(text) == shown
 
 
+@pytest.mark.parametrize("address", ["https://evil.example", "www.evil.example", "WWW.evil.example", "me@evil.example"])
+def test_a_bare_address_is_no_link(address):
+    assert markdown.escaped(address) != address
+    assert markdown.escaped(address).replace("\\", "") == address
+
+
 @given(st.text(max_size=200))
 def test_escaped_markdown_holds_no_live_markup(text):
     shown = markdown.escaped(text)
     assert "<" not in shown
     assert ">" not in shown
-    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]()#~!]", re.sub(r"\\.", "", shown))
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]#~$]", re.sub(r"\\.", "", shown))
     assert html.unescape(shown) is not None
 
 
