@@ -176,7 +176,7 @@ class Redactor:
         clean = self.text(name)
         if clean not in taken:
             return clean
-        number = 2
+        number = len(taken) + 1
         while f"{clean}#{number}" in taken:
             number += 1
         return f"{clean}#{number}"
@@ -198,7 +198,7 @@ def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
         ):
             found.append((name, value))
         if "://" in value and "@" in value and (password := _password(value)):
-            found += [(name, form) for form in {password, unquote(password)}]
+            found += [(name, form) for form in sorted({password, unquote(password)})]
     return found
 
 
