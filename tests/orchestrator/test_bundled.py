@@ -299,3 +299,29 @@ def test_help_needs_nothing_heavy(verb):
     ran = subprocess.run(argv, check=False, capture_output=True, text=True, cwd=BUNDLED.parent)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "Exit codes" in ran.stdout
+
+
+# --- the documents ----------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+
+
+def json_blocks(page):
+    return re.findall(r"```json[^\n]*\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_documented_suite_is_a_suite(tmp_path):
+    text, _ = json_blocks("writing-a-suite.md")
+    (tmp_path / "my-suite" / "fixtures" / "fix-add").mkdir(parents=True)
+    (tmp_path / "my-suite" / "suite.json").write_text(text)
+    assert [task.id for task in find_suite("my-suite", tmp_path).tasks] == ["fix-add"]
+
+
+def test_the_documented_scripts_are_scripts(tmp_path):
+    whole, *answers = json_blocks("scripted-provider.md")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "whole.json").write_text(whole)
+    for number, answer in enumerate(answers):
+        text = f'{{"format": "evalctl.script/1", "plays": [{{"answers": [{answer}]}}]}}'
+        (tmp_path / "scripts" / f"{number}.json").write_text(text)
+    assert len(read_scripts(tmp_path)) == len(answers) + 1 == 3

@@ -1,4 +1,6 @@
 import json
+import re
+from pathlib import Path
 
 import attrs
 import pytest
@@ -261,3 +263,22 @@ def test_a_key_in_the_place_of_its_variables_name_is_never_shown(key):
     with pytest.raises(UsageError) as caught:
         resolve_key(key, "openai", {})
     assert key not in str(caught.value)
+
+
+# --- the document -----------------------------------------------------------------------------------------------
+
+DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def test_the_document_names_every_measured_key_with_its_default():
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+) \| [^|]*\|$", DOCUMENT, re.MULTILINE))
+    assert {name: json.loads(default) for name, default in rows.items()} == {
+        name: value for name, value in measured(AgentSettings()).items() if name in MEASURED
+    }
+
+
+def test_the_documented_file_is_a_configuration(home):
+    (text,) = re.findall(r"```json[^\n]*\n(.*?)```", DOCUMENT, re.DOTALL)
+    (home / "work" / "evalctl.json").write_text(text)
+    config = load(home)
+    assert (config.model, config.agent.max_turns, config.agent.agent) == ("some-model", 40, "careful")
