@@ -22,7 +22,6 @@ from providers.base import (
     Answer,
     AssistantTurn,
     Emit,
-    ErrorKind,
     Finish,
     Message,
     ProviderError,
@@ -35,6 +34,7 @@ from providers.base import (
     ToolSpec,
     UserText,
 )
+from providers.faults import RETRYABLE
 from providers.script import FOLDER, Fault, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json
@@ -45,11 +45,6 @@ if TYPE_CHECKING:
 NAME = "scripted"
 ENDED = ScriptedAnswer(text="Script ended.")
 """What is answered when a script has no more answers."""
-
-RETRYABLE: frozenset[ErrorKind] = frozenset(
-    {"network", "timeout", "truncated", "rate_limit", "overloaded", "server_error", "conflict"}
-)
-"""Kinds of faults after which asking again may help."""
 
 _REFERENCE = re.compile(r"\$\{(.+)\.([A-Za-z0-9_]+)\}")
 

@@ -106,6 +106,8 @@ def read_json(file: Path, *, name: str | None = None, surrogates: bool = False) 
     """
     name = name or str(file)
     try:
+        if file.exists() and not file.is_file():
+            raise UsageError(f"{name}: not a file")  # opening a pipe would wait for somebody to write
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:

@@ -86,13 +86,16 @@ def _converter() -> Converter:
     converter = new_converter()
 
     def find(kind: str) -> type:
-        if kind in KINDS:
-            return find_verifier(kind)
         try:
-            return find_verifier(kind)
+            found = find_verifier(kind)
         except UsageError as error:
-            hint = suggest(kind, KINDS)
-            raise Mismatch(f"unknown kind {show(kind)}{hint}; expected one of {', '.join(KINDS)}", ("kind",)) from error
+            problem = error.problem  # it may exist, and not load
+            if problem.startswith("unknown"):
+                problem = f"unknown kind {show(kind)}{suggest(kind, KINDS)}; expected one of {', '.join(KINDS)}"
+            raise Mismatch(problem, ("kind",)) from error
+        if not attrs.has(found):
+            raise Mismatch(f"kind {show(kind)} cannot be read from a file: its class is no attrs class", ("kind",))
+        return found
 
     def verifier(value: Json, into: Any) -> Any:
         kind = value.get("kind") if isinstance(value, dict) else None

@@ -330,6 +330,62 @@ def test_two_thousand_tasks_are_read_in_a_second(directory):
     assert time.process_time() - started < 1
 
 
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Install a package of somebody else's with verifier kinds."""
+
+    def install(name, module, points):
+        (tmp_path / "site" / f"{name}-1.dist-info").mkdir(parents=True)
+        (tmp_path / "site" / f"{name}.py").write_text(module)
+        info = tmp_path / "site" / f"{name}-1.dist-info"
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        lines = [f"{kind} = {name}:{where}" for kind, where in points.items()]
+        (info / "entry_points.txt").write_text("\n".join(["[evalctl.verifiers]", *lines]))
+        monkeypatch.syspath_prepend(tmp_path / "site")
+
+    return install
+
+
+FOREIGN = """
+import attrs
+@attrs.frozen(kw_only=True)
+class LineCount:
+    api_version = 1
+    kind = "line-count"
+    id: str
+    max_lines: int = attrs.field(validator=attrs.validators.ge(1))
+class Plain:
+    api_version = 1
+"""
+
+
+def test_a_kind_of_another_package_is_read_like_our_own(directory, packages):
+    packages("counting", FOREIGN, {"line-count": "LineCount", "plain": "Plain", "gone": "Missing"})
+    counting = {"kind": "line-count", "id": "lines"}
+    (only,) = read(directory, suite(task(verifiers=[{**counting, "maxLines": 3}]))).tasks
+    assert only.verifiers[0].max_lines == 3
+    told = findings(
+        directory,
+        suite(
+            task(
+                verifiers=[
+                    {**counting, "maxLines": 0},
+                    {**counting, "id": "b", "lines": 1},
+                    {"kind": "plain", "id": "c"},
+                    {"kind": "gone", "id": "d"},
+                ]
+            )
+        ),
+    )
+    assert [line.removeprefix("tasks[0].verifiers").removesuffix(" (task 'fix-add')")[:62] for line in told] == [
+        "[0].maxLines: must be >= 1: 0",
+        "[1]: missing required field 'maxLines'",
+        "[1].lines: unknown field 'lines' (did you mean 'maxLines'?)",
+        "[2].kind: kind 'plain' cannot be read from a file: its class i",
+        "[3].kind: verifier kind 'gone' of counting does not load: Attr",
+    ]
+
+
 WRONG = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}) | st.just([[]])
 
 

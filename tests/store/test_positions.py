@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -123,8 +124,13 @@ def test_paths_are_spelt_as_people_write_them():
 def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         read_json(tmp_path / "missing.json")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="not a file"):
         read_json(tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UsageError, match="not a file"):
+        read_json(tmp_path / "pipe.json")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_json(tmp_path / ("x" * 300))
     large = tmp_path / "large.json"
     with large.open("wb") as file:
         file.truncate(MAX_BYTES + 10)
