@@ -38,7 +38,7 @@ demo: $(READY)  ## a live sweep of a bundled suite with the scripted provider: n
 	@echo
 	@echo "Next:"
 	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last     the report again, from the stored rows"
-	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last/0   one run: verdicts and transcript"
+	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last/1   one run: verdicts and transcript"
 	@echo "  $(BIN)/evalctl list                                        the bundled suites"
 	@echo "  make test                                             the tests; docs/ says how to write a suite"
 

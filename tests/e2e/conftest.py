@@ -11,6 +11,12 @@ import pytest
 
 from tests.peers.driver import Driver, Endpoint, clean_environment, running_endpoint
 
+SCRIPT = {
+    "format": "evalctl.script/1",
+    "plays": [{"answers": [{"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}]}],
+}
+"""A script for the scripted provider: one answer."""
+
 
 class MakeSuite(Protocol):
     """Writes a suite into a folder of its own."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import MakeSuite, against, numbered, tiny
+from tests.e2e.conftest import SCRIPT, MakeSuite, against, numbered, tiny
 from tests.peers.driver import Driver, Endpoint, Finished
 
 SECRET = "peer-credential-4f1c9b7a2d"
@@ -97,7 +97,8 @@ def test_a_credential_is_used_and_found_in_no_file_and_no_output(
     flags = tiny(suite, "--k", "2", "-v", *against(endpoint))
     done = evalctl.run(*flags, "--api-key-env", "PEER_API_KEY")
     assert done.code == 0, done.stderr
-    shown = evalctl.run("show", "last/0")
+    shown = evalctl.run("show", "last/1")
+    assert shown.code == 0
     assert SECRET not in done.stdout + done.stderr + shown.stdout + shown.stderr
     for file in evalctl.store.parent.rglob("*"):
         if file.is_file():
@@ -133,7 +134,7 @@ def test_an_unreachable_endpoint_ends_in_errors_after_bounded_retries_and_a_repo
         (["--input-rate", "1"], "--output-rate"),
         (["--tasks", "nothing-like-it"], "nothing-like-it"),
         (["--provider", "scriptd"], "scripted"),
-        (["--base-url", "ftp://example.org", "--provider", "openai"], "--base-url"),
+        (["--base-url", "ftp://example.org", "--provider", "openai", "--model", "m"], "ftp"),
         (["--seed", "x"], "--seed"),
         (["--no-such-flag"], "--no-such-flag"),
     ],
@@ -143,7 +144,7 @@ def test_a_wrong_flag_value_is_named(evalctl: Driver, make_suite: MakeSuite, fla
 
 
 def test_an_unknown_sweep_is_told(evalctl: Driver, make_suite: MakeSuite) -> None:
-    suite = make_suite(numbered(1), scripts={"task-0": {"format": "evalctl.script/1", "plays": [{"answers": []}]}})
+    suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
     evalctl.run(*tiny(suite))
     for verb in ("resume", "status", "show"):
         assert_refused(evalctl.run(verb, "19990101T000000Z-00000000"), "19990101T000000Z-00000000")
@@ -178,7 +179,7 @@ def folder(path: Path) -> None:
 def test_a_file_that_is_no_store_of_ours_is_refused_and_left_alone(
     evalctl: Driver, make_suite: MakeSuite, spoil: Any
 ) -> None:
-    suite = make_suite(numbered(1), scripts={"task-0": {"format": "evalctl.script/1", "plays": [{"answers": []}]}})
+    suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
     assert evalctl.run(*tiny(suite)).code == 0
     for leftover in (f"{evalctl.store}-wal", f"{evalctl.store}-shm"):
         Path(leftover).unlink(missing_ok=True)
@@ -190,7 +191,7 @@ def test_a_file_that_is_no_store_of_ours_is_refused_and_left_alone(
 
 
 def test_a_read_only_store_can_be_asked_but_not_added_to(evalctl: Driver, make_suite: MakeSuite) -> None:
-    suite = make_suite(numbered(1), scripts={"task-0": {"format": "evalctl.script/1", "plays": [{"answers": []}]}})
+    suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
     assert evalctl.run(*tiny(suite)).code == 0
     for file in evalctl.store.parent.iterdir():
         if file.is_file():
@@ -205,5 +206,5 @@ def test_a_read_only_store_can_be_asked_but_not_added_to(evalctl: Driver, make_s
 
 
 def test_a_store_in_an_impossible_place_is_refused(evalctl: Driver, make_suite: MakeSuite) -> None:
-    suite = make_suite(numbered(1), scripts={"task-0": {"format": "evalctl.script/1", "plays": [{"answers": []}]}})
+    suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
     assert_refused(evalctl.run(*tiny(suite), "--store", "/proc/nowhere/runs.db"), "/proc/nowhere/runs.db")

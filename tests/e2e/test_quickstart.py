@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import MakeSuite, tiny
+from tests.e2e.conftest import SCRIPT, MakeSuite, tiny
 from tests.peers.driver import Driver
 
 DEMO = ("run", "demo", "--allow-write", "--allow-process", "--provider", "scripted")
@@ -56,7 +56,7 @@ def test_a_stored_sweep_can_be_asked_about_by_prefix_and_as_last(evalctl: Driver
     for which in (name, name[:-3], "last"):
         assert evalctl.run("status", which).code == 0
         assert evalctl.run("show", which).code == 0
-    transcript = evalctl.run("show", "last/0")
+    transcript = evalctl.run("show", "last/1")
     assert transcript.code == 0
     assert "pass" in transcript.stdout or "fail" in transcript.stdout
 
@@ -77,8 +77,7 @@ def test_the_bundled_smoke_suite_passes_with_its_scripts(evalctl: Driver) -> Non
 def test_kept_workspaces_are_there_after_the_run_and_others_are_gone(
     evalctl: Driver, make_suite: MakeSuite, tmp_path: Path
 ) -> None:
-    answer = {"answers": [{"text": "Done.", "usage": {"input": 3, "output": 2}}]}
-    suite = make_suite({"only": "Say."}, scripts={"only": {"format": "evalctl.script/1", "plays": [answer]}})
+    suite = make_suite({"only": "Say."}, scripts={"only": SCRIPT})
     flags = tiny(suite, "--k", "1")
     assert evalctl.run(*flags).code == 0
     assert list((evalctl.home / "tmp").rglob("note.txt")) == []

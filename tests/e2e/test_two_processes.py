@@ -61,7 +61,7 @@ def test_a_process_stopped_inside_a_commit_is_named_waited_for_and_goes_on(
     evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
 ) -> None:
     suite = make_suite(numbered(5))
-    flags = ("--k", "100", "--concurrency", "8", *against(endpoint))
+    flags = ("--k", "60", "--concurrency", "8", *against(endpoint))
     first = evalctl.start(*tiny(suite, *flags))
     until(lambda: evalctl.number("SELECT count(*) FROM outcome"), "the first outcome")
     until(lambda: stopped_inside_a_commit(evalctl, first), "a commit to stop in", every_s=0.0002)
@@ -71,7 +71,7 @@ def test_a_process_stopped_inside_a_commit_is_named_waited_for_and_goes_on(
     first.signal(signal.SIGCONT)
     assert first.finish().code == 0
     assert second.finish().code == 0
-    assert evalctl.number("SELECT count(*) FROM current WHERE again = 0") == 500
+    assert evalctl.number("SELECT count(*) FROM current WHERE again = 0") == 300
     evalctl.assert_sound()
 
 
