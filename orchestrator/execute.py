@@ -53,6 +53,7 @@ class Attempt:
     log: AttemptLog
     watch: Stopwatch
     ask: GateOfRun
+    subject: Subject
     started_at: int | None = None
     done: Done | None = None
     incidents: Counter[str] = attrs.field(factory=Counter[str])
@@ -73,7 +74,7 @@ class Executor:
         suite: Suite,
         settings: Settings,
         gate: Gate,
-        subject: Subject,
+        subject: Callable[[], Subject],
         fixtures: Fixtures,
         workspaces: Path,
         control: Control,
@@ -99,7 +100,14 @@ class Executor:
         task = self._tasks[claim.case_id]
         log = self._ledger.log(claim)
         watch = Stopwatch(task.budget.max_wall_ms / 1000)
-        attempt = Attempt(claim=claim, task=task, log=log, watch=watch, ask=GateOfRun(self._gate, claim, log, watch))
+        attempt = Attempt(
+            claim=claim,
+            task=task,
+            log=log,
+            watch=watch,
+            ask=GateOfRun(self._gate, claim, log, watch),
+            subject=self._subject(),
+        )
         try:
             finding = await self._try(attempt)
         except StoreFailed:
@@ -130,12 +138,9 @@ class Executor:
             assignment = self._assignment(attempt, made)
             attempt.started_at = self._wall()
             with attempt.watch.running():
-                attempt.done = await self._subject.work(assignment, attempt.ask, attempt.note)
+                attempt.done = await attempt.subject.work(assignment, attempt.ask, attempt.note)
             changed = changes(made.before, made.path)
-            if attempt.done is None:
-                attempt.note(WorkEnded(stop="budget", reason="maxWallMs"))
-                return Finding(outcome="budget_exceeded", reason="maxWallMs", composite=0.0, changes=changed)
-            done = attempt.done
+            done = attempt.done = attempt.done or attempt.subject.so_far("maxWallMs")
             attempt.note(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
             if done.stop == "budget":
                 return Finding(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
@@ -196,7 +201,10 @@ class Executor:
         return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
 
     def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
-        done, tally, watch = attempt.done, attempt.ask.tally, attempt.watch
+        tally, watch = attempt.ask.tally, attempt.watch
+        done = attempt.done
+        if done is None and attempt.started_at is not None:
+            done = attempt.subject.so_far(finding.reason or "")
         usage = done.usage if done is not None else None
         detail: dict[str, Json] = {
             "spent": {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown},

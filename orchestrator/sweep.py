@@ -31,7 +31,6 @@ from orchestrator.world import World, is_alive, sweep_name, this_worker
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
 from providers.process import sweep_marker
-from providers.registry import ProviderOptions, find_provider
 from store.claims import SqliteClaims
 from store.database import open_database
 from store.errors import EvalctlError, UsageError
@@ -59,8 +58,9 @@ class Part:
 
     suite: Suite
     settings: Settings
-    key: tuple[str | None, str | None]
-    """Name and value of the credential variable."""
+    provider: Provider
+    key: tuple[str | None, str | None] = attrs.field(default=(None, None), repr=False)
+    """Name and value of the credential variable, for redaction."""
     store: Path
     world: World
     say: Callable[[str], None]
@@ -184,7 +184,7 @@ async def _take_part(
         on_acknowledged=progress.acknowledged,
     )
     budget = SqliteBudget(writer, sweep_id=sweep_id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
-    provider = _provider(part)
+    provider = part.provider
     gate = Gate(
         sweep=name,
         provider=provider,
@@ -255,27 +255,13 @@ def _executor(part: Part, gate: Gate, control: Control, scratch: Path) -> Execut
         suite=part.suite,
         settings=settings,
         gate=gate,
-        subject=BuiltinAgent(),
+        subject=BuiltinAgent,
         fixtures=Fixtures(),
         workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else scratch,
         control=control,
         environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
         wall=part.world.wall,
         kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
-    )
-
-
-def _provider(part: Part) -> Provider:
-    settings = part.settings
-    return find_provider(settings.provider)(
-        ProviderOptions(
-            model=settings.model,
-            base_url=settings.base_url,
-            api_key=part.key[1],
-            api_key_env=part.key[0],
-            suite_root=part.suite.root,
-            first_token_timeout_ms=settings.agent.first_token_timeout_ms,
-        )
     )
 
 

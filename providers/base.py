@@ -330,7 +330,7 @@ Note = Callable[[Event], None]
 
 
 class Subject(Protocol):
-    """Works on an assignment."""
+    """Works on one assignment; made anew for every attempt."""
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
         """Do it, reaching models only through *ask*.
@@ -338,3 +338,6 @@ class Subject(Protocol):
         Raises:
             ProviderError: infrastructure failed; a failure the model caused is a `Done` with stop `failed`.
         """
+
+    def so_far(self, reason: str) -> Done:
+        """What is known of work that was cancelled, as a `Done` with stop `budget` and this *reason*."""

@@ -6,11 +6,9 @@ would add redirects (a key must not follow one), cookies, authentication and hoo
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from importlib.util import find_spec
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -293,7 +291,6 @@ class HttpPool:
     def _transport(self, *, secure: bool) -> httpx.AsyncHTTPTransport:
         import httpx  # noqa: TID251 - this is the place
 
-        _settle_sniffio()
         return httpx.AsyncHTTPTransport(
             verify=self._context(secure=secure),
             trust_env=False,
@@ -353,16 +350,6 @@ class _Inflater:
             self.finished = self._inner.eof
             yield piece
             data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
-
-
-def _settle_sniffio() -> None:
-    """Let httpcore's question which event loop runs fail at once where sniffio is not installed.
-
-    It asks by `import sniffio`, several times a request, and a failed import is looked for on the whole path every
-    time: a third of what a small request costs. None in `sys.modules` is the interpreter's own way of saying "absent".
-    """
-    if "sniffio" not in sys.modules and find_spec("sniffio") is None:
-        sys.modules["sniffio"] = None  # type: ignore[assignment]  # documented, but not in the stubs
 
 
 def _decoder(encoding: str, where: str) -> _Inflater | None:

@@ -23,6 +23,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
     k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, help="Repetitions of every task.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the run order; never sent to the provider.")] = 0,
+    mode: Annotated[str, typer.Option("--mode", metavar="live", help="live asks the provider.")] = "live",
     provider: Annotated[str | None, typer.Option("--provider", help="scripted, openai, or a plug-in's name.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model to ask.")] = None,
     base_url: options.BaseUrl = None,
@@ -73,6 +74,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.world import real_world
     from store.rows import Caps
 
+    if mode != "live":
+        raise typer.BadParameter(f"expected live, got {mode!r}", param_hint="--mode")
     world = real_world()
     rates = _rates(input_rate, output_rate)
     chosen = find_suite(suite, suite_dir)
@@ -84,6 +87,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
         tasks=tuple(task.id for task in wanted) if tasks else (),
         k=k,
         seed=seed,
+        mode=mode,
         provider=provider,
         model=model,
         base_url=base_url,
@@ -115,6 +119,7 @@ def _settings(config: Config, *, suite: Suite, **given: object) -> Settings:
     """Flags over files over defaults."""
     from orchestrator.config import config_hash
     from orchestrator.settings import Settings
+    from providers.registry import find_provider
     from store.errors import UsageError
 
     provider = given.pop("provider") or config.provider
@@ -123,6 +128,7 @@ def _settings(config: Config, *, suite: Suite, **given: object) -> Settings:
             "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
             "Or set `provider` in your config.json.",
         )
+    find_provider(str(provider))  # an unknown name is told before a missing model
     model = given.pop("model") or config.model or ("scripted" if provider == "scripted" else None)
     if model is None:
         raise UsageError(f"no model for provider {provider!r}: pass --model")

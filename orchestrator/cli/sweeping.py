@@ -21,6 +21,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
+from providers.registry import ProviderOptions, find_provider
 from store.database import locate_store
 from store.errors import UsageError
 from store.reader import Reader
@@ -40,10 +41,22 @@ def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow) -> int:
 
 
 def _part(suite: Suite, settings: Settings, world: World) -> sweep.Part:
+    variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     return sweep.Part(
         suite=suite,
         settings=settings,
-        key=resolve_key(settings.api_key_env, settings.provider, world.environment),
+        provider=find_provider(settings.provider)(
+            ProviderOptions(
+                model=settings.model,
+                base_url=settings.base_url,
+                api_key=value,
+                api_key_env=variable,
+                suite_root=suite.root,
+                first_token_timeout_ms=settings.agent.first_token_timeout_ms,
+                wall=world.wall,
+            )
+        ),
+        key=(variable, value),
         store=locate_store(COMMON.store, world.environment, Path.cwd()),
         world=world,
         say=say,

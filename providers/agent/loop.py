@@ -55,7 +55,10 @@ Stop = Literal["completed", "failed", "budget"]
 
 
 class BuiltinAgent:
-    """Works on an assignment with file tools and a shell."""
+    """Works on an assignment with file tools and a shell; implements `providers.base.Subject`."""
+
+    def __init__(self) -> None:
+        self._work: _Work | None = None
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
         """Do it, reaching models only through *ask*.
@@ -69,7 +72,12 @@ class BuiltinAgent:
         with home_of_run(task.home) as home:
             place = Place(workspace=task.workspace, marker=task.marker, home=home)
             tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note)
-            return await _Work(task=task, ask=ask, note=note, tools=tools).run()
+            self._work = _Work(task=task, ask=ask, note=note, tools=tools)
+            return await self._work.run()
+
+    def so_far(self, reason: str) -> Done:
+        """The turns, calls and usage up to a cancellation."""
+        return Done(stop="budget", reason=reason) if self._work is None else self._work.done("budget", reason)
 
 
 @attrs.define(kw_only=True)
