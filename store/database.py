@@ -32,6 +32,8 @@ APPLICATION_ID = 0x65766374
 """`PRAGMA application_id`: "evct"."""
 BUSY_MS = 30_000
 """How long SQLite waits for a lock that a stranger holds; our own processes meet at the turnstile."""
+EXAMINE_S = 15.0
+"""How long looking at a file waits for one that is just being made."""
 NETWORK = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "orangefs"),
@@ -86,7 +88,7 @@ def examine(path: Path) -> State:
     if status.st_size < SMALLEST:
         raise StoreRefused(str(path), "is not a database", "Use another file: --store FILE")
     try:
-        connection = sqlite3.connect(read_only(path), uri=True, timeout=5.0)
+        connection = sqlite3.connect(read_only(path), uri=True, timeout=EXAMINE_S)
         try:
             return _judge(path, connection)
         finally:

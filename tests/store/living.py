@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
+import sqlite3  # noqa: TID251 - a test looks at the file itself
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -62,9 +62,7 @@ def sweep(cases: int = 2, variants: int = 1, repetitions: int = 2, name: str = "
     )
     groups = itertools.product(range(repetitions), range(cases))
     runs = tuple(
-        PlannedRun(
-            position=pair * variants + variant, cell=case * variants + variant, repetition=repetition, pair=pair
-        )
+        PlannedRun(position=pair * variants + variant, cell=case * variants + variant, repetition=repetition, pair=pair)
         for pair, (repetition, case) in enumerate(groups)
         for variant in range(variants)
     )

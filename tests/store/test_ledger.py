@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
+import sqlite3  # noqa: TID251 - a test looks at the file itself
 from contextlib import closing
 
 import pytest
@@ -21,7 +21,9 @@ from store.text import from_column, to_column
 from tests.store.living import FAR, ask, durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
-NASTY = "nul \x00, lone \ud800 and \udcff, bell \x07, escape \x1b[31m, del \x7f, line \u2028, \U0001f600, \\u0000, '\"\\"
+NASTY = (
+    "nul \x00, lone \ud800 and \udcff, bell \x07, escape \x1b[31m, del \x7f, line \u2028, \U0001f600, \\u0000, '\"\\"
+)
 SECRET = "hunter2-hunter2-hunter2"
 
 
@@ -94,9 +96,9 @@ async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(st
         log.delta("reasoning", 2, "unfinished")
         part.ledger.finish(ending(claim))
         seen: list[int] = []
-        writer.submit(lambda connection: connection.execute("SELECT count(*) FROM event").fetchone()[0]).acknowledged = (
-            seen.append
-        )
+        writer.submit(
+            lambda connection: connection.execute("SELECT count(*) FROM event").fetchone()[0]
+        ).acknowledged = seen.append
         await durable(writer)
     assert seen == [4]
     stored = events(store, claim.attempt_id)
