@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import Literal
 
 import anyio
 
-Why = Literal["budget", "deadline", "interrupt", "terminate", "store"]
+Why = Literal["budget", "deadline", "interrupt", "terminate"]
 
 
 class Control:
@@ -16,27 +17,31 @@ class Control:
     *Draining* starts nothing new and lets running attempts end; *cancelling* ends them too. The first reason is kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None] = lambda _text: None) -> None:
+        self._tell = tell
         self.why: Why | None = None
+        self.message = ""
+        """The reason in words."""
         self.draining = anyio.Event()
         self.running = anyio.CancelScope()
         """Around everything that executes runs; cancelled when they are not to be waited for."""
         self.signal: int | None = None
+        """The last signal that was received."""
+        self._interrupted = False
 
-    def drain(self, why: Why) -> None:
+    def drain(self, why: Why, message: str) -> None:
         """Start nothing new."""
-        self.why = self.why or why
+        if self.why is None:
+            self.why, self.message = why, message
+            self._tell(message)
         self.draining.set()
 
-    def cancel(self, why: Why) -> None:
+    def cancel(self, why: Why, message: str) -> None:
         """Start nothing new and end what runs."""
-        self.drain(why)
+        if self.why is not None and not self.running.cancel_called:
+            self._tell(message)
+        self.drain(why, message)
         self.running.cancel()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether running attempts are being ended."""
-        return self.running.cancel_called
 
     async def listen(self) -> None:
         """Ctrl-C drains, a second one or SIGTERM cancels. Runs until it is cancelled itself."""
@@ -44,14 +49,14 @@ class Control:
             async for number in signals:
                 self.signal = number
                 if number == signal.SIGTERM:
-                    self.cancel("terminate")
-                elif self.draining.is_set() and self.why == "interrupt":
-                    self.cancel("interrupt")
+                    self.cancel("terminate", "SIGTERM: running attempts are ended")
+                elif self._interrupted:
+                    self.cancel("interrupt", "Ctrl-C twice: running attempts are ended")
                 else:
-                    self.why = "interrupt"
-                    self.draining.set()
+                    self._interrupted = True
+                    self.drain("interrupt", "Ctrl-C: running attempts may end; once more ends them now")
 
     async def expire(self, seconds: float) -> None:
         """Cancel when the sweep's deadline is reached."""
         await anyio.sleep(seconds)
-        self.cancel("deadline")
+        self.cancel("deadline", "--max-wall was reached")

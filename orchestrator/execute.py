@@ -118,7 +118,7 @@ class Executor:
         except EvalctlError as error:
             finding = finding_of(error)
             if isinstance(error, BudgetSpent):
-                self._control.drain("budget")
+                self._control.drain("budget", str(error))
         self._ledger.finish(self._ending(attempt, finding))
 
     async def _try(self, attempt: Attempt) -> Finding:
@@ -197,7 +197,7 @@ class Executor:
     def _given_up(self) -> Finding:
         """The attempt was cancelled from outside."""
         if self._control.why == "deadline":
-            return Finding(outcome="skipped", reason="budget", message="--max-wall was reached")
+            return Finding(outcome="skipped", reason="budget", message=self._control.message)
         return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
 
     def _ending(self, attempt: Attempt, finding: Finding) -> Ending:

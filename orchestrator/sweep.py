@@ -164,7 +164,7 @@ async def _writing(part: Part) -> AsyncIterator[Writer]:
 async def _take_part(
     part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int | None
 ) -> SweepEnd:
-    world, settings, control = part.world, part.settings, Control()
+    world, settings, control = part.world, part.settings, Control(part.say)
     lease_us = round(part.lease_s * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
     claims = SqliteClaims(
@@ -218,7 +218,7 @@ async def _take_part(
                     await dispatch.run()
                 service.cancel_scope.cancel()
         if control.why in ("budget", "deadline"):
-            await _skip_rest(claims, dispatch.board.unstarted(), ledger, world.wall, f"--max: {control.why}")
+            await _skip_rest(claims, dispatch.board.unstarted(), ledger, world.wall, control.message)
     finally:
         with anyio.CancelScope(shield=True):
             await provider.aclose()

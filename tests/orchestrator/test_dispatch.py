@@ -86,7 +86,7 @@ async def test_draining_lets_running_runs_end_and_starts_no_others():
     async with anyio.create_task_group() as group:
         group.start_soon(dispatch(PlainClaims(claims(100)), execute, control=control).run)
         await all_running.wait()
-        control.drain("interrupt")
+        control.drain("interrupt", "")
     assert started == ended == [1, 2, 3, 4]
 
 
