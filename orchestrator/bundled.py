@@ -55,6 +55,19 @@ def find_suite(name: str, suite_dir: Path | None) -> Suite:
     return read_suite(place.directory, bundled=place.bundled)
 
 
+def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
+    """The suite a sweep was planned with: where it was then; a bundled one also where the installation is now.
+
+    Raises:
+        UsageError: it is gone, or has findings.
+    """
+    if root.is_dir():
+        return read_suite(root, bundled=bundled)
+    if bundled:
+        return find_suite(suite_id, None)
+    raise UsageError(f"the suite {suite_id!r} is gone: there is no directory {root}", "Put it back to go on.")
+
+
 def find_place(name: str, suite_dir: Path | None) -> Place:
     """Where the suite called *name* is, without reading it.
 

@@ -23,7 +23,6 @@ class Settings:
     """Settings of a sweep. Flags beat the project's file, which beats the user's file, which beats the defaults."""
 
     suite: str
-    suite_dir: str | None = None
     tasks: tuple[str, ...] = ()
     """Chosen task ids; empty means all."""
     k: int = 5

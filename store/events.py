@@ -31,8 +31,8 @@ class WorkStarted:
 class CallSent:
     """One HTTP (or CLI) request leaves for a provider.
 
-    `request` counts from 1 within the attempt and is the last part of the Idempotency-Key; `tries` is how often the same
-    request was sent before.
+    `request` counts from 1 within the attempt and is the last part of the Idempotency-Key; `tries` is how often the
+    same request was sent before.
     """
 
     kind: ClassVar[str] = "call_sent"

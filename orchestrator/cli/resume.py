@@ -33,7 +33,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     Plan, grants and settings come from the store; caps given here are new totals. Several processes may resume the same
     sweep and share its work. The exit code is that of the sweep's own command.
     """
-    from orchestrator.bundled import find_suite
+    from orchestrator.bundled import find_again
     from orchestrator.cli import sweeping
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
@@ -56,7 +56,8 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         out=str(Path(out).resolve()) if out else None,
         caps=_caps(stored, max_calls, max_tokens),
     )
-    suite = find_suite(settings.suite, Path(settings.suite_dir) if settings.suite_dir else None)
+    planned = row.conditions["suite"]
+    suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
     raise typer.Exit(sweeping.go_on(suite, settings, world, row))
 
 

@@ -83,7 +83,6 @@ def run(  # noqa: PLR0917 - typer takes options by position
     settings = _settings(
         load_config(world.environment, Path.cwd(), config, trust_project),
         suite=chosen,
-        suite_dir=str(suite_dir.resolve()) if suite_dir is not None else None,
         tasks=tuple(task.id for task in wanted) if tasks else (),
         k=k,
         seed=seed,
