@@ -140,7 +140,9 @@ class Executor:
             with attempt.watch.running():
                 attempt.done = await attempt.subject.work(assignment, attempt.ask, attempt.note)
             changed = changes(made.before, made.path)
-            done = attempt.done = attempt.done or attempt.subject.so_far("maxWallMs")
+            if attempt.watch.expired:
+                attempt.done = attempt.subject.so_far("maxWallMs")
+            done = attempt.done
             attempt.note(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
             if done.stop == "budget":
                 return Finding(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
