@@ -2,9 +2,9 @@
 
     python -m benchmarks.queries [--runs 1000000] [--events 10] [--store FILE]
 
-Generates a store of that size in a temporary folder (a million runs with their ten million events: 2.3 GB and several minutes), asks every
-query of a report, of drift and of comparisons, and checks that SQLite goes about each as it does on a small store.
-`--store` names a file to keep: it is generated where there is none, else used as it is.
+Generates a store of that size in a temporary folder (a million runs with their ten million events: 2.3 GB and several
+minutes), asks every query of a report, of drift and of comparisons, and checks that SQLite goes about each as it does
+on a small store. `--store` names a file to keep: it is generated where there is none, else used as it is.
 """
 
 from __future__ import annotations
