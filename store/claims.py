@@ -74,6 +74,8 @@ class SqliteClaims:
         Raises:
             StoreFailed: the writer has failed.
         """
+        if limit <= 0:
+            return ()
         return await self._writer.transact(lambda connection: self._claim(connection, limit))
 
     async def remaining(self) -> int:
@@ -145,7 +147,7 @@ class SqliteClaims:
                 )
             )
         if claims:
-            self._cursor = max(self._cursor, claims[-1].position + 1)
+            self._cursor = claims[-1].position + 1
         return claims
 
     @staticmethod
@@ -155,7 +157,7 @@ class SqliteClaims:
         rows: list[tuple[Any, ...]] = []
         cursor = connection.execute(statement("claim_free_runs"), {**question, "position": position})
         for row in cursor:
-            if len(rows) >= limit and row[2] != rows[-1][2]:
+            if rows and len(rows) >= limit and row[2] != rows[-1][2]:
                 break
             rows.append(row)
         cursor.close()  # or the open statement would keep the transaction's snapshot

@@ -164,11 +164,12 @@ async def open_database(
             database = Database(path, turnstile, connection, warning)
             try:
                 await database.run(lambda raw: _set_up(path, raw, wal=database.wal, steps=steps))
-            except sqlite3.Error as error:
-                await connection.close()
-                raise _refused(path, error) from error
-            except BaseException:
-                await connection.close()
+            except BaseException as error:
+                # Also when cancelled: the turnstile is not left before the thread has ended what it does.
+                with anyio.CancelScope(shield=True):
+                    await connection.close()
+                if isinstance(error, sqlite3.Error):
+                    raise _refused(path, error) from error
                 raise
         try:
             yield database
@@ -286,7 +287,12 @@ def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Map
     state = _judge(path, connection, newest)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")
-    connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
+    wanted = "wal" if wal else "delete"
+    (journal,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+    if journal != wanted:
+        raise StoreRefused(
+            str(path), f"its file system allows no {wanted} journal", "Use a store on a local disk: --store FILE"
+        )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
     # A WAL that had to grow while a reader stayed is cut back when it starts over.

@@ -66,6 +66,8 @@ class SqliteLedger:
         self._monotonic = monotonic
         self._on_acknowledged = on_acknowledged
         self._logs: dict[int, AttemptLog] = {}
+        # Kept beyond the end of an attempt: a late event must not meet the key of an earlier one.
+        self._seqs: dict[int, int] = {}
         self._packet: list[EventRow] = []
         self._ticket: Ticket | None = None
 
@@ -87,11 +89,11 @@ class SqliteLedger:
             StoreFailed: the writer has failed.
         """
         write = self._ending(ending)
-        log = self.log(ending.claim)
         for path, size in write.not_kept:
-            log.note(Incident(name="file_not_kept", detail={"path": path, "bytes": size}))
-        log.flush()
-        del self._logs[ending.claim.attempt_id]
+            self.log(ending.claim).note(Incident(name="file_not_kept", detail={"path": path, "bytes": size}))
+        log = self._logs.pop(ending.claim.attempt_id, None)
+        if log is not None:
+            log.flush()
         self._writer.submit(
             write,
             rows=2 + len(ending.verdicts) + len(ending.changes),
@@ -117,12 +119,17 @@ class SqliteLedger:
         """
         await self._writer.room()
 
-    def append(self, row: EventRow) -> None:
-        """Add an event's row to the open packet. Its order within the attempt is its `seq`.
+    def append(self, attempt_id: int, at: int, kind: str, text: str, long: str | None) -> None:
+        """Add an event's row to the open packet; *long* is the whole payload when *text* is not.
 
         Rows may overtake other jobs of the queue but never fall behind: an outcome is not written before its events.
+
+        Raises:
+            StoreFailed: the writer has failed.
         """
-        size = len(row[4]) + (len(row[5]) if row[5] else 0)
+        seq = self._seqs[attempt_id] = self._seqs.get(attempt_id, 0) + 1
+        row = (attempt_id, seq, at, kind, text, long)
+        size = len(text) + (len(long) if long else 0)
         ticket = self._ticket
         if ticket is None or ticket.taken or len(self._packet) >= PACKET_ROWS:
             packet = self._packet = [row]
@@ -195,7 +202,6 @@ class AttemptLog:
         self._ledger = ledger
         self._redactor = redactor
         self._attempt_id = attempt_id
-        self._seq = 0
         self._clock_ms: Callable[[], int] = lambda: late_ms + int((monotonic() - opened) * 1000)
         self._segmenter = Segmenter(redactor, self._clock_ms)
 
@@ -238,12 +244,11 @@ class AttemptLog:
             self._append(segment.kind, segment.at, segment.payload)
 
     def _append(self, kind: str, at: int, value: Mapping[str, Json]) -> None:
-        self._seq += 1
         text = encode(value)
         if len(text) <= SHORT:
-            self._ledger.append((self._attempt_id, self._seq, at, kind, text, None))
+            self._ledger.append(self._attempt_id, at, kind, text, None)
         else:
-            self._ledger.append((self._attempt_id, self._seq, at, kind, _scalars(value), text))
+            self._ledger.append(self._attempt_id, at, kind, _scalars(value), text)
 
 
 class _WriteEnding:

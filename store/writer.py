@@ -257,15 +257,15 @@ class Writer:
         if self._room is not None and self._rows <= HIGH_ROWS // 2 and self._bytes <= HIGH_BYTES // 2:
             self._room.set()
             self._room = None
-        for ticket, (result, refusal) in zip(batch, results, strict=True):
-            if ticket.future is not None:
-                if not ticket.future.done():
-                    if refusal is None:
-                        ticket.future.set_result(result)
-                    else:
-                        ticket.future.set_exception(refusal)
-            elif ticket.acknowledged is not None:
-                ticket.acknowledged(result)
+        told = 0
+        try:
+            for ticket, (result, refusal) in zip(batch, results, strict=True):
+                told += 1
+                _tell(ticket, result, refusal)
+        except BaseException as error:
+            # A bug of whoever listens; the others must not wait for ever.
+            self._fail(error, batch[told:])
+            raise
 
     def _transaction(
         self, connection: sqlite3.Connection, batch: list[Ticket]
@@ -353,6 +353,17 @@ class Writer:
         if self._room is not None:
             self._room.set()
             self._room = None
+
+
+def _tell(ticket: Ticket, result: Any, refusal: EvalctlError | None) -> None:
+    if ticket.future is None:
+        if ticket.acknowledged is not None:
+            ticket.acknowledged(result)
+    elif not ticket.future.done():
+        if refusal is None:
+            ticket.future.set_result(result)
+        else:
+            ticket.future.set_exception(refusal)
 
 
 def _perform(connection: sqlite3.Connection, ticket: Ticket) -> tuple[Any, EvalctlError | None]:

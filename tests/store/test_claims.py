@@ -226,6 +226,20 @@ async def test_claiming_a_whole_sweep_looks_at_every_run_once(store):
         assert await cost(100) <= first * 1.3  # virtual machine steps, so no clock is involved
 
 
+async def test_taking_over_a_whole_sweep_looks_at_every_run_once_too(store):
+    async with writing(store) as writer:
+        lost = await take_part(writer, plan=sweep(cases=100, repetitions=5))
+        await lost.claims.claim(500)
+        part = await take_part(writer, sweep_id=lost.sweep_id)
+        assert await part.claims.claim(0) == ()
+        assert await part.claims.claim(100) == []
+        await writer.transact(leave(lost.worker_id))
+        positions: list[int] = []
+        while claims := await part.claims.claim(100):
+            positions += [claim.position for claim in claims]
+        assert positions == list(range(500))
+
+
 async def test_claiming_seeks_and_never_sorts(store):
     async with writing(store):
         pass

@@ -271,6 +271,20 @@ async def test_first_of_two_endings_of_one_attempt_stands(store):
     assert ask(store, "SELECT outcome FROM outcome") == ask(store, "SELECT outcome FROM current") == [("pass",)]
 
 
+async def test_events_after_the_end_are_kept_too(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        (claim, *_) = await part.claims.claim(1)
+        log = part.ledger.log(claim)
+        log.note(Waited(why="in time", ms=1))
+        part.ledger.finish(ending(claim))
+        log.note(Waited(why="late", ms=2))
+        part.ledger.log(claim).note(Waited(why="later", ms=3))
+        log.note(Waited(why="last", ms=4))
+        await durable(writer)
+    assert [payload["why"] for _, payload in events(store, claim.attempt_id)] == ["in time", "late", "later", "last"]
+
+
 async def test_retry_supersedes_the_result_it_was_claimed_for(store):
     async with writing(store) as writer:
         part = await take_part(writer)

@@ -182,6 +182,23 @@ async def test_bug_in_a_job_crashes_loudly(store):
             writer.submit(bug)
 
 
+async def test_bug_of_a_listener_leaves_nobody_waiting(store):
+    def bug(_result: object) -> None:
+        raise ZeroDivisionError
+
+    told: list[str] = []
+    with pytest.RaisesGroup(ZeroDivisionError):
+        async with writing(store) as writer:
+            part = await take_part(writer)
+            writer.submit(notice(part.sweep_id, "x"), acknowledged=bug)
+            with anyio.CancelScope(shield=True):
+                try:
+                    await durable(writer)
+                except StoreFailed as failure:
+                    told.append(failure.cause)
+    assert told == ["ZeroDivisionError: ZeroDivisionError"]
+
+
 async def test_full_disk_is_told_as_such(store):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
