@@ -32,6 +32,8 @@ BLOCK = Amount(calls=200, tokens=2_000_000, nusd=5_000_000_000)
 FRACTION = 4
 """A block is at most this part of what is left, for each live process: blocks shrink as the cap comes near."""
 
+MAX_ID = 2**63 - 1
+
 Dimension = Literal["calls", "tokens", "nusd"]
 _DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
 _CAP: dict[Dimension, Literal["max-calls", "max-tokens", "max-cost-usd"]] = {
@@ -371,8 +373,12 @@ class SqliteBudget:
 
 
 def _balance(connection: sqlite3.Connection, sweep_id: int) -> tuple[int, Amount]:
-    """The last number of the sweep's `spend` rows, and the running totals."""
+    """The last number of the sweep's `spend` rows, and the running totals.
+
+    A sweep that ran without caps has no rows; what it has used by then counts when it gets caps later.
+    """
     row = connection.execute(statement("grant_balance"), (sweep_id,)).fetchone()
     if row is None:
-        return 0, Amount()
+        everything = {"sweep": sweep_id, "attempt": MAX_ID}
+        row = (0, *connection.execute(statement("read_spent"), everything).fetchone())
     return row[0], Amount(calls=row[1], tokens=row[2], nusd=row[3])

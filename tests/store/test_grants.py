@@ -15,7 +15,7 @@ from store.grants import SqliteBudget
 from store.leases import leave
 from store.rows import Amount, Caps
 from store.writer import Writer
-from tests.store.living import Part, ask, sweep, take_part, writing
+from tests.store.living import Part, ask, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
 ONE = Amount(calls=1)
@@ -147,6 +147,18 @@ async def test_cap_is_a_total_over_invocations_and_may_be_raised(store):
             await third.reserve(ONE)
         await third.close()
     assert totals(store) == [(7, 0, 0)]
+
+
+async def test_what_was_spent_before_there_was_a_cap_counts(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        for claim in await part.claims.claim(3):
+            part.ledger.finish(ending(claim, calls=2))
+        spending = budget(writer, part, calls=7)
+        await spend(spending)
+        with pytest.raises(BudgetSpent):
+            await spend(spending)
+        await spending.close()
 
 
 async def test_more_than_the_bound_is_charged_in_full(store):
