@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli import common, resume, show, status, suites
 from orchestrator.cli import run as run_verb
-from orchestrator.cli.common import COMMON, EXIT_HELP, Exit
+from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_RUNS, Exit
 from orchestrator.version import __version__
 
 GLOBALS = {
@@ -31,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    epilog=EXIT_HELP,
+    epilog=EXIT_RUNS,
 )
 
 
@@ -69,12 +69,12 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
     COMMON.verbosity = -1 if quiet else int(verbose)
 
 
-app.command("list", epilog=EXIT_HELP)(suites.list_suites)
-app.command("check", epilog=EXIT_HELP)(suites.check)
-app.command("run", epilog=EXIT_HELP)(run_verb.run)
-app.command("resume", epilog=EXIT_HELP)(resume.resume)
-app.command("status", epilog=EXIT_HELP)(status.status)
-app.command("show", epilog=EXIT_HELP)(show.show)
+app.command("list", epilog=EXIT_READS)(suites.list_suites)
+app.command("check", epilog=EXIT_READS)(suites.check)
+app.command("run", epilog=EXIT_RUNS)(run_verb.run)
+app.command("resume", epilog=EXIT_RUNS)(resume.resume)
+app.command("status", epilog=EXIT_READS)(status.status)
+app.command("show", epilog=EXIT_READS)(show.show)
 
 
 def hoist(arguments: list[str]) -> list[str]:

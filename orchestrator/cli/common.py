@@ -19,10 +19,11 @@ class Exit(enum.IntEnum):
     TERMINATED = 143
 
 
-EXIT_HELP = (
-    "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error, or stopped early; "
-    "2 a replay diverged; 3 incompatible suites compared; 130 Ctrl-C; 143 SIGTERM."
+EXIT_RUNS = (
+    "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error (also when a run ended in "
+    "error; the report is written), or stopped early; 130 Ctrl-C; 143 SIGTERM."
 )
+EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 
 @attrs.define(kw_only=True)

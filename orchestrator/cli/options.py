@@ -53,7 +53,7 @@ MaxStall = Annotated[
     typer.Option("--max-stall", parser=duration, metavar="TIME", help="Longest any one wait may last. [default: 10m]"),
 ]
 Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", min=1, max=1000, help="Runs in flight at once. [default: 4]")
+    int | None, typer.Option("--concurrency", min=1, max=1000, metavar="N", help="Runs in flight at once. [default: 4]")
 ]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]
 ApiKeyEnv = Annotated[

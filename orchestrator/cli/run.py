@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 def run(  # noqa: PLR0917 - typer takes options by position
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.")],
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
-    k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, help="Repetitions of every task.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the run order; never sent to the provider.")] = 0,
+    k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, metavar="N", help="Repetitions of every task.")] = 5,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the run order; never sent to the provider.")
+    ] = 0,
     mode: Annotated[str, typer.Option("--mode", metavar="live", help="live asks the provider.")] = "live",
-    provider: Annotated[str | None, typer.Option("--provider", help="scripted, openai, or a plug-in's name.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model to ask.")] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="scripted, openai, or a plug-in's name.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask.")] = None,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,
     concurrency: options.Concurrency = None,
