@@ -221,7 +221,7 @@ def _call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
         return ToolCall(id=call.id, name=call.name, arguments=arguments, raw=json.dumps(arguments))
     try:
         parsed = json.loads(call.arguments)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         parsed, problem = None, f"arguments are no JSON: {error}"
     else:
         problem = "arguments are no JSON object"

@@ -172,6 +172,7 @@ async def test_a_reference_into_something_else_stays_as_it_is_written(play, text
         ('{"path": "a"', None, "arguments are no JSON: "),
         ("[1]", None, "arguments are no JSON object"),
         ("", None, "arguments are no JSON: "),
+        ("[" * 100_000, None, "arguments are no JSON: "),
         ('{"path": "a"}', {"path": "a"}, ""),
     ],
 )
