@@ -75,7 +75,11 @@ class Dispatch:
             if self.board.waiting < self._concurrency:
                 self._wanted.set()
             if claim is not None:
-                await offers.send(claim)
+                try:
+                    await offers.send(claim)
+                except anyio.get_cancelled_exc_class():
+                    self.board.put_back(self._account, claim)
+                    raise
             elif self.board.waiting:
                 await self._permits.changed()
             else:

@@ -27,16 +27,18 @@ from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.version import __version__
 from orchestrator.workspaces.fixture import Fixtures
-from orchestrator.world import World, is_alive, sweep_name, this_worker
+from orchestrator.workspaces.scratch import remove_abandoned, scratch
+from orchestrator.world import World, is_alive, sweep_name, this_worker, who
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
 from providers.process import sweep_marker
 from store.claims import SqliteClaims
+from store.controls import tell
 from store.database import open_database
 from store.errors import EvalctlError, UsageError
 from store.events import Json
 from store.grants import SqliteBudget
-from store.leases import leave, register, renew
+from store.leases import leave, living, register, renew
 from store.ledger import SqliteLedger
 from store.plans import store_plan
 from store.reader import Reader
@@ -112,10 +114,17 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         return await _take_part(part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=None)
 
 
-async def resume(part: Part, sweep: SweepRow) -> SweepEnd:
-    """Work on a stored sweep: on what has no final result yet, beside whoever else works on it."""
+async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
+    """Work on a stored sweep: on what has no final result yet, beside whoever else works on it.
+
+    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so.
+    """
     refuse_changed(part.suite, sweep)
     async with _writing(part) as writer:
+        if raised:
+            caps = attrs.asdict(part.settings.caps)
+            told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
+            await writer.transact(told)
         with Reader(part.store) as reader:
             left = reader.remaining(sweep.id)
         return await _take_part(part, writer, sweep_id=sweep.id, name=sweep.name, planned=sweep.runs, left=left)
@@ -173,6 +182,7 @@ async def _take_part(
     dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
     if killed := sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) in dead):
         part.say(f"ended {killed} processes that a dead worker had left behind")
+    remove_abandoned(name, await writer.transact(living(worker_id, is_alive)))
     progress = Progress(planned=planned, done=planned - left if left is not None else 0, now=world.monotonic)
     ledger = SqliteLedger(
         writer,
@@ -196,10 +206,10 @@ async def _take_part(
         rng=world.rng,
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="evalctl-", ignore_cleanup_errors=True) as scratch:
+        with scratch(name, worker_id) as workspaces:
             dispatch = Dispatch(
                 claims=claims,
-                execute=_executor(part, gate, control, Path(scratch)),
+                execute=_executor(part, gate, control, workspaces),
                 account=provider.account,
                 permits=gate.permits,
                 control=control,
@@ -249,7 +259,7 @@ async def _keep_lease(writer: Writer, worker_id: int, wall: Callable[[], int], l
         writer.submit(renew(worker_id, wall() + lease_us))
 
 
-def _executor(part: Part, gate: Gate, control: Control, scratch: Path) -> Executor:
+def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Executor:
     settings, environment = part.settings, part.world.environment
     return Executor(
         suite=part.suite,
@@ -257,7 +267,7 @@ def _executor(part: Part, gate: Gate, control: Control, scratch: Path) -> Execut
         gate=gate,
         subject=BuiltinAgent,
         fixtures=Fixtures(),
-        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else scratch,
+        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
         control=control,
         environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
         wall=part.world.wall,

@@ -46,6 +46,18 @@ def sweep_name(wall_us: int) -> str:
     return f"{stamp}-{secrets.token_hex(4)}"
 
 
+def who() -> str:
+    """The person at this terminal, as far as the system knows: user@host."""
+    import pwd
+    import socket
+
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
 def boot_id() -> str:
     """An id that changes with every boot of this machine; empty where the kernel tells none."""
     try:

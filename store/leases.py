@@ -45,6 +45,19 @@ def leave(worker_id: int) -> Callable[[sqlite3.Connection], None]:
     return job
 
 
+def living(
+    worker_id: int, is_alive: Callable[[WorkerRow], bool | None]
+) -> Callable[[sqlite3.Connection], frozenset[int]]:
+    """The job that tells which processes hold a lease and are not known to be gone, the caller's own included."""
+
+    def job(connection: sqlite3.Connection) -> frozenset[int]:
+        drop_dead(connection, worker_id, is_alive)
+        others = connection.execute(statement("lease_holders"), (worker_id,)).fetchall()
+        return frozenset({worker_id, *(int(row[0]) for row in others)})
+
+    return job
+
+
 def drop_dead(
     connection: sqlite3.Connection, worker_id: int, is_alive: Callable[[WorkerRow], bool | None]
 ) -> list[int]:

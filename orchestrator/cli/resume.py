@@ -12,7 +12,6 @@ from orchestrator.cli.common import COMMON
 
 if TYPE_CHECKING:
     from orchestrator.settings import Settings
-    from store.rows import Caps
 
 
 def resume(  # noqa: PLR0917 - typer takes options by position
@@ -33,7 +32,10 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     Plan, grants and settings come from the store; caps given here are new totals. Several processes may resume the same
     sweep and share its work. The exit code is that of the sweep's own command.
     """
+    import attrs
+
     from orchestrator.bundled import find_again
+    from orchestrator.caps import caps_of
     from orchestrator.cli import sweeping
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
@@ -43,7 +45,8 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     world = real_world()
     with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
         row = reader.sweep(sweep)
-    stored = Settings.from_json(row.conditions["settings"])
+        caps = caps_of(row, reader.control(row.id))
+    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps)
     settings = _changed(
         stored,
         base_url=base_url,
@@ -54,20 +57,14 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         max_stall_s=max_stall,
         keep=keep or None,
         out=str(Path(out).resolve()) if out else None,
-        caps=_caps(stored, max_calls, max_tokens),
+        caps=attrs.evolve(caps, calls=max_calls or caps.calls, tokens=max_tokens or caps.tokens),
     )
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
-    raise typer.Exit(sweeping.go_on(suite, settings, world, row))
+    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=settings.caps != caps))
 
 
 def _changed(stored: Settings, **given: Any) -> Settings:
     import attrs
 
     return attrs.evolve(stored, **{name: value for name, value in given.items() if value is not None})
-
-
-def _caps(stored: Settings, calls: int | None, tokens: int | None) -> Caps:
-    import attrs
-
-    return attrs.evolve(stored.caps, calls=calls or stored.caps.calls, tokens=tokens or stored.caps.tokens)

@@ -34,10 +34,10 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
     return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")))
 
 
-def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow) -> int:
-    """Finish a stored sweep; the exit code."""
+def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool) -> int:
+    """Finish a stored sweep, under new caps where they were *raised*; the exit code."""
     part = _part(suite, settings, world)
-    return _conclude(part, anyio.run(partial(sweep.resume, part, row)))
+    return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)))
 
 
 def _part(suite: Suite, settings: Settings, world: World) -> sweep.Part:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator.caps import caps_of
 from orchestrator.reports.plain import one_line
 from store.events import Json
 from store.rows import Amount, SweepRow, WorkerRow
@@ -78,7 +79,7 @@ def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
         workers=tuple(_worker(state, now, is_alive) for state in reader.workers(sweep.id)),
         spent=reader.spent(sweep.id),
         granted=reader.granted(sweep.id),
-        caps=_caps(sweep),
+        caps=attrs.asdict(caps_of(sweep, reader.control(sweep.id)), filter=lambda _field, cap: cap is not None),
     )
 
 
@@ -107,14 +108,6 @@ def _state(expires_at: int | None, now: int, alive: bool | None) -> str:
     if expires_at > now:
         return "running"
     return "unknown" if alive is None else "stalled"
-
-
-def _caps(sweep: SweepRow) -> dict[str, int]:
-    settings = sweep.conditions.get("settings")
-    caps = settings.get("caps") if isinstance(settings, Mapping) else None
-    if not isinstance(caps, Mapping):
-        return {}
-    return {name: int(caps[name]) for name in ("calls", "tokens", "nusd") if caps.get(name) is not None}
 
 
 def document(standing: Standing) -> dict[str, Json]:

@@ -83,11 +83,14 @@ async def test_draining_lets_running_runs_end_and_starts_no_others():
         await control.draining.wait()
         ended.append(claim.position)
 
+    share = dispatch(PlainClaims(claims(8)), execute, control=control)
     async with anyio.create_task_group() as group:
-        group.start_soon(dispatch(PlainClaims(claims(100)), execute, control=control).run)
+        group.start_soon(share.run)
         await all_running.wait()
         control.drain("interrupt", "")
     assert started == ended == [1, 2, 3, 4]
+    assert [claim.position for claim in share.board.unstarted()] == [5, 6, 7, 8]
+    assert repr(share.board) == "<Board: 0 waiting, 0 running>"
 
 
 async def test_a_run_starts_only_when_its_account_has_room():

@@ -1,0 +1,33 @@
+"""One process's directory for the workspaces of a sweep, and what is done about those of dead processes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from providers.removal import remove_tree
+
+
+@contextmanager
+def scratch(sweep: str, worker_id: int) -> Iterator[Path]:
+    """A private directory (0700) below the system's temporary one, removed at the end."""
+    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-"))
+    try:
+        yield made
+    finally:
+        remove_tree(made)
+
+
+def remove_abandoned(sweep: str, living: Collection[int]) -> int:
+    """Remove the sweep's scratch directories whose worker is not among *living*; how many there were."""
+    prefix = f"evalctl-{sweep}-"
+    abandoned = [
+        found
+        for found in Path(tempfile.gettempdir()).glob(f"{prefix}*")
+        if (worker := found.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
+    ]
+    for directory in abandoned:
+        remove_tree(directory)
+    return len(abandoned)

@@ -1,0 +1,1 @@
+INSERT INTO control (sweep_id, verb, who, why, payload, at) VALUES (?, ?, ?, ?, ?, ?)
