@@ -25,7 +25,7 @@ from providers.tree import changes
 from store.errors import EvalctlError, StoreFailed
 from store.events import Event, Incident, Json, WorkEnded
 from store.rows import Claim, Ending, FileChange, Judgement, Outcome
-from verifiers.aggregate import judge, verdict_of
+from verifiers.aggregate import all_only_look, judge, verdict_of
 from verifiers.base import Evidence
 
 AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
@@ -130,6 +130,7 @@ class Executor:
             keep=self._settings.keep,
             parent=self._workspaces,
             name=f"{claim.position}-{claim.number}",
+            lazy=True,
             environment=self._environment,
             marker=self._marker(claim),
         ) as made:
@@ -139,7 +140,7 @@ class Executor:
             attempt.started_at = self._wall()
             with attempt.watch.running():
                 attempt.done = await attempt.subject.work(assignment, attempt.ask, attempt.note)
-            changed = changes(made.before, made.path)
+            changed = changes(made.before, made.path) if made.made else ()
             if attempt.watch.expired:
                 attempt.done = attempt.subject.so_far("maxWallMs")
             done = attempt.done
@@ -151,15 +152,19 @@ class Executor:
             return await self._judge(attempt, made, done, changed)
 
     async def _judge(self, attempt: Attempt, made: Workspace, done: Done, changed: tuple[FileChange, ...]) -> Finding:
+        verifiers, environment = attempt.task.verifiers, self._environment
+        if not all_only_look(verifiers):
+            made.materialise()
+            environment = {**environment, "HOME": str(made.home), "TMPDIR": str(made.home)}
         verdicts = await judge(
-            attempt.task.verifiers,
+            verifiers,
             Evidence(
-                workspace=made.path,
-                fixture=self._suite.root / attempt.task.fixture,
+                workspace=made.path if made.made else made.fixture.root,
+                fixture=made.fixture.root,
                 changes=changed,
                 tools=done.tools,
                 marker=self._marker(attempt.claim),
-                environment={**self._environment, "HOME": str(made.home), "TMPDIR": str(made.home)},
+                environment=environment,
             ),
         )
         verdict, composite = verdict_of(verdicts)
@@ -190,7 +195,8 @@ class Executor:
             max_tokens=task.budget.max_tokens,
             max_tool_calls=task.budget.max_tool_calls,
             marker=self._marker(claim),
-            home=made.home,
+            home=made.beside,
+            materialise=made.materialise,
         )
 
     def _marker(self, claim: Claim) -> str:

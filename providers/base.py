@@ -284,7 +284,10 @@ class Assignment:
     marker: str = ""
     """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
     home: Path | None = None
-    """HOME and TMPDIR of every process, outside the workspace; None: the subject makes one and removes it."""
+    """HOME and TMPDIR of every process, outside the workspace, made before the first of them starts; None: the subject
+    makes one and removes it."""
+    materialise: Callable[[], None] | None = None
+    """Puts the workspace on the disk where it is not there yet: called before anything looks at it or works in it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -18,10 +18,19 @@ async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judg
     Those that only look are asked before those that run a command, because a command may change what the others look
     at. What a verifier cannot do for reasons of its own is its `error`; the others are asked all the same.
     """
+    if all_only_look(verifiers):
+        return tuple([await _ask(verifier, evidence) for verifier in verifiers])
     evidence = attrs.evolve(evidence, protected=protected_files(verifiers, evidence.fixture))
     looking_first = sorted(range(len(verifiers)), key=lambda place: hasattr(verifiers[place], "command"))
     said = {place: await _ask(verifiers[place], evidence) for place in looking_first}
     return tuple(said[place] for place in range(len(verifiers)))
+
+
+def all_only_look(verifiers: Iterable[Verifier]) -> bool:
+    """Whether no verifier starts a process or changes a file: then the fixture itself can be shown for a workspace
+    that differs in nothing from it.
+    """
+    return all(getattr(verifier, "only_looks", False) for verifier in verifiers)
 
 
 async def _ask(verifier: Verifier, evidence: Evidence) -> Judgement:

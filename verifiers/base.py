@@ -35,7 +35,11 @@ class Evidence:
 
 
 class Verifier(Protocol):
-    """Checks one thing about a run: a frozen attrs class whose fields are its keys in a suite file, in snake_case."""
+    """Checks one thing about a run: a frozen attrs class whose fields are its keys in a suite file, in snake_case.
+
+    One that only reads files says so by a class attribute `only_looks = True`: it is asked first, and may be shown the
+    pristine fixture where the run has not touched its workspace.
+    """
 
     kind: ClassVar[str]
 

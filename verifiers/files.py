@@ -37,6 +37,7 @@ class FileEquals:
     """Passes when the file's SHA-256 is `sha256` (hex, either case). A missing file fails."""
 
     kind: ClassVar[str] = "file-equals"
+    only_looks: ClassVar[bool] = True
     id: str
     path: str
     sha256: str = attrs.field(converter=_lower, validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
@@ -58,6 +59,7 @@ class FileContains:
     """Passes when the file contains `text`, byte for byte as UTF-8. A missing file fails."""
 
     kind: ClassVar[str] = "file-contains"
+    only_looks: ClassVar[bool] = True
     id: str
     path: str
     text: str
@@ -82,6 +84,7 @@ class FileAbsent:
     """Passes when nothing is at `path`: no file, no directory, not even a link that leads nowhere."""
 
     kind: ClassVar[str] = "file-absent"
+    only_looks: ClassVar[bool] = True
     id: str
     path: str
 

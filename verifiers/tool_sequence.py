@@ -59,6 +59,7 @@ class ToolSequence:
     """Passes when the rule holds; an error where the subject does not tell its tool calls."""
 
     kind: ClassVar[str] = "tool-sequence"
+    only_looks: ClassVar[bool] = True
     id: str
     rule: Rule
 

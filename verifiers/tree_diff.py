@@ -26,6 +26,7 @@ class TreeDiffWithin:
     """
 
     kind: ClassVar[str] = "tree-diff-within"
+    only_looks: ClassVar[bool] = True
     id: str
     allowed: tuple[str, ...] = attrs.field(converter=tuple)
 

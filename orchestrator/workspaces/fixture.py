@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,10 @@ FEW = 64
 
 CACHES = frozenset({"__pycache__"})
 """Never copied: bytecode that an installation may have left beside a fixture's sources."""
+
+
+_ODD = re.compile(r"[^\w.-]")
+"""What a run's name may hold and a file's had better not."""
 
 
 @attrs.define(slots=False)
@@ -66,22 +71,55 @@ class Fixture:
 
 @attrs.define(kw_only=True)
 class Workspace:
-    """A run's own copy of a fixture."""
+    """A run's own copy of a fixture: a place from the beginning, on the disk once something is to happen there."""
 
+    fixture: Fixture
     path: Path
     """Where the subject works."""
-    before: Tree
+    made: bool = False
+    """It is on the disk. One that never was differs in nothing from the fixture."""
     kept: bool = False
     """It is still there: asked for, or it could not be removed."""
+
+    @property
+    def before(self) -> Tree:
+        """What changes are told from."""
+        return self.fixture.tree
+
+    @property
+    def beside(self) -> Path:
+        """The place of `home`, on the disk or not."""
+        return self.path.with_name(f"{self.path.name}.home")
 
     @property
     def home(self) -> Path:
         """An empty directory beside the workspace, for HOME and temporary files: what is written there is nobody's
         change. Made when first asked for; many runs need none.
         """
-        beside = self.path.with_name(f"{self.path.name}.home")
+        beside = self.beside
         beside.mkdir(mode=0o700, exist_ok=True)
         return beside
+
+    def materialise(self) -> None:
+        """Copy the fixture, unless that has been done.
+
+        Raises:
+            SetupFailed: it cannot be copied; then nothing is left of it.
+        """
+        if self.made:
+            return
+        try:
+            _make_directory(self.path)
+        except OSError as error:
+            raise SetupFailed(str(self.fixture.root), _told(error)) from error
+        self.made = True
+        try:
+            for entry in self.fixture.entries:
+                _make(entry, self.fixture.root, f"{self.path}/{entry.path}")
+        except OSError as error:
+            self.made = False
+            remove_tree(self.path)
+            raise SetupFailed(str(self.fixture.root), _told(error)) from error
 
 
 class Fixtures:
@@ -159,65 +197,58 @@ async def workspace(
     keep: bool,
     parent: Path,
     name: str,
+    lazy: bool = False,
     environment: Mapping[str, str] | None = None,
     marker: str = "",
 ) -> AsyncIterator[Workspace]:
     """A private copy of *fixture* below *parent*, removed at the end unless *keep*.
 
-    With *git* it is a repository with one commit; *environment* (PATH) and *marker* are for the git processes.
+    With *git* it is a repository with one commit; *environment* (PATH) and *marker* are for the git processes. With
+    *lazy* it is made by `Workspace.materialise`, if at all: where that takes neither a thread nor git, and nobody wants
+    to keep it. Two lazy ones at the same time have different names.
 
     Raises:
         SetupFailed: it cannot be copied, or git fails.
     """
-    made: Workspace | None = None
+    made = Workspace(fixture=fixture, path=_free_place(parent, name))
     try:
-        if fixture.small:
-            made = _copy(fixture, parent, name)
-        else:
-            made = await anyio.to_thread.run_sync(_copy, fixture, parent, name)
+        if not fixture.small:
+            await anyio.to_thread.run_sync(made.materialise)
+        elif git or keep or not lazy:
+            made.materialise()
         if git:
             from orchestrator.workspaces.git import commit_all
 
             await commit_all(made, fixture=fixture.root, environment=environment or {}, marker=marker)
         yield made
     finally:
-        if made is not None:
+        if made.made:
             made.kept = keep
-            if not keep and not _remove(made.path, at_most=FEW):
+            if not keep and not _remove(made, at_most=FEW):
                 with anyio.CancelScope(shield=True):
-                    made.kept = not await anyio.to_thread.run_sync(_remove, made.path)
+                    made.kept = not await anyio.to_thread.run_sync(_remove, made)
 
 
-def _remove(path: Path, at_most: int | None = None) -> bool:
-    home = path.with_name(f"{path.name}.home")
-    return remove_tree(path, at_most=at_most) and remove_tree(home, at_most=at_most)
+def _remove(made: Workspace, at_most: int | None = None) -> bool:
+    return remove_tree(made.path, at_most=at_most) and remove_tree(made.beside, at_most=at_most)
 
 
-def _copy(fixture: Fixture, parent: Path, name: str) -> Workspace:
-    made = Workspace(path=_directory(parent, name, fixture), before=fixture.tree)
-    try:
-        for entry in fixture.entries:
-            _make(entry, fixture.root, f"{made.path}/{entry.path}")
-    except OSError as error:
-        remove_tree(made.path)
-        raise SetupFailed(str(fixture.root), _told(error)) from error
-    return made
-
-
-def _directory(parent: Path, name: str, fixture: Fixture) -> Path:
-    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)[:100]
-    path = parent / (plain.lstrip(".") or "run")
-    try:
-        try:
-            path.mkdir(mode=0o700)
-        except FileNotFoundError:
-            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.mkdir(mode=0o700)
-        except FileExistsError:
-            return Path(tempfile.mkdtemp(prefix=f"{path.name}-", dir=parent))
-    except OSError as error:
-        raise SetupFailed(str(fixture.root), _told(error)) from error
+def _free_place(parent: Path, name: str) -> Path:
+    plain = _ODD.sub("-", name)[:100].lstrip(".") or "run"
+    path = parent / plain
+    for number in count(2):
+        if not os.path.lexists(path):
+            break
+        path = parent / f"{plain}-{number}"
     return path
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
 
 
 def _make(entry: Entry, root: Path, path: str) -> None:

@@ -151,6 +151,8 @@ class ToolRunner:
         problem = misfit(tool.spec.input_schema, call.arguments)
         if problem is not None:
             raise ToolFailed(f"the arguments do not fit {tool.name}: {problem}")
+        if self.place.materialise is not None:
+            self.place.materialise()
         return await tool.run(self.place, call.arguments)
 
     def _tool(self, name: str) -> Tool | None:

@@ -70,7 +70,7 @@ class BuiltinAgent:
             ProviderError: infrastructure failed, or the very first request was too long for the model.
         """
         with home_of_run(task.home) as home:
-            place = Place(workspace=task.workspace, marker=task.marker, home=home)
+            place = Place(workspace=task.workspace, marker=task.marker, home=home, materialise=task.materialise)
             tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note)
             self._work = _Work(task=task, ask=ask, note=note, tools=tools)
             return await self._work.run()

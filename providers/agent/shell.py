@@ -56,7 +56,7 @@ def _text(said: bytes, *, cut: bool) -> str:
 
 
 class Home:
-    """A directory for a run's commands, given or made on first use."""
+    """A directory for a run's commands, at a given place or any; made on first use."""
 
     def __init__(self, given: Path | None) -> None:
         self.path = given
@@ -69,12 +69,14 @@ class Home:
 
             self.path = Path(tempfile.mkdtemp(prefix="evalctl-home-"))
             self.made = True
+        else:
+            self.path.mkdir(mode=0o700, exist_ok=True)
         return self.path
 
 
 @contextmanager
 def home_of_run(given: Path | None) -> Iterator[Home]:
-    """The home of a run's commands; one that had to be made is removed again."""
+    """The home of a run's commands; one whose place was not given is removed again."""
     from providers.removal import remove_tree
 
     home = Home(given)

@@ -30,6 +30,8 @@ class Place:
     marker: str
     home: Callable[[], Path]
     """HOME and TMPDIR of commands, made when it is first asked for."""
+    materialise: Callable[[], None] | None = None
+    """Puts the workspace on the disk; called before a tool runs."""
 
 
 Run = Callable[[Place, Mapping[str, Json]], Awaitable[str]]

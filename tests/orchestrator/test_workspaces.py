@@ -143,6 +143,35 @@ async def test_two_workspaces_of_one_name_are_two(root, place):
     assert list(place.iterdir()) == []
 
 
+async def test_a_lazy_workspace_is_made_once_and_only_when_it_is_needed(root, place):
+    async with make(root, place, lazy=True) as unused:
+        assert not unused.made
+    assert not place.exists()
+    async with make(root, place, lazy=True) as made:
+        made.materialise()
+        (made.path / "run.sh").unlink()
+        made.materialise()
+        assert [change.path for change in changes(made.before, made.path)] == ["run.sh"]
+        (made.home / "elsewhere").touch()
+    assert list(place.iterdir()) == []
+
+
+async def test_what_is_kept_or_a_repository_is_not_lazy(root, place):
+    async with make(root, place, lazy=True, keep=True) as kept:
+        assert kept.made
+    async with make(root, place, lazy=True, git=True, environment=PATH) as repository:
+        assert (repository.path / ".git").is_dir()
+
+
+async def test_a_lazy_workspace_that_cannot_be_made_is_a_failed_setup_and_leaves_nothing(root, place):
+    async with make(root, place, lazy=True) as one, make(root, place, lazy=True) as other:
+        one.materialise()
+        with pytest.raises(SetupFailed, match="File exists"):
+            other.materialise()
+        assert (one.path / "run.sh").exists()
+    assert list(place.iterdir()) == []
+
+
 async def test_fixtures_are_read_once(root):
     fixtures = Fixtures()
     first = await fixtures.fixture(root)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from store.errors import UsageError
 from store.rows import Judgement
-from verifiers.aggregate import judge, verdict_of
+from verifiers.aggregate import all_only_look, judge, verdict_of
 from verifiers.base import Evidence
 from verifiers.command import Command
 from verifiers.files import FileAbsent
@@ -33,6 +33,13 @@ async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last
     leaves = Command(id="leaves", command=(sys.executable, "-c", "open('trace', 'w')"))
     said = await judge((leaves, FileAbsent(id="clean", path="trace")), evidence())
     assert [(one.verifier, one.verdict) for one in said] == [("leaves", "pass"), ("clean", "pass")]
+
+
+def test_a_verifier_that_does_not_say_it_only_looks_may_do_anything():
+    looks = (FileAbsent(id="clean", path="trace"), TreeDiffWithin(id="diff", allowed=()))
+    assert all_only_look(looks)
+    assert not all_only_look((*looks, Broken()))
+    assert not all_only_look((*looks, Command(id="runs", command=("true",))))
 
 
 @attrs.frozen(kw_only=True)

@@ -421,3 +421,25 @@ async def test_failing_record_stops_the_work_with_its_own_error(workspace, event
     )
     with pytest.raises(StoreFailed):
         await BuiltinAgent().work(task, ask, note)
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path, calls):
+    workspace = tmp_path / "later"
+    answers = iter([*([Answer(calls=reads(1))] * calls), Answer(text="done")])
+
+    async def ask(request):
+        return next(answers)
+
+    task = Assignment(
+        origin=Origin(suite_id="s", case_id="c", repetition=0),
+        prompt="",
+        workspace=workspace,
+        model="m",
+        policy=Policy(),
+        settings=AgentSettings(),
+        max_turns=3,
+        materialise=workspace.mkdir,
+    )
+    assert (await BuiltinAgent().work(task, ask, lambda _: None)).stop == "completed"
+    assert workspace.exists() == bool(calls)

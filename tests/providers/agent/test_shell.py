@@ -114,6 +114,13 @@ async def test_cancelling_the_work_kills_its_command(workspace):
     assert not any(is_alive(pid) for pid in pids(workspace))
 
 
+def test_home_at_a_given_place_is_made_when_it_is_needed_and_left_to_who_gave_it(tmp_path):
+    with home_of_run(tmp_path / "home") as home:
+        assert not (tmp_path / "home").exists()
+        assert home().is_dir()
+    assert (tmp_path / "home").is_dir()
+
+
 def test_home_that_had_to_be_made_is_removed_with_what_is_in_it(tmp_path):
     with home_of_run(None) as home:
         (home() / "x").write_text("x")
