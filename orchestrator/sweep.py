@@ -19,6 +19,7 @@ from orchestrator.dispatch import Dispatch
 from orchestrator.execute import Executor, skipped
 from orchestrator.gate import Gate, Permits
 from orchestrator.governor import Governor
+from orchestrator.log import Log, silent
 from orchestrator.plan import plan
 from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.provenance import provenance
@@ -42,7 +43,7 @@ from store.leases import leave, living, register, renew
 from store.ledger import SqliteLedger
 from store.plans import store_plan
 from store.reader import Reader
-from store.rows import Claim, SweepRow
+from store.rows import Claim, Ending, SweepRow
 from store.secrets import Redactor, credentials
 from store.turnstile import Turnstile
 from store.writer import Writer
@@ -67,6 +68,9 @@ class Part:
     world: World
     say: Callable[[str], None]
     terminal: bool
+    log: Log = silent
+    told: Callable[[str, int], None] = lambda _sweep, _position: None
+    """Told of each result that counts, when it is durable: the sweep's name and the run's position."""
     lease_s: float = LEASE_S
 
 
@@ -109,9 +113,11 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         conditions=conditions,
     )
     async with _writing(part) as writer:
-        sweep_id = await writer.transact(store_plan(planned, _redactor(part)))
+        sweep_id = await writer.transact(store_plan(planned, redactor(part.key, part.world.environment)))
         part.say(f"sweep {name}: {len(planned.runs)} runs planned")
-        return await _take_part(part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=None)
+        return await _take_part(
+            part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=len(planned.runs)
+        )
 
 
 async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
@@ -170,9 +176,7 @@ async def _writing(part: Part) -> AsyncIterator[Writer]:
         raise _first(ours) from None
 
 
-async def _take_part(
-    part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int | None
-) -> SweepEnd:
+async def _take_part(part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int) -> SweepEnd:
     world, settings, control = part.world, part.settings, Control(part.say)
     lease_us = round(part.lease_s * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
@@ -183,15 +187,33 @@ async def _take_part(
     if killed := sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) in dead):
         part.say(f"ended {killed} processes that a dead worker had left behind")
     remove_abandoned(name, await writer.transact(living(worker_id, is_alive)))
-    progress = Progress(planned=planned, done=planned - left if left is not None else 0, now=world.monotonic)
+    progress = Progress(planned=planned, done=planned - left, now=world.monotonic)
+    part.log("sweep.joined", sweep=name, worker=worker_id, planned=planned, left=left)
+
+    def acknowledged(ending: Ending, counts: bool) -> None:
+        progress.acknowledged(ending, counts)
+        claim = ending.claim
+        part.log(
+            "run.ended",
+            run=f"{name}/{claim.position}",
+            attempt=claim.number,
+            case=claim.case_id,
+            outcome=ending.outcome,
+            reason=ending.reason,
+            wall_ms=ending.wall_ms,
+            counts=counts,
+        )
+        if counts:
+            part.told(name, claim.position)
+
     ledger = SqliteLedger(
         writer,
-        _redactor(part),
+        redactor(part.key, world.environment),
         sweep_id=sweep_id,
         worker_id=worker_id,
         wall=world.wall,
         monotonic=world.monotonic,
-        on_acknowledged=progress.acknowledged,
+        on_acknowledged=acknowledged,
     )
     budget = SqliteBudget(writer, sweep_id=sweep_id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
     provider = part.provider
@@ -235,6 +257,7 @@ async def _take_part(
     remaining = await claims.remaining()
     await budget.close()
     await writer.transact(leave(worker_id))
+    part.log("sweep.left", sweep=name, worker=worker_id, remaining=remaining, why=control.why)
     return SweepEnd(name=name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak)
 
 
@@ -275,10 +298,11 @@ def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Exe
     )
 
 
-def _redactor(part: Part) -> Redactor:
-    name, value = part.key
+def redactor(key: tuple[str | None, str | None], environment: Mapping[str, str]) -> Redactor:
+    """What takes secrets out: the provider's *key* (variable and value) and every credential of the environment."""
+    name, value = key
     own = [(name, value)] if name is not None and value is not None else []
-    return Redactor([*own, *credentials(part.world.environment)])
+    return Redactor([*own, *credentials(environment)])
 
 
 def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:

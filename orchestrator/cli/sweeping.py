@@ -13,8 +13,10 @@ import anyio
 
 from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator.cli.records import Records
 from orchestrator.config import resolve_key
-from orchestrator.reports import json_report, runs_jsonl
+from orchestrator.log import Log, open_log, silent
+from orchestrator.reports import json_report
 from orchestrator.reports.model import Report
 from orchestrator.reports.terminal import present
 from orchestrator.reports.write import write_report
@@ -30,17 +32,35 @@ from store.rows import SweepRow
 
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Plan and run a sweep; the exit code."""
-    part = _part(suite, settings, world)
-    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")))
+    records = _records(world)
+    part = _part(suite, settings, world, records)
+    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")), records)
 
 
 def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool) -> int:
     """Finish a stored sweep, under new caps where they were *raised*; the exit code."""
-    part = _part(suite, settings, world)
-    return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)))
+    records = _records(world)
+    part = _part(suite, settings, world, records)
+    return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
 
 
-def _part(suite: Suite, settings: Settings, world: World) -> sweep.Part:
+def _records(world: World) -> Records | None:
+    return Records(_store(world)) if COMMON.json else None
+
+
+def _store(world: World) -> Path:
+    return locate_store(COMMON.store, world.environment, Path.cwd())
+
+
+def _log(key: tuple[str | None, str | None], world: World) -> Log:
+    if COMMON.verbosity <= 0:
+        return silent
+    return open_log(
+        sweep.redactor(key, world.environment), form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty()
+    )
+
+
+def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> sweep.Part:
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     return sweep.Part(
         suite=suite,
@@ -57,25 +77,24 @@ def _part(suite: Suite, settings: Settings, world: World) -> sweep.Part:
             )
         ),
         key=(variable, value),
-        store=locate_store(COMMON.store, world.environment, Path.cwd()),
+        store=_store(world),
         world=world,
         say=say,
-        terminal=sys.stderr.isatty() and COMMON.verbosity >= 0,
+        terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
+        log=_log((variable, value), world),
+        told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", sweep.LEASE_S),
     )
 
 
-def _conclude(part: sweep.Part, end: sweep.SweepEnd) -> int:
+def _conclude(part: sweep.Part, end: sweep.SweepEnd, records: Records | None) -> int:
     """Report from the stored rows, and say what it means for the exit code."""
     with Reader(part.store) as reader:
         row = reader.sweep(end.name)
         directory = part.settings.report_directory(part.store, row.name)
         report = write_report(reader, row, directory)
-        if COMMON.json:
-            cells = {cell.id: cell for cell in reader.cells(row.id)}
-            for run in reader.runs(row.id):
-                if run.outcome is not None:
-                    out(runs_jsonl.line(row, run, cells[run.cell_id]))
+        if records is not None:
+            records.tell_rest(reader, row)
             out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
         else:
             present(report, sys.stdout, directory=directory, color=COMMON.color)

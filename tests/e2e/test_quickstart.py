@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import SCRIPT, MakeSuite, tiny
-from tests.peers.driver import Driver
+from tests.e2e.conftest import SCRIPT, MakeSuite, against, tiny
+from tests.peers.driver import Driver, Endpoint, until
 
 DEMO = ("run", "demo", "--allow-write", "--allow-process", "--provider", "scripted")
 
@@ -34,6 +34,25 @@ def test_json_puts_records_and_then_the_report_on_stdout_and_nothing_else(evalct
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(records) == 7
     assert records[-1]["runId"] == evalctl.sweep_names()[0]
+
+
+def test_json_tells_each_run_as_soon_as_it_is_durable(
+    evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
+) -> None:
+    endpoint.plan({"match": "Hold", "do": {"hold": 0}})
+    suite = make_suite({"quick": "Say that it is done.", "slow": "Hold this."})
+    started = evalctl.start("--json", *tiny(suite, "--k", "1", *against(endpoint)))
+    until(lambda: "quick" in started.stdout.read_text(encoding="utf-8"), "the record of the quick run")
+    endpoint.release()
+    records = [json.loads(line) for line in started.finish().stdout.splitlines()]
+    assert [record.get("taskId") for record in records] == ["quick", "slow", None]
+
+
+def test_log_lines_are_for_those_who_ask_and_go_to_stderr(evalctl: Driver) -> None:
+    done = evalctl.run("-v", "--log-format", "json", *DEMO, "--k", "1")
+    logged = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [line["event"] for line in logged] == ["sweep.joined", *["run.ended"] * 3, "sweep.left"]
+    assert "run.ended" not in evalctl.run(*DEMO, "--k", "1").stderr
 
 
 def test_out_takes_the_report_files_directly(evalctl: Driver, tmp_path: Path) -> None:

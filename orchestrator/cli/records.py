@@ -1,0 +1,43 @@
+"""What `--json` prints while a sweep runs: one record per run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.cli.common import out
+from orchestrator.reports import runs_jsonl
+from store.reader import Reader
+from store.rows import CellRecord, RunRecord, SweepRow
+
+
+class Records:
+    """One line per run on stdout, as soon as its result is durable."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._reader: Reader | None = None
+        self._row: SweepRow | None = None
+        self._cells: dict[int, CellRecord] = {}
+        self._told: set[int] = set()
+
+    def tell(self, name: str, position: int) -> None:
+        """Print the record of one run."""
+        if self._reader is None or self._row is None:
+            self._reader = Reader(self._store)
+            self._row = self._reader.sweep(name)
+            self._cells = {cell.id: cell for cell in self._reader.cells(self._row.id)}
+        self._reader.refresh()
+        self._print(self._row, self._reader.run(self._row.id, position))
+
+    def tell_rest(self, reader: Reader, row: SweepRow) -> None:
+        """Print the records of runs that were not told yet: those of other processes and of earlier times."""
+        self._cells = {cell.id: cell for cell in reader.cells(row.id)}
+        for run in reader.runs(row.id):
+            if run.outcome is not None and run.position not in self._told:
+                self._print(row, run)
+        if self._reader is not None:
+            self._reader.close()
+
+    def _print(self, row: SweepRow, run: RunRecord) -> None:
+        self._told.add(run.position)
+        out(runs_jsonl.line(row, run, self._cells[run.cell_id]))
