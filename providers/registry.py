@@ -73,7 +73,7 @@ def find_provider(name: str) -> ProviderFactory:
     found = _third_party()
     if name in found:
         return _load(name, found[name])
-    known = sorted({*BUILT_IN, *found})
+    known = provider_names()
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"there is no provider {name!r}", f"{hint}There are: {', '.join(known)}.")

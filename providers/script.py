@@ -6,7 +6,7 @@ docs/scripted-provider.md describes the format. One file per task, `scripts/<tas
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import attrs
 
@@ -17,9 +17,6 @@ from store.events import Json
 from store.positions import read_json
 from store.structure import new_converter, structure
 
-T = TypeVar("T")
-
-FORMAT = "evalctl.script/1"
 FOLDER = "scripts"
 
 

@@ -106,9 +106,9 @@ def run(arguments: list[str]) -> int:
         common.complain(str(error))
         return Exit.FAILED
     except SystemExit as stop:
-        # typer leaves usage errors with 2, which here means a diverged replay
+        # typer leaves usage errors with 2, which is kept for a replay that diverged
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED
-        return Exit.FAILED if code == 2 and not getattr(stop, "evalctl", False) else code
+        return Exit.FAILED if code == 2 else code
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.FAILED

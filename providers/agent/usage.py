@@ -6,8 +6,6 @@ import attrs
 
 from providers.base import Usage
 
-FIELDS = tuple(field.name for field in attrs.fields(Usage))
-
 
 @attrs.define
 class Tally:

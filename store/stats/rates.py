@@ -20,9 +20,6 @@ CONFIDENCE = 0.95
 MIN_JUDGED = 5
 """Fewer judged runs than this have low power."""
 
-FEW_VALUES = 20
-"""Below this many values a 95th percentile is little else than the maximum, and is labelled so."""
-
 Reliability = Literal["solved", "flaky", "unsolved"]
 Interval = tuple[float, float]
 
