@@ -138,7 +138,7 @@ GROUPS = frozenset(name.partition(".")[0] for name in (*MEASURED, DEFINITIONS) i
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """What this invocation was configured to do; flags are laid over it by `with_values`."""
+    """What the files say, over the defaults. The verb `run` lays its flags over it."""
 
     agent: AgentSettings = attrs.field(factory=AgentSettings)
     provider: str | None = None
@@ -150,23 +150,6 @@ class Config:
     """Instructions of the agents that files define, by name."""
     origins: Mapping[str, str] = attrs.field(factory=dict)
     """Where each key that is not a default was set, by its name in files."""
-
-    def for_agent(self, name: str | None) -> AgentSettings:
-        """The settings with another agent active: what a task's `agent` asks for.
-
-        Raises:
-            UsageError: no agent of that name is defined.
-        """
-        if name is None or name == self.agent.agent:
-            return self.agent
-        return attrs.evolve(self.agent, agent=name, instructions=self._instructions(name, "agent"))
-
-    def _instructions(self, name: str, key: str) -> str | None:
-        if name not in self.definitions and name != BUILT_IN_AGENT:
-            known = [BUILT_IN_AGENT, *self.definitions]
-            hint = suggest(name, known)
-            raise UsageError(f"{key}: no agent called {name!r}{hint}; defined: {', '.join(sorted(set(known)))}")
-        return self.definitions.get(name)
 
 
 def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None, trust_project: bool) -> Config:
@@ -202,6 +185,19 @@ def with_values(config: Config, values: Mapping[str, Json], source: str) -> Conf
     if problems:
         raise UsageError("\n".join(problems))
     return _activate(_merged(config, values, source))
+
+
+def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str], *, where: str) -> AgentSettings:
+    """*settings* with the agent *name* active, and with its instructions; the built-in one may have none.
+
+    Raises:
+        UsageError: no agent of that name is defined; *where* says who asks for it.
+    """
+    if name not in definitions and name != BUILT_IN_AGENT:
+        known = [BUILT_IN_AGENT, *definitions]
+        hint = suggest(name, known)
+        raise UsageError(f"{where}: no agent called {name!r}{hint}; defined: {', '.join(sorted(set(known)))}")
+    return attrs.evolve(settings, agent=name, instructions=definitions.get(name))
 
 
 def measured(settings: AgentSettings) -> dict[str, Json]:
@@ -374,6 +370,5 @@ def _merged(config: Config, values: Mapping[str, Json], source: str) -> Config:
 
 def _activate(config: Config) -> Config:
     """Give the active agent its instructions, now that all layers are known."""
-    name = config.agent.agent
-    key = f"{config.origins.get('agents.active', '')}: agents.active".removeprefix(": ")
-    return attrs.evolve(config, agent=attrs.evolve(config.agent, instructions=config._instructions(name, key)))  # noqa: SLF001 - same module
+    where = f"{config.origins.get('agents.active', '')}: agents.active".removeprefix(": ")
+    return attrs.evolve(config, agent=with_agent(config.agent, config.agent.agent, config.definitions, where=where))

@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
+from orchestrator.config import with_agent
 from orchestrator.grants import Grants
 from providers.base import AgentSettings
-from store.errors import UsageError
 from store.events import Json
 from store.rows import Caps
 
@@ -63,10 +63,7 @@ class Settings:
         """
         if name is None or name == self.agent.agent:
             return self.agent
-        if name not in self.agents:
-            known = ", ".join(sorted({self.agent.agent, *self.agents}))
-            raise UsageError(f"no agent called {name!r} is defined; there are: {known}")
-        return attrs.evolve(self.agent, agent=name, instructions=self.agents[name])
+        return with_agent(self.agent, name, self.agents, where="a task's agent")
 
     def to_json(self) -> dict[str, Json]:
         """As stored in the sweep's conditions."""

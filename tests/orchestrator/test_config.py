@@ -13,6 +13,7 @@ from orchestrator.config import (
     measured,
     project_file,
     resolve_key,
+    with_agent,
     with_values,
 )
 from providers.base import AgentSettings
@@ -174,9 +175,8 @@ def test_the_active_agent_brings_its_instructions_from_any_layer(home):
     write(home / "work" / "evalctl.json", agents={"active": "reviewer"})
     config = load(home)
     assert (config.agent.agent, config.agent.instructions) == ("reviewer", "Review.")
-    back = config.for_agent("build")
+    back = with_agent(config.agent, "build", config.definitions, where="agent")
     assert (back.agent, back.instructions) == ("build", None)
-    assert config.for_agent(None) == config.agent
 
 
 def test_an_agent_that_nobody_defined_is_refused_with_the_nearest(home):

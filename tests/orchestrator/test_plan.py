@@ -104,6 +104,13 @@ def test_an_agent_nobody_defined_is_refused():
         SETTINGS.agent_for("careful")
 
 
+def test_a_task_may_ask_for_the_built_in_agent_where_another_is_active():
+    active = AgentSettings(agent="careful", instructions="Be careful.")
+    settings = attrs.evolve(SETTINGS, agent=active, agents={"careful": "Be careful."})
+    assert settings.agent_for("build") == AgentSettings()
+    assert settings.agent_for(None) == settings.agent_for("careful") == active
+
+
 def test_settings_survive_the_store():
     settings = attrs.evolve(SETTINGS, agents={"careful": "x"}, tasks=("a",), max_wall_s=1.5)
     assert Settings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
