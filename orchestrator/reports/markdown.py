@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.reports import wording
-from orchestrator.reports.model import Report
-from orchestrator.reports.notes import left_out
+from orchestrator.reports.model import Figures, Report
 from orchestrator.reports.plain import one_line
 from store.events import Json
 
@@ -19,9 +18,9 @@ LONGEST = 300
 """Characters of one cell."""
 
 
-def escaped(text: str) -> str:
+def escaped(text: str, longest: int = LONGEST) -> str:
     """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
-    return _SPECIAL.sub(r"\\\1", one_line(text, LONGEST)).translate(_ENTITIES)
+    return _SPECIAL.sub(r"\\\1", one_line(text, longest)).translate(_ENTITIES)
 
 
 def text(report: Report) -> str:
@@ -36,13 +35,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Sweep {escaped(report.sweep)}. {_headline(report)}"
     yield ""
     if report.notes:
-        yield from (f"- {escaped_note(note)}" for note in report.notes)
+        yield from (f"- {_note(note)}" for note in report.notes)
         yield ""
     yield from _section("Conditions", ("Condition", "Value"), _conditions(report))
     yield from _section(
         "Results",
         ("Task", "Passed", "Success rate (95 % Wilson)", "pass@n", "pass^n", "Reliability", "Not passed", "Left out"),
-        _results(report),
+        wording.results(report, whole="all"),
     )
     yield from _section(
         "Measured",
@@ -78,18 +77,18 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _section("Incidents", ("Incident", "Times"), incidents)
     yield "## Limits"
     yield ""
-    yield from (f"- {escaped_note(limit)}" for limit in wording.LIMITS)
+    yield from (f"- {_note(limit)}" for limit in wording.LIMITS)
 
 
-def escaped_note(note: str) -> str:
+def _note(note: str) -> str:
     """A sentence of ours, which may hold names of others; longer than a cell may be."""
-    return _SPECIAL.sub(r"\\\1", one_line(note, 2000)).translate(_ENTITIES)
+    return escaped(note, 2000)
 
 
 def _headline(report: Report) -> str:
     summary = report.summary
     return (
-        f"Passed {wording.passed(summary)} judged runs: {escaped_note(wording.rate(summary))}, "
+        f"Passed {wording.passed(summary)} judged runs: {_note(wording.rate(summary))}, "
         f"over {len(report.tasks)} tasks ({escaped(wording.summed_reliability(report))})."
     )
 
@@ -117,34 +116,14 @@ def _worded(value: Json) -> str:
     return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
 
 
-def _results(report: Report) -> Iterator[Sequence[str]]:
-    for task in report.tasks:
-        figures = task.figures
-        yield (
-            wording.task_name(task),
-            wording.passed(figures),
-            wording.rate(figures),
-            wording.pass_at(task),
-            wording.pass_hat(task),
-            wording.reliability(task),
-            wording.outcomes(figures),
-            left_out(figures),
-        )
-    summary = report.summary
-    yield (
-        "all",
-        wording.passed(summary),
-        wording.rate(summary),
-        "",
-        "",
-        wording.summed_reliability(report),
-        wording.outcomes(summary),
-        left_out(summary),
-    )
+def _every(report: Report) -> Iterator[tuple[str, Figures]]:
+    """The figures of each task, then those of all together."""
+    yield from ((wording.task_name(task), task.figures) for task in report.tasks)
+    yield "all", report.summary
 
 
 def _measured(report: Report) -> Iterator[Sequence[str]]:
-    for name, figures in [*((wording.task_name(task), task.figures) for task in report.tasks), ("all", report.summary)]:
+    for name, figures in _every(report):
         measured = figures.measured
         yield (
             name,
@@ -160,7 +139,7 @@ def _measured(report: Report) -> Iterator[Sequence[str]]:
 
 
 def _estimated(report: Report) -> Iterator[Sequence[str]]:
-    for name, figures in [*((wording.task_name(task), task.figures) for task in report.tasks), ("all", report.summary)]:
+    for name, figures in _every(report):
         yield name, str(figures.judged), wording.usd(figures.cost_usd)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from orchestrator.reports import wording
 from orchestrator.reports.model import Figures, Report, TaskReport
 from store.stats.rates import MIN_JUDGED
 
@@ -24,7 +25,7 @@ def _notes(report: Report) -> Iterator[str]:
         )
     summary = report.summary
     if summary.left_out:
-        yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {left_out(summary)}."
+        yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {wording.left_out(summary)}."
     weak = [task for task in report.tasks if task.figures.low_power]
     if weak:
         yield f"low power: fewer than {MIN_JUDGED} judged runs for {_names(weak)}; repeat more often before deciding."
@@ -40,26 +41,11 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"{len(answering)} different models answered: {', '.join(answering)}."
 
 
-def left_out(figures: Figures) -> str:
-    """The runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
-    parts = [f"{count} {word}" for word, count in _words(figures)]
-    if figures.unfinished:
-        parts.append(f"{figures.unfinished} unfinished")
-    return ", ".join(parts)
-
-
-def _words(figures: Figures) -> Iterator[tuple[str, int]]:
-    groups: Mapping[str, Mapping[str, int]] = {"error": figures.errored, "skipped": figures.skipped}
-    for outcome, reasons in groups.items():
-        for reason, count in reasons.items():
-            yield f"{outcome}({reason})", count
-
-
 def _tokens_missing(figures: Figures) -> bool:
     return figures.measured.token_runs < figures.judged
 
 
 def _names(tasks: Iterable[TaskReport]) -> str:
-    names = [f"{task.id}:{task.variant}" if task.variant else task.id for task in tasks]
+    names = [wording.task_name(task) for task in tasks]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

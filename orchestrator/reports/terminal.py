@@ -8,7 +8,6 @@ from typing import TextIO
 
 from orchestrator.reports import wording
 from orchestrator.reports.model import Report
-from orchestrator.reports.notes import left_out
 from orchestrator.reports.plain import one_line, printable
 
 HEAD = ("TASK", "PASSED", "RATE (95 % WILSON)", "ANY", "EVERY", "RELIABILITY", "NOT PASSED", "LEFT OUT")
@@ -51,34 +50,8 @@ def _header(report: Report) -> Iterator[str]:
 
 
 def _rows(report: Report) -> Iterator[Sequence[str]]:
-    for task in report.tasks:
-        yield tuple(
-            one_line(cell)
-            for cell in (
-                wording.task_name(task),
-                wording.passed(task.figures),
-                wording.rate(task.figures),
-                wording.pass_at(task),
-                wording.pass_hat(task),
-                wording.reliability(task),
-                wording.outcomes(task.figures),
-                left_out(task.figures),
-            )
-        )
-    summary = report.summary
-    yield tuple(
-        one_line(cell)
-        for cell in (
-            f"all {len(report.tasks)}",
-            wording.passed(summary),
-            wording.rate(summary),
-            "",
-            "",
-            wording.summed_reliability(report),
-            wording.outcomes(summary),
-            left_out(summary),
-        )
-    )
+    for row in wording.results(report, whole=f"all {len(report.tasks)}"):
+        yield tuple(map(one_line, row))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

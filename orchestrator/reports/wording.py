@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from orchestrator.reports.model import Figures, Report, TaskReport
 
 NOTHING = "n/a"
@@ -100,6 +102,29 @@ def outcomes(figures: Figures) -> str:
     return ", ".join(parts)
 
 
+def left_out(figures: Figures) -> str:
+    """The runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
+    parts = [f"{number} error({reason})" for reason, number in figures.errored.items()]
+    parts += [f"{number} skipped({reason})" for reason, number in figures.skipped.items()]
+    if figures.unfinished:
+        parts.append(f"{figures.unfinished} unfinished")
+    return ", ".join(parts)
+
+
 def task_name(task: TaskReport) -> str:
     """The task, with its variant where there is one."""
     return f"{task.id}:{task.variant}" if task.variant else task.id
+
+
+def results(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
+    """The table of results, a row per task and one for all of them, which is called *whole*.
+
+    Its columns: task, passed, rate, pass@n, pass^n, reliability, not passed, left out.
+    """
+    for task in report.tasks:
+        yield _row(task_name(task), task.figures, pass_at(task), pass_hat(task), reliability(task))
+    yield _row(whole, report.summary, "", "", summed_reliability(report))
+
+
+def _row(name: str, figures: Figures, at: str, hat: str, word: str) -> tuple[str, ...]:
+    return name, passed(figures), rate(figures), at, hat, word, outcomes(figures), left_out(figures)
