@@ -15,14 +15,14 @@ import attrs
 from orchestrator.control import Control
 from orchestrator.gate import Gate, GateOfRun
 from orchestrator.grants import policy_for
-from orchestrator.ports import AttemptLog, BudgetSpent
+from orchestrator.ports import AttemptLog
 from orchestrator.settings import Settings
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
 from providers.base import Assignment, Done, Origin, ProviderError, Subject
 from providers.tree import changes
-from store.errors import EvalctlError, StoreFailed
+from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Event, Incident, Json, WorkEnded
 from store.rows import Claim, Ending, FileChange, Judgement, Outcome
 from verifiers.aggregate import all_only_look, judge, verdict_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from store.errors import BudgetSpent as BudgetSpent  # noqa: PLC0414 - part of the budget's port; the store raises it
 from store.events import Event, Json
 from store.rows import Amount, Claim, Ending
 
@@ -63,7 +62,7 @@ class Budget(Protocol):
         """Set the upper bound of one request aside, waiting for others to settle if need be.
 
         Raises:
-            BudgetSpent: waiting cannot help.
+            BudgetSpent (`store.errors`): waiting cannot help.
         """
 
     def settle(self, bound: Amount, spent: Amount) -> None:

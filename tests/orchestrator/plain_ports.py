@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from orchestrator.ports import BudgetSpent
+from store.errors import BudgetSpent
 from store.events import Event
 from store.rows import Amount, Claim, Ending
 

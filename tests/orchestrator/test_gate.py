@@ -6,10 +6,10 @@ import pytest
 
 from orchestrator.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun, Permits
 from orchestrator.governor import Governor
-from orchestrator.ports import BudgetSpent
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
+from store.errors import BudgetSpent
 from store.rows import Amount, Caps
 from tests.orchestrator.plain_ports import PlainBudget, PlainLedger, PlainLog, claim
 
