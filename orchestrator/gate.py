@@ -6,10 +6,10 @@ and faults are right everywhere or nowhere.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 import anyio
 import attrs
@@ -32,37 +32,39 @@ class Permits:
 
     def __init__(self, governor: Governor) -> None:
         self.governor = governor
-        self._changed = anyio.Condition()
+        self._clock = asyncio.get_running_loop().time
+        self._changed: anyio.Event | None = None
+        """Set and dropped at the next change; None while nobody waits for one."""
 
     def free(self) -> bool:
         """Whether a request could start now."""
-        return self.governor.admits(anyio.current_time())
+        return self.governor.admits(self._clock())
+
+    def take(self) -> bool:
+        """Take a permit if there is one now."""
+        if not self.free():
+            return False
+        self.governor.started()
+        return True
 
     async def changed(self) -> None:
         """Return when `free` may have become true."""
-        async with self._changed:
-            await self._wait()
+        if self._changed is None:
+            self._changed = anyio.Event()
+        with anyio.move_on_after(self.governor.opens_in(self._clock())):
+            await self._changed.wait()
 
     async def enter(self) -> None:
         """Wait for a permit and take it."""
-        if not self.free():
-            async with self._changed:
-                while not self.free():
-                    await self._wait()
-        self.governor.started()
+        while not self.take():
+            await self.changed()
 
-    async def leave(self, error: ProviderError | None = None) -> None:
+    def leave(self, error: ProviderError | None = None) -> None:
         """Give the permit back and wake those who wait for one."""
-        self.governor.ended(anyio.current_time(), error)
-        if self._changed.statistics().lock_statistics.locked or self._changed.statistics().tasks_waiting:
-            with anyio.CancelScope(shield=True):
-                async with self._changed:
-                    self._changed.notify_all()
-
-    async def _wait(self) -> None:
-        opens = self.governor.opens_in(anyio.current_time())
-        with anyio.move_on_after(opens):
-            await self._changed.wait()
+        self.governor.ended(self._clock(), error)
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
 @attrs.define(kw_only=True)
@@ -78,6 +80,8 @@ class Gate:
     policy: RetryPolicy
     rng: random.Random
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    clock: Callable[[], float] = attrs.field(factory=lambda: asyncio.get_running_loop().time)
+    """Seconds. Asked for the loop once and not for every time."""
 
     def bounded(self, request: Request) -> tuple[Request, Amount]:
         """The request as it is sent, and the most it can cost. Under a cap every request has an output limit."""
@@ -124,13 +128,14 @@ class GateOfRun:
         faults, waited_s = 0, 0.0
         while True:
             await gate.ledger.room()
-            with self._waiting("permit"):
-                await gate.permits.enter()
+            if not gate.permits.take():
+                with self._waiting("permit"):
+                    await gate.permits.enter()
             failure: ProviderError | None = None
             try:
                 with self._waiting("budget"):
                     await gate.budget.reserve(bound)
-                sent = _Sent(self._log, request, self._requests, gate.provider.account)
+                sent = _Sent(self._log, request, self._requests, gate.provider.account, gate.clock)
                 try:
                     answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
                 finally:
@@ -142,7 +147,7 @@ class GateOfRun:
                 self._take(answer)
                 return answer
             finally:
-                await gate.permits.leave(failure)
+                gate.permits.leave(failure)
             faults += failure.kind != "rate_limit"
             delay = gate.policy.delay(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
             sent.record(failure, delay)
@@ -175,27 +180,48 @@ class GateOfRun:
             self._incident("usage_above_bound")
         return Amount(calls=1, tokens=tokens)
 
-    @contextmanager
-    def _waiting(self, why: str) -> Iterator[None]:
-        """A wait that is not the run's work: its wall budget stands still, and a noticeable wait is recorded."""
-        before = self._watch.waited_s
-        with self._watch.waiting():
-            yield
-        if (waited_ms := round((self._watch.waited_s - before) * 1000)) >= NOTICEABLE_WAIT_MS:
-            self._log.note(Waited(why=why, ms=waited_ms))
+    def _waiting(self, why: str) -> _Wait:
+        return _Wait(why, self._watch, self._log)
+
+
+class _Wait:
+    """A wait that is not the run's work: its wall budget stands still, and a noticeable wait is recorded.
+
+    A class, since a generator would cost more than most waits.
+    """
+
+    __slots__ = ("_before", "_log", "_watch", "_why")
+
+    def __init__(self, why: str, watch: Stopwatch, log: AttemptLog) -> None:
+        self._why = why
+        self._watch = watch
+        self._log = log
+        self._before = watch.waited_s
+
+    def __enter__(self) -> None:
+        self._watch.stop()
+
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        self._watch.go()
+        waited_ms = round((self._watch.waited_s - self._before) * 1000)
+        if kind is None and waited_ms >= NOTICEABLE_WAIT_MS:
+            self._log.note(Waited(why=self._why, ms=waited_ms))
 
 
 class _Sent:
     """One request on the wire, and the events it leaves."""
 
-    def __init__(self, log: AttemptLog, request: Request, number: int, account: str) -> None:
+    def __init__(
+        self, log: AttemptLog, request: Request, number: int, account: str, clock: Callable[[], float]
+    ) -> None:
         self.usage: Usage | None = None
         self._log = log
         self._request = request
         self._number = number
         self._account = account
         self._responded = Responded(status=0)
-        self._started = anyio.current_time()
+        self._clock = clock
+        self._started = clock()
 
     async def answered_by(self, provider: Provider, size: int) -> Answer:
         request = self._request
@@ -247,7 +273,7 @@ class _Sent:
                 account=self._account,
                 status=status or self._responded.status or None,
                 provider_request_id=self._responded.provider_request_id,
-                wall_ms=round((anyio.current_time() - self._started) * 1000),
+                wall_ms=round((self._clock() - self._started) * 1000),
                 usage=self.usage.reported() if self.usage is not None else None,
                 **facts,  # type: ignore[arg-type]  # the callers above name fields of Call
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,15 +12,19 @@ import anyio
 class Stopwatch:
     """Measures work and waiting apart, and cancels the work when its limit has been worked off.
 
-    Use as `with stopwatch.running():` around the work; call `waiting()` around every wait that is not the run's
-    fault. Waits may overlap; the watch runs again when the last one ends. Times come from the event loop's clock.
+    Use as `with stopwatch.running():` around the work; `waiting()`, or `stop` and `go`, around every wait that is not
+    the run's fault. Waits may overlap; the watch runs again when the last one ends. Times come from the event loop's
+    clock, so a watch is made where a loop runs.
     """
 
     def __init__(self, limit_s: float | None) -> None:
         self.limit_s = limit_s
         self.worked_s = 0.0
         self.waited_s = 0.0
+        self._loop = asyncio.get_running_loop()
         self._scope: anyio.CancelScope | None = None
+        self._running = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._waits = 0
         self._since = 0.0
 
@@ -31,38 +36,60 @@ class Stopwatch:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the watch; when the limit is reached, cancel what is inside and leave it quietly."""
-        self._since = anyio.current_time()
+        self._since = self._loop.time()
         with anyio.CancelScope() as self._scope:
-            self._arm()
+            self._running = True
+            self._set_alarm()
             try:
                 yield
             finally:
                 self._count()
-                self._scope.deadline = float("inf")
+                self._running = False
+                if self._alarm is not None:
+                    self._alarm.cancel()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Stop the watch for the time of a wait."""
-        self._count()
-        self._waits += 1
-        self._arm()
+        self.stop()
         try:
             yield
         finally:
-            self._count()
-            self._waits -= 1
-            self._arm()
+            self.go()
+
+    def stop(self) -> None:
+        """A wait begins."""
+        self._count()
+        self._waits += 1
+
+    def go(self) -> None:
+        """A wait has ended."""
+        self._count()
+        self._waits -= 1
+        if self._alarm is None:
+            self._set_alarm()
 
     def _count(self) -> None:
-        now = anyio.current_time()
+        now = self._loop.time()
         if self._waits:
             self.waited_s += now - self._since
         else:
             self.worked_s += now - self._since
         self._since = now
 
-    def _arm(self) -> None:
-        if self._scope is None or self.limit_s is None:
+    def _set_alarm(self) -> None:
+        """Ring when the limit could be reached at the earliest. Waits do not move the alarm, which would cost more than
+        they do: when it rings too early, it is set again.
+        """
+        if self._scope is None or self.limit_s is None or not self._running or self._waits:
             return
         left = self.limit_s - self.worked_s
-        self._scope.deadline = float("inf") if self._waits else anyio.current_time() + left
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._ring)
+        else:
+            self._scope.cancel()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._count()
+        self._set_alarm()  # in a wait: not now, but when it ends

@@ -103,7 +103,7 @@ async def test_a_run_starts_only_when_its_account_has_room():
         group.start_soon(share.run)
         await anyio.wait_all_tasks_blocked()
         assert runs.started == []
-        await permits.leave()
+        permits.leave()
     assert len(runs.started) == 5
 
 

@@ -184,7 +184,7 @@ async def test_waiting_for_a_permit_is_not_the_runs_work():
 
     async def give_back():
         await anyio.sleep(0.1)
-        await gate.permits.leave()
+        gate.permits.leave()
 
     async with anyio.create_task_group() as group:
         group.start_soon(give_back)
