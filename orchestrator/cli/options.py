@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +33,16 @@ def duration(text: str) -> float:
 def names(text: str | None) -> tuple[str, ...]:
     """Comma-separated names."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+def given(**flags: Any) -> dict[str, Any]:
+    """The flags that were given; the others leave what they would set as it is."""
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def directory(text: str | None) -> str | None:
+    """A directory as it stays meant when somebody resumes from elsewhere: absolute."""
+    return str(Path(text).resolve()) if text else None
 
 
 MaxCalls = Annotated[

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from orchestrator.cli import options
 from orchestrator.cli.common import COMMON
-
-if TYPE_CHECKING:
-    from orchestrator.settings import Settings
 
 
 def resume(  # noqa: PLR0917 - typer takes options by position
@@ -47,8 +44,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         row = reader.sweep(sweep)
         caps = caps_of(row, reader.control(row.id))
     stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps)
-    settings = _changed(
-        stored,
+    changes = options.given(
         base_url=base_url,
         api_key_env=api_key_env,
         concurrency=concurrency,
@@ -56,15 +52,11 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         max_wait_s=max_wait,
         max_stall_s=max_stall,
         keep=keep or None,
-        out=str(Path(out).resolve()) if out else None,
-        caps=attrs.evolve(caps, calls=max_calls or caps.calls, tokens=max_tokens or caps.tokens),
+        out=options.directory(out),
+    )
+    settings = attrs.evolve(
+        stored, caps=attrs.evolve(caps, **options.given(calls=max_calls, tokens=max_tokens)), **changes
     )
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
     raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=settings.caps != caps))
-
-
-def _changed(stored: Settings, **given: Any) -> Settings:
-    import attrs
-
-    return attrs.evolve(stored, **{name: value for name, value in given.items() if value is not None})

@@ -13,7 +13,6 @@ from orchestrator.cli.common import Exit, say
 
 if TYPE_CHECKING:
     from orchestrator.config import Config
-    from orchestrator.settings import Settings
     from orchestrator.suite import Suite
     from providers.base import Effect
 
@@ -72,9 +71,10 @@ def run(  # noqa: PLR0917 - typer takes options by position
     """
     from orchestrator.bundled import find_suite
     from orchestrator.cli import sweeping
-    from orchestrator.config import load_config
+    from orchestrator.config import config_hash, load_config
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
+    from orchestrator.settings import Settings
     from orchestrator.world import real_world
     from store.rows import Caps
 
@@ -84,17 +84,21 @@ def run(  # noqa: PLR0917 - typer takes options by position
     rates = _rates(input_rate, output_rate)
     chosen = find_suite(suite, suite_dir)
     wanted = choose(chosen, options.names(tasks))
-    settings = _settings(
-        load_config(world.environment, Path.cwd(), config, trust_project),
-        suite=chosen,
+    found = load_config(world.environment, Path.cwd(), config, trust_project)
+    provider, model = _who(found, provider, model)
+    settings = Settings(
+        suite=chosen.suite_id,
         tasks=tuple(task.id for task in wanted) if tasks else (),
         k=k,
         seed=seed,
         mode=mode,
         provider=provider,
         model=model,
-        base_url=base_url,
-        api_key_env=api_key_env,
+        base_url=base_url or found.base_url,
+        api_key_env=api_key_env or found.api_key_env,
+        agent=found.agent,
+        agents=dict(found.definitions),
+        config_hash=config_hash(found.agent),
         grants=Grants(
             effects=_effects(
                 write=allow_write, process=allow_process, external=allow_external, analysis=allow_analysis
@@ -103,14 +107,12 @@ def run(  # noqa: PLR0917 - typer takes options by position
             suite_full=allow_suite_full,
         ),
         caps=Caps(calls=max_calls, tokens=max_tokens),
-        concurrency=concurrency or 4,
         max_wall_s=max_wall,
-        max_wait_s=max_wait or 120.0,
-        max_stall_s=max_stall or 600.0,
         input_rate=rates[0],
         output_rate=rates[1],
         keep=keep,
-        out=str(Path(out).resolve()) if out else None,
+        out=options.directory(out),
+        **options.given(concurrency=concurrency, max_wait_s=max_wait, max_stall_s=max_stall),
     )
     refuse_ungranted(wanted, settings.grants)
     if not chosen.bundled:
@@ -118,38 +120,22 @@ def run(  # noqa: PLR0917 - typer takes options by position
     raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
 
 
-def _settings(config: Config, *, suite: Suite, **given: object) -> Settings:
-    """Flags over files over defaults."""
-    from orchestrator.config import config_hash
-    from orchestrator.settings import Settings
+def _who(config: Config, provider: str | None, model: str | None) -> tuple[str, str]:
+    """The provider and the model to ask: flags over files."""
     from providers.registry import find_provider
     from store.errors import UsageError
 
-    provider = given.pop("provider") or config.provider
+    provider = provider or config.provider
     if provider is None:
         raise UsageError(
             "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
             "Or set `provider` in your config.json.",
         )
-    find_provider(str(provider))  # an unknown name is told before a missing model
-    model = given.pop("model") or config.model or ("scripted" if provider == "scripted" else None)
+    find_provider(provider)  # an unknown name is told before a missing model
+    model = model or config.model or ("scripted" if provider == "scripted" else None)
     if model is None:
         raise UsageError(f"no model for provider {provider!r}: pass --model")
-    return Settings(
-        suite=suite.suite_id,
-        provider=str(provider),
-        model=str(model),
-        base_url=_text(given.pop("base_url") or config.base_url),
-        api_key_env=_text(given.pop("api_key_env") or config.api_key_env),
-        agent=config.agent,
-        agents=dict(config.definitions),
-        config_hash=config_hash(config.agent),
-        **given,  # type: ignore[arg-type]  # `run` names fields of Settings
-    )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return provider, model
 
 
 def _effects(**granted: bool) -> frozenset[Effect]:
