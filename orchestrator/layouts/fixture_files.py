@@ -10,10 +10,7 @@ from pathlib import Path
 
 import attrs
 
-IGNORED = frozenset({".git", "node_modules", "__pycache__"})
-"""Directories that are no content: what tools leave behind, and what `tree-diff-within` does not look at."""
-
-CHUNK = 1024 * 1024
+from providers.tree import IGNORED
 
 
 @attrs.frozen(kw_only=True)
@@ -52,19 +49,15 @@ def inspect_fixture(root: Path) -> FixtureFiles:
             elif not stat.S_ISREG(mode):
                 problems.append(f"{relative}: neither a file nor a directory nor a symbolic link")
             elif not ignored:
-                content[relative] = ("x:" if mode & 0o100 else "") + sha256_of(entry)
+                content[relative] = ("x:" if mode & 0o100 else "") + _sha256(entry)
         except OSError as error:
             problems.append(f"{relative}: cannot be read: {error.strerror}")
     return FixtureFiles(content=dict(sorted(content.items())), problems=tuple(sorted(problems)))
 
 
-def sha256_of(file: Path) -> str:
-    """SHA-256 (hex) of a file, read in pieces."""
-    digest = hashlib.sha256()
+def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
-        while piece := stream.read(CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _walk(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str, Path | OSError, bool]]:
