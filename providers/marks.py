@@ -1,4 +1,4 @@
-"""Marks in the environment of processes, and the sweep that kills whatever bears one.
+"""Marks in the environment of processes, and the reaper that kills whatever bears one.
 
 A mark is inherited by every descendant that does not take it out of its environment, whatever session, group or
 parent it ends up with. Works on Linux, where /proc shows the environment a process was started with; elsewhere
@@ -19,7 +19,7 @@ PROCESS_VARIABLE = "EVALCTL_PROCESS"
 """Which call started it; unique."""
 
 PASSES = 70
-"""After how many passes a sweep gives up: some 3 s of pauses. What still lives then cannot be killed."""
+"""After how many passes a reaper gives up: some 3 s of pauses. What still lives then cannot be killed."""
 
 DOUBTS = 4
 """How many passes in a row may follow on suspicion alone: on a busy machine something always ends or starts."""
@@ -50,7 +50,7 @@ def for_attempt(wanted: Callable[[str, int, int], bool]) -> Matches:
     return matches
 
 
-class Sweep:
+class Reaper:
     """Kills every process whose environment matches, pass by pass, until a pass finds none."""
 
     def __init__(self, matches: Matches, *, leader: int = 0) -> None:

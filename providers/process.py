@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 
 import attrs
 
-from providers.marks import ATTEMPT_VARIABLE, PROCESS_VARIABLE, Sweep, for_attempt, for_process, signal_group
+from providers.marks import ATTEMPT_VARIABLE, PROCESS_VARIABLE, Reaper, for_attempt, for_process, signal_group
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def run_process(
         child = _spawn(argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge)
     begun = time.monotonic()
     ended = begun
-    sweep = Sweep(for_process(token), leader=child.pid)
+    reaper = Reaper(for_process(token), leader=child.pid)
     output = _Output(loop, limit=output_limit)
     try:
         for stream in (child.stdout, child.stderr):
@@ -129,9 +129,9 @@ async def run_process(
                 timed_out = not exited.is_set()
                 ended = time.monotonic()
             finally:
-                # Bounded by grace, sweep and drain; a cancelled caller gets its cancellation after that.
+                # Bounded by grace, reaper and drain; a cancelled caller gets its cancellation after that.
                 with anyio.CancelScope(shield=True):
-                    await _end(child, sweep, exited, output, grace_s)
+                    await _end(child, reaper, exited, output, grace_s)
     finally:
         # Reached without `_end` only if the loop itself is being torn down; then this is all there is time for.
         if child.poll() is None:
@@ -148,7 +148,7 @@ async def run_process(
         truncated=output.truncated,
         timed_out=timed_out,
         wall_ms=round((ended - begun) * 1000),
-        survivors_killed=len(sweep.killed - {child.pid}),
+        survivors_killed=len(reaper.killed - {child.pid}),
     )
 
 
@@ -157,10 +157,10 @@ def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
 
     Waits until none is left, at most a few seconds. Finds nothing where there is no /proc. Never kills the caller.
     """
-    sweep = Sweep(for_attempt(wanted))
-    for pause in sweep.passes():
+    reaper = Reaper(for_attempt(wanted))
+    for pause in reaper.passes():
         time.sleep(pause)
-    return len(sweep.killed)
+    return len(reaper.killed)
 
 
 # --- starting -----------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) ->
 
 
 async def _end(
-    child: subprocess.Popen[bytes], sweep: Sweep, exited: asyncio.Event, output: _Output, grace_s: float
+    child: subprocess.Popen[bytes], reaper: Reaper, exited: asyncio.Event, output: _Output, grace_s: float
 ) -> None:
     """Bring the program and everything it started to an end, and collect what they still had to say."""
     import anyio
@@ -341,7 +341,7 @@ async def _end(
         signal_group(child.pid, signal.SIGTERM)
         with anyio.move_on_after(grace_s):
             await exited.wait()
-    for pause in sweep.passes():
+    for pause in reaper.passes():
         await anyio.sleep(pause)
     signal_group(child.pid, signal.SIGKILL)  # those that took the mark out of their environment
     with anyio.move_on_after(DEATH_S):
