@@ -54,7 +54,7 @@ def _sweep(reader: Reader, name: str) -> None:
     if COMMON.json:
         out(json.dumps(json_report.document(report)))
     else:
-        terminal.present(report, sys.stdout, color=False)
+        terminal.present(report, sys.stdout, color=COMMON.color)
 
 
 def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
