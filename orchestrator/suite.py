@@ -68,4 +68,4 @@ class Suite:
     bundled: bool
     content: dict[str, str]
     """SHA-256 (hex) of `suite.json` and of every fixture file, by path relative to the root; `x:` before the hash
-    marks an executable file. What a resume compares."""
+    marks an executable file, `l:` a symbolic link. What a resume compares."""

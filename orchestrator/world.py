@@ -1,4 +1,4 @@
-"""The world outside: clocks, ids, randomness, environment. The one module that may ask for them.
+"""The world outside: clocks, ids, randomness, environment. Beside `providers.process`, the one module that may ask.
 
 Everything else takes these as arguments, so that a test can say what time it is.
 """
@@ -91,8 +91,10 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
 
 def is_alive(worker: WorkerRow) -> bool | None:
     """Whether a worker's process still runs; None where this machine cannot know (another host)."""
-    if worker.host != socket.gethostname() or (worker.boot and worker.boot != boot_id()):
-        return None if worker.host != socket.gethostname() else False
+    if worker.host != socket.gethostname():
+        return None
+    if worker.boot and worker.boot != boot_id():
+        return False
     try:
         os.kill(worker.pid, 0)
     except ProcessLookupError:

@@ -116,7 +116,7 @@ def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]
 
 
 def new_converter() -> Converter:
-    """A converter with this module's rules; callers register unions of their own with `add_union`."""
+    """A converter with this module's rules; callers register unions of their own with `tagged`."""
     from cattrs import Converter
     from cattrs.cols import homogenous_tuple_structure_factory
     from cattrs.gen import make_dict_structure_fn, override

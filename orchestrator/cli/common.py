@@ -39,7 +39,7 @@ class Common:
 
 
 COMMON = Common()
-"""Filled once by `main` before a verb runs, and only read after that."""
+"""Filled once by the callback of `app` before a verb runs, and only read after that."""
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The command line: global flags, the table of verbs, and the one place where our errors become messages."""
+"""The entry point of the command `evalctl`; everything else is in `app.py`, which is imported only when needed."""
 
 from __future__ import annotations
 
