@@ -142,7 +142,10 @@ class Usage:
 
     def reported(self) -> dict[str, int]:
         """The fields that were reported."""
-        return {k: v for k, v in attrs.asdict(self).items() if v is not None}
+        return {name: tokens for name in _USAGE if (tokens := getattr(self, name)) is not None}
+
+
+_USAGE = tuple(field.name for field in attrs.fields(Usage))
 
 
 @attrs.frozen(kw_only=True)

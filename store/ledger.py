@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from store.blobs import put_blob
 from store.encoding import LONGEST, encode
-from store.events import Event, Incident, Json, Waited, payload
+from store.events import CallSent, Event, Incident, Json, Waited, WorkStarted, payload
 from store.rows import Claim, Ending, FileChange
 from store.secrets import Redactor
 from store.segments import Segment, Segmenter
@@ -25,6 +25,10 @@ SHORT = 2048
 """Characters of a payload that stay in the event's row; a longer one goes to a blob."""
 SCALAR = 200
 """Characters of a field that stays in the row although its payload went to a blob."""
+REPEATED = 256
+"""The same as `SHORT` for what every run of a cell repeats: blobs are shared, so that its text is stored once."""
+ALIKE = 256
+"""Events that are kept encoded, because the next run's will be the same."""
 PACKET_ROWS = 500
 """Event rows that are written by one statement."""
 INT_MAX = 2**63 - 1
@@ -68,6 +72,7 @@ class SqliteLedger:
         self._logs: dict[int, AttemptLog] = {}
         # Kept beyond the end of an attempt: a late event must not meet the key of an earlier one.
         self._seqs: dict[int, int] = {}
+        self._alike: dict[Event, tuple[str, str | None]] = {}
         self._packet: list[EventRow] = []
         self._ticket: Ticket | None = None
 
@@ -119,6 +124,17 @@ class SqliteLedger:
         """
         await self._writer.room()
 
+    def encoded(self, event: Event) -> tuple[str, str | None]:
+        """An event as its row keeps it, without secrets: the payload, and the whole of it where that is another."""
+        if not isinstance(event, _ALIKE):
+            return _parted(self._clean(event), SHORT)
+        found = self._alike.get(event)
+        if found is None:
+            if len(self._alike) >= ALIKE:
+                self._alike.clear()
+            found = self._alike[event] = _parted(self._clean(event), REPEATED)
+        return found
+
     def append(self, attempt_id: int, at: int, kind: str, text: str, long: str | None) -> None:
         """Add an event's row to the open packet; *long* is the whole payload when *text* is not.
 
@@ -137,6 +153,16 @@ class SqliteLedger:
         else:
             self._packet.append(row)
             self._writer.grow(ticket, 1, size)
+
+    def _clean(self, event: Event) -> dict[str, Json]:
+        clean, fields = self._redactor, payload(event)
+        # The names are our own and most fields are plain: walking only what is nested halves the cost of an event.
+        for name, value in fields.items():
+            if type(value) is str:
+                fields[name] = clean.text(value)
+            elif type(value) is not int:
+                fields[name] = clean.json(value)
+        return fields
 
     def _ending(self, ending: Ending) -> _WriteEnding:
         for what, score in (("composite", ending.composite), *((v.verifier, v.score) for v in ending.verdicts)):
@@ -212,16 +238,10 @@ class AttemptLog:
             StoreFailed: the writer has failed; stop producing.
         """
         # These two may fall into the middle of an answer, where ending the stream could part a secret in two.
-        if not isinstance(event, Incident | Waited):
+        if not isinstance(event, _ASIDE):
             self.flush()
-        clean, fields = self._redactor, payload(event)
-        # The names are our own and most fields are plain: walking only what is nested halves the cost of an event.
-        for name, value in fields.items():
-            if type(value) is str:
-                fields[name] = clean.text(value)
-            elif type(value) is not int:
-                fields[name] = clean.json(value)
-        self._append(event.kind, self._clock_ms(), fields)
+        text, long = self._ledger.encoded(event)
+        self._ledger.append(self._attempt_id, self._clock_ms(), event.kind, text, long)
 
     def delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
         """Append a piece of an answer; pieces become segments that keep every piece's time and length.
@@ -241,14 +261,8 @@ class AttemptLog:
 
     def _write(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
-            self._append(segment.kind, segment.at, segment.payload)
-
-    def _append(self, kind: str, at: int, value: Mapping[str, Json]) -> None:
-        text = encode(value)
-        if len(text) <= SHORT:
-            self._ledger.append(self._attempt_id, at, kind, text, None)
-        else:
-            self._ledger.append(self._attempt_id, at, kind, _scalars(value), text)
+            text, long = _parted(segment.payload, SHORT)
+            self._ledger.append(self._attempt_id, segment.at, segment.kind, text, long)
 
 
 class _WriteEnding:
@@ -319,12 +333,28 @@ _NUMBERS = (
 )
 
 
+_ASIDE = (Incident, Waited)
+_ALIKE = (WorkStarted, CallSent)
+"""Mostly the same for all runs of a cell."""
+
+
 def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> None:
     rows: list[tuple[Any, ...]] = list(packet)
-    for place, row in enumerate(packet):
-        if row[5] is not None:
-            rows[place] = (*row[:5], put_blob(connection, row[5].encode("ascii")))
+    blobs: dict[str, int] = {}
+    for place, (*columns, long) in enumerate(packet):
+        if long is None:
+            continue
+        blob_id = blobs.get(long)
+        if blob_id is None:
+            blob_id = blobs[long] = put_blob(connection, long.encode("ascii"))
+        rows[place] = (*columns, blob_id)
     connection.executemany(statement("insert_event"), rows)
+
+
+def _parted(value: Mapping[str, Json], at_most: int) -> tuple[str, str | None]:
+    """A payload for the row, and the whole of it for a blob where it has more than *at_most* characters."""
+    text = encode(value)
+    return (text, None) if len(text) <= at_most else (_scalars(value), text)
 
 
 def _scalars(value: Mapping[str, Json]) -> str:

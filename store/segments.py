@@ -87,6 +87,9 @@ class Segmenter:
 
     def flush(self) -> list[Segment]:
         """End the stream: everything that was held back, in a last segment."""
+        if not self._texts:
+            self._before = ""
+            return []
         done = self._release(final=True)
         self._before = ""
         return done
