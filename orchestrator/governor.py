@@ -15,6 +15,8 @@ class Governor:
     """A fixed limit of requests in flight, and one pause for all when the provider asks to slow down."""
 
     limit: int
+    longest_pause_s: float = 120.0
+    """A provider that asks for more has refused the request; others may try all the same."""
     in_flight: int = 0
     paused_until: float = 0.0
     """On the clock that callers pass as *now*, in seconds."""
@@ -34,5 +36,7 @@ class Governor:
     def ended(self, now: float, error: ProviderError | None) -> None:
         """A request has been answered, has failed with *error*, or was given up."""
         self.in_flight -= 1
-        if error is not None and error.kind in ("rate_limit", "overloaded") and error.retry_after_s:
+        if error is None or error.kind not in ("rate_limit", "overloaded") or error.retry_after_s is None:
+            return
+        if error.retry_after_s <= self.longest_pause_s:
             self.paused_until = max(self.paused_until, now + error.retry_after_s)

@@ -37,14 +37,19 @@ class RetryPolicy:
         throttled = error.kind == "rate_limit"
         if not throttled and faults > self.retries:
             return None
-        if error.retry_after_s is not None:
-            if error.retry_after_s > self.max_wait_s:
-                return None
-            # the provider's figure is a minimum; a little more keeps clients apart
-            delay = error.retry_after_s * (1 + 0.1 * rng.random())
-        else:
-            ceiling = min(LONGEST_BACKOFF_S, BASE_S * 2.0 ** max(0, faults - 1))
+        asked_s = error.retry_after_s
+        if asked_s is not None and asked_s > self.max_wait_s:
+            return None
+        if asked_s is None or (throttled and asked_s < BASE_S):
+            # Throttling is not counted, so what was waited has to make the waits grow: "try again in 0 s", answered
+            # to the letter, would be a flood that no bound ends.
+            ceiling = BASE_S * 2.0 ** max(0, faults - 1)
+            ceiling = min(LONGEST_BACKOFF_S, max(ceiling, waited_s) if throttled else ceiling)
             delay = ceiling * (0.5 + 0.5 * rng.random()) if throttled else ceiling * rng.random()
+            delay = max(delay, asked_s or 0.0)
+        else:
+            # the provider's figure is a minimum; a little more keeps clients apart
+            delay = asked_s * (1 + 0.1 * rng.random())
         if throttled and waited_s + delay > self.max_stall_s:
             return None
         return delay

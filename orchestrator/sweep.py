@@ -220,7 +220,7 @@ async def _take_part(part: Part, writer: Writer, *, sweep_id: int, name: str, pl
     gate = Gate(
         sweep=name,
         provider=provider,
-        permits=Permits(Governor(limit=settings.concurrency)),
+        permits=Permits(Governor(limit=settings.concurrency, longest_pause_s=settings.max_wait_s)),
         budget=budget,
         caps=settings.caps,
         ledger=ledger,

@@ -31,6 +31,13 @@ def test_a_retry_after_pauses_the_whole_account_until_then():
     assert governor.admits(12.0)
 
 
+def test_a_retry_after_that_nobody_will_wait_for_pauses_nobody():
+    governor = Governor(limit=2, longest_pause_s=120.0)
+    governor.started()
+    governor.ended(10.0, fault("rate_limit", after=99_999.0))
+    assert governor.admits(10.0)
+
+
 def test_a_server_error_does_not_pause_the_account():
     governor = Governor(limit=1)
     governor.started()
@@ -68,6 +75,18 @@ def test_throttling_is_bounded_by_time_not_by_number():
     rng = random.Random(0)
     assert policy.delay(fault("rate_limit", after=2), faults=0, waited_s=50, rng=rng) is not None
     assert policy.delay(fault("rate_limit", after=2), faults=0, waited_s=99, rng=rng) is None
+
+
+@pytest.mark.parametrize("after", [None, 0.0, 0.001])
+def test_throttling_without_a_figure_worth_the_name_ends_after_few_tries(after):
+    policy = RetryPolicy(max_stall_s=600)
+    rng = random.Random(0)
+    waited, tries = 0.0, 0
+    while (delay := policy.delay(fault("rate_limit", after=after), faults=0, waited_s=waited, rng=rng)) is not None:
+        waited, tries = waited + delay, tries + 1
+        assert 0.25 <= delay <= 8.0
+    assert 60 < tries < 200
+    assert waited > 590
 
 
 def test_backoff_grows_and_is_jittered_fully():
