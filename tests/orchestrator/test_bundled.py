@@ -11,16 +11,19 @@ from orchestrator.cli.app import app
 from orchestrator.installation import clash_warnings, sqlite_warnings
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
-from providers.base import AgentSettings, Assignment, Origin, Policy
+from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse
 from providers.registry import ProviderOptions
 from providers.script import read_scripts
 from providers.scripted import open_provider
 from providers.tree import changes
 from store.errors import UsageError
+from store.events import ToolCompleted
 from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence
+from verifiers.tool_sequence import breach
 
 SMOKE = find_suite("smoke-coding", None)
+TOOLS = find_suite("tool-sequences", None)
 DEMO = find_suite("demo", None)
 
 MINIMAL = """{"schemaVersion": 1, "suiteId": "%s", "suiteVersion": "1.0.0", "tasks": [
@@ -37,8 +40,10 @@ def make(directory, suite_id=None, text=None):
 # --- the bundled suites -----------------------------------------------------------------------------------------
 
 
-async def verdict(suite, task, tmp_path, *, repetition=None):
-    """What the verifiers say of the untouched fixture, or of what the script's repetition makes of it."""
+async def verdict(suite, task, tmp_path, *, repetition=None, outputs=None):
+    """What the verifiers say of the untouched fixture, or of what the script's repetition makes of it; what its tools
+    answered goes to *outputs*.
+    """
     tools = ()
     fixture = await Fixtures().fixture(suite.root / task.fixture)
     environment = {"PATH": os.environ["PATH"]}  # noqa: TID251 - a test is its own edge
@@ -61,7 +66,11 @@ async def verdict(suite, task, tmp_path, *, repetition=None):
             async def ask(request):
                 return await provider.answer(request, lambda _: None)
 
-            done = await BuiltinAgent().work(assignment, ask, lambda _: None)
+            def note(event):
+                if isinstance(event, ToolCompleted) and outputs is not None:
+                    outputs.append(event.output)
+
+            done = await BuiltinAgent().work(assignment, ask, note)
             assert done.stop == "completed"
             assert done.text != "Script ended."
             assert done.usage.input > 0
@@ -90,13 +99,24 @@ def this_python(monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))  # noqa: TID251 - a test is its own edge
 
 
+def solved_by_script():
+    """Every task of every bundled suite but the demo, whose scripts show failures too."""
+    suites = [listed.suite for listed in list_suites(None) if listed.suite is not None]
+    return [
+        pytest.param(suite, task, id=f"{suite.suite_id}/{task.id}")
+        for suite in suites
+        if suite.suite_id != DEMO.suite_id
+        for task in suite.tasks
+    ]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize("task", SMOKE.tasks, ids=lambda task: task.id)
-async def test_the_scripted_solution_passes_and_the_untouched_fixture_fails(task, tmp_path):
-    assert await verdict(SMOKE, task, tmp_path) == "fail"
-    plays = read_scripts(SMOKE.root)[task.id].plays
+@pytest.mark.parametrize(("suite", "task"), solved_by_script())
+async def test_the_scripted_solution_passes_and_the_untouched_fixture_fails(suite, task, tmp_path):
+    assert await verdict(suite, task, tmp_path) == "fail"
+    plays = read_scripts(suite.root)[task.id].plays
     for repetition in range(len(plays)):
-        assert await verdict(SMOKE, task, tmp_path, repetition=repetition) == "pass"
+        assert await verdict(suite, task, tmp_path, repetition=repetition) == "pass"
 
 
 @pytest.mark.anyio
@@ -113,6 +133,39 @@ def test_smoke_coding_is_what_the_documents_say():
     assert (SMOKE.suite_version, len(SMOKE.tasks)) == ("1.2.0", 7)
     assert {"rename-symbol", "edit-respects-hash", "off-by-one-among-passing"} < {task.id for task in SMOKE.tasks}
     assert all(task.policy.allow == ("write", "process") for task in (*SMOKE.tasks, *DEMO.tasks))
+
+
+def test_tool_sequences_asks_for_order_by_all_rules():
+    assert (TOOLS.suite_version, len(TOOLS.tasks)) == ("1.0.0", 6)
+    assert all(task.policy.allow == ("write", "process") for task in TOOLS.tasks)
+    rules = [{v.rule.type for v in task.verifiers if v.kind == "tool-sequence"} for task in TOOLS.tasks]
+    assert all(rules)
+    assert set().union(*rules) == {"before", "never", "max-calls", "no-repeat-failure"}
+
+
+@pytest.mark.anyio
+async def test_one_invalid_transition_is_tried_refused_and_recovered_from_and_no_tool_output_differs_by_run(tmp_path):
+    refused = []
+    for task in TOOLS.tasks:
+        first, second = [], []
+        assert await verdict(TOOLS, task, tmp_path, repetition=0, outputs=first) == "pass"
+        assert await verdict(TOOLS, task, tmp_path, repetition=0, outputs=second) == "pass"
+        assert first == second  # nor anything of dates, processes or folders: a recording of it can be replayed
+        assert str(tmp_path) not in "".join(first)
+        refused += [task.id for output in first if '"stderr": "refused: ' in output]
+    assert refused == ["publish-document"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("task", TOOLS.tasks, ids=lambda task: task.id)
+async def test_the_right_result_by_the_wrong_calls_does_not_pass(task, tmp_path):
+    """Calls the other way round, each made twice, break a rule of every task, whatever the files look like."""
+    calls = [call for answer in read_scripts(TOOLS.root)[task.id].plays[0].answers for call in answer.tool_calls]
+    checked = {"command": "python3 check.py"}  # asked for at the end, it says nothing of the order
+    used = [ToolUse(name=c.name, arguments=c.arguments, is_error=True) for c in calls if c.arguments != checked]
+    used = tuple(use for use in reversed(used) for _ in range(2))
+    broken = [v.id for v in task.verifiers if v.kind == "tool-sequence" and breach(v.rule, used) is not None]
+    assert broken
 
 
 def test_every_bundled_suite_is_well_formed_and_scripted_whole():
@@ -215,7 +268,7 @@ def test_list_speaks_json(tmp_path):
     make(tmp_path / "broken", text="{")
     document = json.loads(cli("--json", "list", "--suite-dir", tmp_path).stdout)
     assert document["schema"] == "evalctl.suites/1"
-    demo, _, broken = document["suites"]
+    demo, _, _, broken = document["suites"]
     assert (demo["suiteId"], demo["bundled"], len(demo["tasks"])) == ("demo", True, 3)
     assert demo["tasks"][0] == {"id": "fix-greeting", "tags": ["demo"], "scripted": True}
     assert broken["broken"] is True
