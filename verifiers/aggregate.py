@@ -15,13 +15,13 @@ from verifiers.pristine import protected_files
 async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judgement, ...]:
     """Ask every verifier, one after the other; judgements in the order of *verifiers*.
 
-    Those that only look are asked before those that run a command, because a command may change what the others look
-    at. What a verifier cannot do for reasons of its own is its `error`; the others are asked all the same.
+    Those that only look are asked before the others, because a command may change what they look at. What a verifier
+    cannot do for reasons of its own is its `error`; the others are asked all the same.
     """
     if all_only_look(verifiers):
         return tuple([await _ask(verifier, evidence) for verifier in verifiers])
     evidence = attrs.evolve(evidence, protected=protected_files(verifiers, evidence.fixture))
-    looking_first = sorted(range(len(verifiers)), key=lambda place: hasattr(verifiers[place], "command"))
+    looking_first = sorted(range(len(verifiers)), key=lambda place: not only_looks(verifiers[place]))
     said = {place: await _ask(verifiers[place], evidence) for place in looking_first}
     return tuple(said[place] for place in range(len(verifiers)))
 
@@ -30,7 +30,12 @@ def all_only_look(verifiers: Iterable[Verifier]) -> bool:
     """Whether no verifier starts a process or changes a file: then the fixture itself can be shown for a workspace
     that differs in nothing from it.
     """
-    return all(getattr(verifier, "only_looks", False) for verifier in verifiers)
+    return all(map(only_looks, verifiers))
+
+
+def only_looks(verifier: Verifier) -> bool:
+    """Whether the verifier says that it only reads; one that says nothing may do anything."""
+    return bool(getattr(verifier, "only_looks", False))
 
 
 async def _ask(verifier: Verifier, evidence: Evidence) -> Judgement:
