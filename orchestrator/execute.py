@@ -83,6 +83,8 @@ class Executor:
         kept: Callable[[Claim, Path], None],
     ) -> None:
         self._tasks = {task.id: task for task in suite.tasks}
+        self._fixture_roots = {task.id: suite.root / task.fixture for task in suite.tasks}
+        self._policies = {task.id: policy_for(task, settings.grants) for task in suite.tasks}
         self._suite = suite
         self._settings = settings
         self._gate = gate
@@ -123,7 +125,7 @@ class Executor:
 
     async def _try(self, attempt: Attempt) -> Finding:
         claim, task = attempt.claim, attempt.task
-        fixture = await self._fixtures.fixture(self._suite.root / task.fixture)
+        fixture = await self._fixtures.fixture(self._fixture_roots[task.id])
         async with workspace(
             fixture,
             git=task.fixture_git,
@@ -189,7 +191,7 @@ class Executor:
             prompt=task.prompt,
             workspace=made.path,
             model=settings.model,
-            policy=policy_for(task, settings.grants),
+            policy=self._policies[task.id],
             settings=agent,
             max_turns=min(task.budget.max_turns, agent.max_turns),
             max_tokens=task.budget.max_tokens,
@@ -217,8 +219,8 @@ class Executor:
         detail: dict[str, Json] = {
             "spent": {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown},
         }
-        if incidents := dict(sorted((attempt.incidents + tally.incidents).items())):
-            detail["incidents"] = incidents
+        if attempt.incidents or tally.incidents:
+            detail["incidents"] = dict(sorted((attempt.incidents + tally.incidents).items()))
         if finding.message is not None:
             detail["message"] = finding.message
         if done is not None and done.cached_partial:

@@ -66,17 +66,16 @@ def resolve_inside(root: Path, relative: str) -> Path:
     problem = check_relative(relative)
     if problem is not None:
         raise PathEscapes(relative, problem)
-    top = Path(os.path.realpath(root))
-    place = top
+    top = place = os.path.realpath(root)
     for part in relative.split("/"):
         if part in ("", "."):
             continue
-        place /= part
-        if place.is_symlink():
+        place = os.path.join(place, part)  # noqa: PTH118 - no Path per part: this is asked for every file
+        if os.path.islink(place):  # noqa: PTH114
             # What a link's target is made of may be links again, and `..` in it is meant from where it really lies.
-            place = Path(os.path.realpath(place))
-            if place.is_symlink():
+            place = os.path.realpath(place)
+            if os.path.islink(place):  # noqa: PTH114
                 raise PathEscapes(relative, "holds a symbolic link that leads back to itself")
-            if place != top and top not in place.parents:
+            if Path(place) != Path(top) and Path(top) not in Path(place).parents:
                 raise PathEscapes(relative, "leads outside through a symbolic link")
-    return place
+    return Path(place)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import attrs
 
-from providers.paths import PathEscapes, resolve_inside
+from providers.paths import PathEscapes, check_relative, resolve_inside
 from store.errors import EvalctlError
 from store.events import Json
 from store.rows import Judgement, VerdictWord
@@ -113,8 +113,7 @@ class _NotReadError(EvalctlError):
 
 async def _look(name: str, kind: str, workspace: Path, relative: str, check: Check) -> Judgement:
     try:
-        path = resolve_inside(workspace, relative)
-        size = _size(path)
+        path, size = _file(workspace, relative)
         if size <= CHUNK:
             wrong = check(_chunks(path))
         else:
@@ -136,11 +135,22 @@ def _exists(workspace: Path, relative: str) -> bool:
     return os.path.lexists(resolve_inside(workspace, str(whole.parent)) / whole.name)
 
 
-def _size(path: Path) -> int:
+def _file(workspace: Path, relative: str) -> tuple[str, int]:
+    """Where the file is, and its size."""
+    path, resolved = f"{workspace}/{relative}", False
+    if "/" in relative or check_relative(relative) is not None:
+        path, resolved = str(resolve_inside(workspace, relative)), True
     try:
-        found = path.lstat()
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode) and not resolved:  # a name alone leads nowhere else but by being a link
+            path = str(resolve_inside(workspace, relative))
+            found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _NotReadError("fail", "missing") from error
+    return path, _size(found)
+
+
+def _size(found: os.stat_result) -> int:
     if stat.S_ISLNK(found.st_mode):  # what is left after resolving leads nowhere
         raise _NotReadError("fail", "missing")
     if not stat.S_ISREG(found.st_mode):
@@ -150,14 +160,16 @@ def _size(path: Path) -> int:
     return found.st_size
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def _chunks(path: str) -> Iterator[bytes]:
     # O_NONBLOCK: should the file have become a FIFO since it was looked at, opening it does not wait for a writer
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(handle, "rb") as file:  # noqa: PTH123 - opened by handle
+    try:
         left = LARGEST
-        while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        while left > 0 and (chunk := os.read(handle, min(CHUNK, left))):
             left -= len(chunk)
             yield chunk
+    finally:
+        os.close(handle)
 
 
 def _why(error: PathEscapes | OSError, relative: str) -> dict[str, Json]:

@@ -210,11 +210,12 @@ async def workspace(
     Raises:
         SetupFailed: it cannot be copied, or git fails.
     """
-    made = Workspace(fixture=fixture, path=_free_place(parent, name))
+    wait = lazy and fixture.small and not git and not keep
+    made = Workspace(fixture=fixture, path=_place(parent, name) if wait else _free_place(parent, name))
     try:
         if not fixture.small:
             await anyio.to_thread.run_sync(made.materialise)
-        elif git or keep or not lazy:
+        elif not wait:
             made.materialise()
         if git:
             from orchestrator.workspaces.git import commit_all
@@ -233,13 +234,16 @@ def _remove(made: Workspace, at_most: int | None = None) -> bool:
     return remove_tree(made.path, at_most=at_most) and remove_tree(made.beside, at_most=at_most)
 
 
+def _place(parent: Path, name: str) -> Path:
+    return parent / (_ODD.sub("-", name)[:100].lstrip(".") or "run")
+
+
 def _free_place(parent: Path, name: str) -> Path:
-    plain = _ODD.sub("-", name)[:100].lstrip(".") or "run"
-    path = parent / plain
+    path = wanted = _place(parent, name)
     for number in count(2):
         if not os.path.lexists(path):
             break
-        path = parent / f"{plain}-{number}"
+        path = wanted.with_name(f"{wanted.name}-{number}")
     return path
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from providers.agent.policy import offered, refusal
+from providers.agent.policy import refusal
 from providers.agent.tools import Place, Tool, ToolFailed, misfit
 from providers.base import Note, Policy, ToolAnswer, ToolCall, ToolSpec, ToolUse
 from providers.paths import PathEscapes
@@ -47,13 +47,10 @@ class ToolRunner:
     policy: Policy
     place: Place
     note: Note
+    specs: tuple[ToolSpec, ...]
+    """The tools the model is told about."""
     uses: list[ToolUse] = attrs.field(factory=list[ToolUse], init=False)
     """Every call answered so far, refused and failed ones too, in the order of the calls."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools the model is told about."""
-        return tuple(tool.spec for tool in offered(self.tools, self.policy))
 
     async def answer(self, calls: Sequence[Planned]) -> list[ToolAnswer]:
         """Answer the calls, in their order. Those that only read may overtake each other; nothing else does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Literal
 
@@ -10,6 +11,7 @@ import attrs
 
 from providers.agent.calls import Planned, ToolRunner, sayable
 from providers.agent.files import FILE_TOOLS
+from providers.agent.policy import offered
 from providers.agent.shell import BASH, home_of_run
 from providers.agent.tools import Place, Tool
 from providers.agent.usage import Tally
@@ -21,9 +23,11 @@ from providers.base import (
     Done,
     Message,
     Note,
+    Policy,
     ProviderError,
     Request,
     ToolCall,
+    ToolSpec,
     UserText,
 )
 from store.events import Incident, WorkStarted
@@ -54,6 +58,12 @@ CUT_NOTICE = (
 Stop = Literal["completed", "failed", "budget"]
 
 
+@lru_cache(maxsize=64)
+def specs_under(policy: Policy) -> tuple[ToolSpec, ...]:
+    """The tools a model is told about: under one policy always the same tuple, which a provider need measure once."""
+    return tuple(tool.spec for tool in offered(TOOLS, policy))
+
+
 class BuiltinAgent:
     """Works on an assignment with file tools and a shell; implements `providers.base.Subject`."""
 
@@ -71,7 +81,7 @@ class BuiltinAgent:
         """
         with home_of_run(task.home) as home:
             place = Place(workspace=task.workspace, marker=task.marker, home=home, materialise=task.materialise)
-            tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note)
+            tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note, specs=specs_under(task.policy))
             self._work = _Work(task=task, ask=ask, note=note, tools=tools)
             return await self._work.run()
 

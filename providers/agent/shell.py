@@ -77,13 +77,13 @@ class Home:
 @contextmanager
 def home_of_run(given: Path | None) -> Iterator[Home]:
     """The home of a run's commands; one whose place was not given is removed again."""
-    from providers.removal import remove_tree
-
     home = Home(given)
     try:
         yield home
     finally:
         if home.made:
+            from providers.removal import remove_tree
+
             remove_tree(home())
 
 
