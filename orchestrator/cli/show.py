@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.hints import command
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -49,12 +51,14 @@ def _sweep(reader: Reader, name: str) -> None:
 
     from orchestrator.reports import json_report, terminal
     from orchestrator.reports.build import build_report
+    from orchestrator.world import real_world
 
     report = build_report(reader, reader.sweep(name))
     if COMMON.json:
         out(json.dumps(json_report.document(report)))
     else:
-        terminal.present(report, sys.stdout, color=COMMON.color)
+        typed = partial(command, environment=real_world().environment)
+        terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
 
 
 def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.hints import command
 
-START = (
-    "There is no sweep yet. Start one with\n"
-    "  evalctl run demo --provider scripted --allow-write --allow-process\n"
-    "`evalctl list` shows what else there is to run."
-)
+DEMO = "run demo --provider scripted --allow-write --allow-process"
 
 
 def status(
@@ -35,23 +34,25 @@ def status(
     from store.reader import Reader
 
     world = real_world()
+    typed = partial(command, environment=world.environment)
     path = locate_store(COMMON.store, world.environment, Path.cwd())
     if sweep == "last" and examine(path) == "absent":
-        _nothing_yet()
+        _nothing_yet(path, typed)
         return
     with Reader(path) as reader:
         if sweep == "last" and not reader.sweeps(1):
-            _nothing_yet()
+            _nothing_yet(path, typed)
             return
         found = standing.standing_of(reader, reader.sweep(sweep), now=world.wall(), is_alive=is_alive)
     if COMMON.json:
         out(json.dumps({"store": str(path), **standing.document(found)}))
     else:
-        out(printable("\n".join(standing.lines(found)), sys.stdout.encoding))
+        out(printable("\n".join(standing.lines(found, typed)), sys.stdout.encoding))
 
 
-def _nothing_yet() -> None:
+def _nothing_yet(path: Path, typed: Callable[[str], str]) -> None:
     if COMMON.json:
         out('{"schema": "evalctl.status/1", "sweep": null}')
     else:
-        out(START)
+        out(f"There is no sweep yet in {path}. Start one with\n  {typed(DEMO)}")
+        out(f"`{typed('list')}` shows what else there is to run.")

@@ -13,6 +13,7 @@ import anyio
 
 from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
 from orchestrator.config import resolve_key
 from orchestrator.log import Log, open_log, silent
@@ -97,7 +98,8 @@ def _conclude(part: sweep.Part, end: sweep.SweepEnd, records: Records | None) ->
             records.tell_rest(reader, row)
             out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
         else:
-            present(report, sys.stdout, directory=directory, color=COMMON.color)
+            typed = partial(command, environment=part.world.environment)
+            present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
     return _exit_code(end, report)
 
 

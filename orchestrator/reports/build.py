@@ -96,7 +96,7 @@ class _Tally:
             self.passes += 1
         else:
             self.by[run.outcome][run.reason or "verifier"] += 1
-            if self.first_not_passed is None:
+            if self.first_not_passed is None and run.outcome != "skipped":  # there is nothing to see in a skipped one
                 self.first_not_passed = run.position
         for name, times in run.detail.get("incidents", {}).items():
             self.incidents[name] += times

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.caps import caps_of
+from orchestrator.reports import wording
 from orchestrator.reports.plain import one_line
 from store.events import Json
 from store.rows import Amount, SweepRow, WorkerRow
@@ -59,7 +60,7 @@ class Standing:
 
     @property
     def in_flight(self) -> int:
-        """Runs that living processes work on."""
+        """Runs that living processes have claimed: those they work on, and a few ahead of that."""
         return sum(worker.open for worker in self.workers if worker.state == "running")
 
     @property
@@ -144,13 +145,13 @@ def document(standing: Standing) -> dict[str, Json]:
     }
 
 
-def lines(standing: Standing) -> Iterator[str]:
-    """For people; nothing in it is a control character."""
+def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
+    """For people; nothing in it is a control character. *typed* words a command of a hint."""
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
     yield (
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of {sweep.runs} runs "
-        f"have a result, {standing.in_flight} in flight"
+        f"have a result, {standing.in_flight} claimed"
     )
     for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({tally.reason})"
@@ -167,11 +168,14 @@ def lines(standing: Standing) -> Iterator[str]:
         )
     yield f"spent: {_against(standing)}"
     if standing.state == "done":
-        yield f"next: evalctl show {sweep.name}"
+        yield f"next: {typed(f'show {sweep.name}')}"
     elif standing.state == "stopped":
-        yield f"next: evalctl resume {sweep.name}   runs the {standing.remaining:,} that are left"
+        capped = any(tally.outcome == "skipped" for tally in standing.tallies)
+        remark = wording.resumption(standing.remaining, capped=capped)
+        yield f"next: {typed(f'resume {sweep.name}')}   {remark}"
     else:
-        yield f"{standing.remaining:,} runs are left; another process may share them: evalctl resume {sweep.name}"
+        command = typed(f"resume {sweep.name}")
+        yield f"{standing.remaining:,} runs are left; another process may share them: {command}"
 
 
 def _against(standing: Standing) -> str:

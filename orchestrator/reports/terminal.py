@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.reports import wording
 from orchestrator.reports.model import Report
 from orchestrator.reports.plain import one_line, printable
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 HEAD = ("TASK", "PASSED", "RATE (95 % WILSON)", "ANY", "EVERY", "RELIABILITY", "NOT PASSED", "LEFT OUT")
+TIGHT = ("ANY", "EVERY")
+"""Columns that RELIABILITY implies: left away where the terminal is too narrow for all."""
+UNBOUNDED = 10_000
+"""Characters: the width at which a table is as wide as it likes."""
+LONG_WORD = 24
+"""Characters: a word of up to so many is not broken."""
+UNBROKEN = ("PASSED", "RATE (95 % WILSON)", *TIGHT)
+"""Columns whose cells are never broken over lines: figures are to be read at a glance."""
 COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
 
 
-def present(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
-    """Print the report to *stream*; *directory* is where its files are."""
+Typed = Callable[[str], str]
+TYPED: Typed = "evalctl {}".format
+"""How the words of a command become what a person types."""
+
+
+def present(
+    report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True, typed: Typed = TYPED
+) -> None:
+    """Print the report to *stream*; *directory* is where its files are, *typed* words a command of a hint."""
     if color and stream.isatty():
-        _draw(report, stream, directory)
+        _draw(report, stream, directory, typed)
     else:
-        stream.write(printable(plain(report, directory), stream.encoding) + "\n")
+        stream.write(printable(plain(report, directory, typed), stream.encoding) + "\n")
     stream.flush()
 
 
-def plain(report: Report, directory: Path | None = None) -> str:
+def plain(report: Report, directory: Path | None = None, typed: Typed = TYPED) -> str:
     """The report as plain lines, without a control character but the line ends."""
-    return "\n".join([*_header(report), "", *_table([HEAD, *_rows(report)]), "", *_footer(report, directory)])
+    return "\n".join([*_header(report), "", *_table([HEAD, *_rows(report)]), "", *_footer(report, directory, typed)])
 
 
 def _header(report: Report) -> Iterator[str]:
@@ -60,7 +78,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _footer(report: Report, directory: Path | None) -> Iterator[str]:
+def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:
     summary, measured = report.summary, report.summary.measured
     yield (
         f"measured over {summary.judged} judged runs: wall median {wording.seconds(measured.wall_median_ms)}, "
@@ -80,36 +98,51 @@ def _footer(report: Report, directory: Path | None) -> Iterator[str]:
     for task in report.tasks:
         for cause, message in task.examples.items():
             yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {one_line(message, 500)}"
-    yield from _next(report, directory)
+    yield from _next(report, directory, typed)
 
 
-def _next(report: Report, directory: Path | None) -> Iterator[str]:
+def _next(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:
     if directory is not None:
         yield f"report: {one_line(str(directory), 1000)}/report.md"
     left = report.summary.unfinished + report.summary.again
     if left:
-        yield f"next: evalctl resume {report.sweep}   runs the {left} that are left"
-    look = next((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), None)
+        remark = wording.resumption(left, capped=bool(report.summary.skipped))
+        yield f"next: {typed(f'resume {report.sweep}')}   {remark}"
+    look = min((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None)
     if look is not None:
-        yield f"next: evalctl show {report.sweep}/{look}   shows the first run that did not pass"
+        yield f"next: {typed(f'show {report.sweep}/{look}')}   shows the first run that did not pass"
 
 
-def _draw(report: Report, stream: TextIO, directory: Path | None) -> None:
-    from rich import box
+def _draw(report: Report, stream: TextIO, directory: Path | None, typed: Typed) -> None:
     from rich.console import Console
+    from rich.text import Text
+
+    # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    rows = list(_rows(report))
+    columns = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
+    table = _drawn(rows, columns)
+    if console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum > console.width:
+        table = _drawn(rows, [place for place in columns if HEAD[place] not in TIGHT])
+    for line in _header(report):
+        console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
+    console.print(table, soft_wrap=False)
+    for line in _footer(report, directory, typed):
+        console.print(Text(line, style="yellow" if line.startswith("note:") else ""))
+
+
+def _drawn(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=stream, highlight=False, soft_wrap=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in HEAD:
-        table.add_column(title, overflow="fold")
-    for row in _rows(report):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for place in columns:
+        words = [word for row in (HEAD, *rows) for word in row[place].split()]
+        longest = min(max(map(len, words)), LONG_WORD)
+        table.add_column(HEAD[place], overflow="fold", no_wrap=HEAD[place] in UNBROKEN, min_width=longest)
+    for row in rows:
         # Text objects are shown as they are: a name that looks like markup stays a name
-        table.add_row(*(Text(cell, style=COLORS.get(cell.partition(",")[0], "")) for cell in row))
-    table.columns[0].no_wrap = True
-    for line in _header(report):
-        console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
-    console.print(table)
-    for line in _footer(report, directory):
-        console.print(Text(line, style="yellow" if line.startswith("note:") else ""))
+        cells = (row[place] for place in columns)
+        table.add_row(*(Text(cell, style=COLORS.get(cell.partition(",")[0], "")) for cell in cells))
+    return table

@@ -111,6 +111,12 @@ def left_out(figures: Figures) -> str:
     return ", ".join(parts)
 
 
+def resumption(left: int, *, capped: bool) -> str:
+    """What a `resume` would do; where runs were skipped, what it takes."""
+    more = ", given a higher cap where one is spent" if capped else ""
+    return f"runs the {left:,} that are left{more}"
+
+
 def task_name(task: TaskReport) -> str:
     """The task, with its variant where there is one."""
     return f"{task.id}:{task.variant}" if task.variant else task.id

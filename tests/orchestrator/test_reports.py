@@ -307,6 +307,29 @@ def test_on_a_terminal_the_table_is_drawn_with_the_same_figures(make, monkeypatc
     assert "\x1b[2J" not in drawn
 
 
+@pytest.mark.parametrize("columns", [80, 100])
+def test_on_a_narrow_terminal_columns_go_before_figures_break(make, monkeypatch, columns):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen = Terminal()
+    fail = {"outcome": "fail", "verdicts": (Judgement(verifier="check", kind="command", verdict="fail"),)}
+    terminal.present(report_of(make({"sort-versions": [PASS, PASS, PASS, fail, fail]})), screen)
+    drawn = screen.getvalue()
+    assert "60.0 % [23.1 %, 88.2 %]" in drawn
+    assert "RELIABILITY" in drawn
+    assert "fail(verifier)" in drawn
+    assert "EVERY" not in drawn
+    assert all(len(line) <= columns for line in drawn.splitlines() if line.startswith(" "))
+
+
+def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(make, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = Terminal()
+    terminal.present(report_of(make(CASES)), screen)
+    assert f"next: evalctl resume {stored.NAME}   runs the 2 that are left" in screen.getvalue()
+
+
 def test_away_from_a_terminal_nothing_is_drawn(make):
     page = io.StringIO()
     terminal.present(report_of(make({"a": [PASS]})), page)

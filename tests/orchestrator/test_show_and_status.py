@@ -65,7 +65,7 @@ def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalct
     assert "2  skipped(budget)  (in no rate, runs again with resume)" in out
     assert "1  without a result" in out
     assert "calls of at most 100" in out
-    assert f"evalctl resume {stored.NAME}   runs the 3 that are left" in out
+    assert "runs the 3 that are left, given a higher cap where one is spent" in out
 
 
 def test_status_as_json(evalctl):
@@ -214,3 +214,16 @@ def test_values_are_frozen(store):
         found = standing_of(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: True)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         found.remaining = 0
+
+
+@pytest.mark.parametrize("words", [("status",), ("show", "last")])
+def test_a_hint_can_be_copied_it_names_the_store_that_was_asked(evalctl, store, words):
+    _, out, _ = evalctl(*words)
+    assert f"next: evalctl resume {stored.NAME} --store {store}   runs" in out
+
+
+def test_a_skipped_run_is_not_shown_off_as_the_first_that_did_not_pass(tmp_path, capsys):
+    path = tmp_path / "skipped.db"
+    stored.write(path, stored.sweep(["a"], 2), {"a": [{}, {"outcome": "skipped", "reason": "budget", "again": True}]})
+    app.run(["--store", str(path), "show", "last"])
+    assert "did not pass" not in capsys.readouterr().out
