@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import attrs
 
@@ -121,6 +121,11 @@ class Request:
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
     native_tools: tuple[Json, ...] = ()
+    purpose: Literal["turn", "compaction"] = "turn"
+    """What it is asked for: the work's next turn, or a summary of turns that have to go. Scripts choose by it."""
+    turn: int | None = None
+    """How many requests of this purpose this work had answered before, forgotten ones too. Scripts choose by it;
+    None: as many turns as the messages hold."""
     key: str = ""
     """SWEEP/POSITION/ATTEMPT/REQUEST: the Idempotency-Key, the same over retries. Set by the gate."""
     tries: int = 0
@@ -237,6 +242,27 @@ class Provider(Protocol):
         """Release connections."""
 
 
+class Quirks(Protocol):
+    """What an endpoint has turned out not to take."""
+
+    def names(self) -> tuple[str, ...]:
+        """Those that hold, in a fixed order: a condition of what was measured."""
+
+
+@runtime_checkable
+class Adaptive(Protocol):
+    """A provider that adapts what it sends to what its endpoint refuses. No provider has to be one."""
+
+    @property
+    def quirks(self) -> Quirks:
+        """What it has learnt so far; grows, and never shrinks, while it is open."""
+
+
+def quirks_of(provider: Provider) -> tuple[str, ...]:
+    """The names of what *provider* has adapted to; empty for one that does not adapt."""
+    return provider.quirks.names() if isinstance(provider, Adaptive) else ()
+
+
 # --- who works --------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +310,10 @@ class Assignment:
     max_turns: int
     max_tokens: int | None = None
     max_tool_calls: int | None = None
+    context_window: int | None = None
+    """Tokens the model takes in all, where that is known."""
+    allow_private: bool = False
+    """Whether tools may connect to addresses of this machine and of private networks."""
     marker: str = ""
     """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
     home: Path | None = None
@@ -309,7 +339,7 @@ class Done:
     stop: Literal["completed", "failed", "budget"]
     reason: str | None = None
     """For `failed`: what the model did (`too_many_tool_calls`, `truncated_output`, `content_filter`, `refusal`,
-    `context_overflow`, `bad_tool_call`); for `budget`: `maxTurns`, `maxTokens` or `maxToolCalls`."""
+    `context_overflow`, `compaction_failed`, `bad_tool_call`); for `budget`: `maxTurns`, `maxTokens` or `maxToolCalls`."""
     text: str = ""
     turns: int = 0
     tools: tuple[ToolUse, ...] = ()
@@ -317,6 +347,10 @@ class Done:
     """Sums over the turns; a field is None unless every turn reported it."""
     cached_partial: bool = False
     """Only some turns reported cached input."""
+    compactions: int = 0
+    """Requests for a summary of the transcript; no turns."""
+    compaction_usage: Usage | None = None
+    """Their own sums, in no other; a field is None unless every one of them reported it."""
     model: str | None = None
 
 

@@ -8,14 +8,14 @@ or on none; errors inside answers whose status was 200.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import attrs
 
-from providers.base import Answer, ErrorKind, Finish, ProviderError, ReasoningDelta, TextDelta, ToolCall, Usage
-from providers.faults import RETRYABLE, excerpt, inside_answer
-from providers.sse import MAX_LINE_BYTES, SseEvent, SseParser
+from providers.arguments import tool_call
+from providers.base import Answer, Finish, ToolCall, Usage
+from providers.reader import EventReader, Hear, unheard
 from providers.usage import read_usage
 from store.events import Json
 
@@ -41,10 +41,6 @@ _FINISH: Mapping[str, Finish] = {
 }
 
 
-def _nothing(_delta: TextDelta | ReasoningDelta) -> None:
-    """Nobody listens."""
-
-
 @attrs.define(eq=False)
 class _Draft:
     """A tool call that is still arriving."""
@@ -55,147 +51,38 @@ class _Draft:
     fragments: list[str] = attrs.field(factory=list[str])
 
 
-class ChatStream:
-    """The body of one answer, fed in pieces cut anywhere.
+class ChatStream(EventReader):
+    """The body of one answer, fed in pieces cut anywhere: a stream of chunks, or one document."""
 
-    Whether it is a stream of events or one JSON document is told by its first character, which endpoints get right
-    more often than the content type. Deltas go to *emit* while they come.
-    """
+    done_marker: ClassVar[bool] = True
 
     def __init__(
         self,
-        emit: Callable[[TextDelta | ReasoningDelta], None] = _nothing,
+        emit: Hear = unheard,
         *,
         secrets: Iterable[str] = (),
     ) -> None:
-        self._emit = emit
-        self._secrets = tuple(secrets)
-        self._events = SseParser()
-        self._document: bytearray | None = None
-        self._opened = False
-        self._markup = b""
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        super().__init__(emit, secrets=secrets)
         self._reasoning_field: str | None = None
         self._refusal: list[str] = []
         self._drafts: list[_Draft] = []
         self._old_call: _Draft | None = None
         self._usage: Mapping[str, Json] | None = None
         self._llama_cached: Json = None
-        self._finish_raw: str | None = None
-        self._error: ProviderError | None = None
-        self.model: str | None = None
-        """The resolved model, as the endpoint names it."""
-        self.done = False
-        """The terminal marker has come; nothing after it counts."""
-
-    @property
-    def text(self) -> str:
-        """The text so far."""
-        return "".join(self._text)
-
-    @property
-    def reasoning(self) -> str:
-        """The reasoning so far."""
-        return "".join(self._reasoning)
-
-    @property
-    def finish_raw(self) -> str | None:
-        """The endpoint's own word for how it ended."""
-        return self._finish_raw
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         """The last report of tokens, and what is to be noted about it."""
         return read_usage(self._usage, cached_elsewhere=self._llama_cached)
 
-    def feed(self, data: bytes) -> None:
-        """Read on.
-
-        Raises:
-            ProviderError: `bad_payload`: a line is longer than 64 MiB.
-        """
-        if self.done:
-            return
-        if not self._opened:
-            data = self._open(data)
-        if self._document is not None:
-            self._document += data
-            if len(self._document) > MAX_LINE_BYTES:
-                raise self._failed("bad_payload", "the document is longer than 64 MiB", retryable=False)
-            return
-        for event in self._events.feed(data):
-            self._event(event)
-            if self.done:
-                return
-
-    def finish(self) -> Answer:
-        """The body is over.
-
-        Raises:
-            ProviderError: it holds an error, cannot be read, or ended early. What came is in its `text`, `usage` and
-                `model`.
-        """
-        self._events.close()
-        if self._document is not None:
-            self._read_document(bytes(self._document))
-        return self._answer()
-
-    def broken(self, error: ProviderError) -> Answer:
-        """The connection broke, or nothing came any more. If the answer was complete all the same, it counts.
-
-        Raises:
-            ProviderError: *error*, with what came; or the error that the body had reported before.
-        """
-        if self._document is None and error.kind in {"truncated", "timeout"} and self._finish_raw is not None:
-            return self.finish()
-        if self._error is not None:
-            raise self._with_evidence(self._error) from error
-        raise self._with_evidence(error)
-
     # --- pieces -------------------------------------------------------------------------------------------------
 
-    def _open(self, data: bytes) -> bytes:
-        """Find out by the first character what this is; returns what is to be read."""
-        self._markup += data
-        seen = self._markup.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if not seen or b"\xef\xbb\xbf".startswith(self._markup):
-            return b""
-        data, self._markup = self._markup, b""
-        self._opened = True
-        if seen[:1] in b"{[<":
-            self._document = bytearray()
-            return seen
-        return data
+    def _whole(self, document: dict[str, Any]) -> None:
+        self._chunk(document, "message")
+        if self._error is None and not isinstance(document.get("choices"), list):
+            self._bad("the document holds no choices")
 
-    def _event(self, event: SseEvent) -> None:
-        if event.data.strip() == "[DONE]":
-            self.done = True
-            return
-        chunk = _parsed(event.data)
-        if not isinstance(chunk, dict):
-            self._bad("a chunk of the stream is no JSON object")
-        elif event.name == "error" and "error" not in chunk:
-            self._report(chunk)
-        else:
-            self._chunk(chunk, "delta")
-
-    def _read_document(self, body: bytes) -> None:
-        document = _parsed(body.decode("utf-8", "replace"))
-        self.done = True
-        if isinstance(document, list) and len(document) == 1:
-            document = document[0]
-        if isinstance(document, dict):
-            self._chunk(document, "message")
-            if self._error is None and not isinstance(document.get("choices"), list):
-                self._bad("the document holds no choices")
-        else:
-            text = excerpt(body.decode("utf-8", "replace"), self._secrets)
-            hint = "is the base URL right? " if body.startswith(b"<") else ""
-            self._bad(f"the endpoint did not answer with JSON or events; {hint}It said: {text}"[:400])
-
-    def _chunk(self, chunk: dict[str, Any], part: str) -> None:
-        if isinstance(model := chunk.get("model"), str) and model:
-            self.model = model
+    def _chunk(self, chunk: dict[str, Any], part: str = "delta") -> None:
+        self._named(chunk.get("model"))
         self._count(chunk)
         if chunk.get("error") or chunk.get("object") == "error":
             self._report(chunk)
@@ -203,7 +90,7 @@ class ChatStream:
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) in (0, None):
                 if isinstance(reason := choice.get("finish_reason"), str) and reason:
-                    self._finish_raw = reason
+                    self.finish_raw = reason
                 if isinstance(delta := choice.get(part) or choice.get("delta") or choice.get("message"), dict):
                     self._delta(delta)
 
@@ -251,16 +138,6 @@ class ChatStream:
         elif item.get("type") in ("text", "output_text", None) and isinstance(piece := item.get("text"), str):
             self._say(piece)
 
-    def _say(self, piece: str) -> None:
-        if piece:
-            self._text.append(piece)
-            self._emit(TextDelta(piece))
-
-    def _think(self, piece: str) -> None:
-        if piece:
-            self._reasoning.append(piece)
-            self._emit(ReasoningDelta(piece))
-
     def _call(self, piece: dict[str, Any]) -> None:
         index, given = piece.get("index"), piece.get("id")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
@@ -283,12 +160,8 @@ class ChatStream:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _answer(self) -> Answer:
-        if self._error is not None:
-            raise self._with_evidence(self._error)
-        raw = self._finish_raw
-        if raw is None and not self.done:
-            raise self._failed("truncated", "stream ended without terminal marker", retryable=True)
+    def _complete(self) -> Answer:
+        raw = self.finish_raw
         finish = _FINISH.get(raw) if raw is not None else None
         if finish == "error":
             raise self._failed("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
@@ -315,28 +188,6 @@ class ChatStream:
             notes=notes,
         )
 
-    def _report(self, chunk: dict[str, Any]) -> None:
-        if self._error is None:
-            self._error = inside_answer(chunk, secrets=self._secrets, mid_stream=self._document is None)
-
-    def _bad(self, message: str) -> None:
-        if self._error is None:
-            self._error = ProviderError(
-                kind="bad_payload", message=message, retryable=True, mid_stream=self._document is None
-            )
-
-    def _failed(self, kind: ErrorKind, message: str, *, retryable: bool) -> ProviderError:
-        error = ProviderError(
-            kind=kind, message=message, retryable=retryable and kind in RETRYABLE, mid_stream=self._document is None
-        )
-        return self._with_evidence(error)
-
-    def _with_evidence(self, error: ProviderError) -> ProviderError:
-        error.usage = self.usage()[0]
-        error.text = self.text
-        error.model = self.model
-        return error
-
 
 def _fill(draft: _Draft, piece: dict[str, Any]) -> None:
     function = piece.get("function")
@@ -353,28 +204,4 @@ def _fill(draft: _Draft, piece: dict[str, Any]) -> None:
 
 
 def _finished(draft: _Draft, number: int) -> ToolCall:
-    raw = "".join(draft.fragments)
-    call_id = draft.id or f"call_{number}"
-    if raw.strip() in {"", "null"}:
-        return ToolCall(id=call_id, name=draft.name, arguments={}, raw=raw)
-    arguments = _parsed(raw)
-    if arguments is _INVALID:
-        return ToolCall(id=call_id, name=draft.name, arguments=None, raw=raw, problem="invalid_json")
-    if not isinstance(arguments, dict):
-        return ToolCall(id=call_id, name=draft.name, arguments=None, raw=raw, problem="not_an_object")
-    return ToolCall(id=call_id, name=draft.name, arguments=arguments, raw=raw)
-
-
-_INVALID = object()
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value, or `_INVALID`: bad syntax, NaN and its kin, nesting or numbers beyond all measure."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return _INVALID
+    return tool_call(draft.id or f"call_{number}", draft.name, "".join(draft.fragments))

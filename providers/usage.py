@@ -1,4 +1,4 @@
-"""Tokens as chat completions endpoints report them, under the names each of them likes."""
+"""Tokens as endpoints report them, under the names that each wire format has for them."""
 
 from __future__ import annotations
 
@@ -10,49 +10,113 @@ from store.events import Json
 MAX_TOKENS = 1_000_000_000
 """A larger number of tokens is no report of any model's."""
 
+Report = Mapping[str, Json]
 
-def read_usage(
-    report: Mapping[str, Json] | None, *, cached_elsewhere: Json = None
-) -> tuple[Usage | None, tuple[str, ...]]:
-    """Tokens as reported, and notes: `usage_unreported`, `usage_implausible` (a field was dropped)."""
-    if report is None:
-        return None, ("usage_unreported",)
-    prompt_details, output_details = (
-        details if isinstance(details := report.get(name), dict) else {}
-        for name in ("prompt_tokens_details", "completion_tokens_details")
-    )
-    dropped = False
 
-    def count(*candidates: Json) -> int | None:
-        nonlocal dropped
+class _Counts:
+    """Takes numbers from a report and remembers whether one of them could not be true."""
+
+    def __init__(self) -> None:
+        self.dropped = False
+
+    def count(self, *candidates: Json) -> int | None:
+        """The first number that was given; None where none was, or where it is none of tokens."""
         given = next((value for value in candidates if value is not None), None)
         if isinstance(given, float) and given.is_integer():
             given = int(given)
         if given is None:
             return None
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_TOKENS:
-            dropped = True
+            self.dropped = True
             return None
         return given
 
-    prompt, output = count(report.get("prompt_tokens")), count(report.get("completion_tokens"))
-    cached = count(
+    def read(self, usage: Usage) -> tuple[Usage | None, tuple[str, ...]]:
+        """The usage without parts that are larger than the whole, and what is to be noted about it."""
+        cached, written = (self._within(part, usage.input) for part in (usage.cached, usage.cache_write))
+        notes = ("usage_implausible",) if self.dropped else ()
+        usage = Usage(
+            input=usage.input, output=usage.output, cached=cached, cache_write=written, reasoning=usage.reasoning
+        )
+        if usage.reported():
+            return usage, notes
+        return None, notes or ("usage_unreported",)
+
+    def _within(self, part: int | None, whole: int | None) -> int | None:
+        if part is None or whole is None or part <= whole:
+            return part
+        self.dropped = True
+        return None
+
+
+def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
+    """Tokens as chat completions endpoints report them, and notes: `usage_unreported`, `usage_implausible` (a field
+    was dropped).
+    """
+    if report is None:
+        return None, ("usage_unreported",)
+    counts = _Counts()
+    prompt_details, output_details = _inner(report, "prompt_tokens_details", "completion_tokens_details")
+    prompt, output = counts.count(report.get("prompt_tokens")), counts.count(report.get("completion_tokens"))
+    cached = counts.count(
         prompt_details.get("cached_tokens"),
         report.get("prompt_cache_hit_tokens"),
         report.get("cached_tokens"),
         cached_elsewhere,
     )
-    written = count(prompt_details.get("cache_write_tokens"))
-    reasoning = count(output_details.get("reasoning_tokens"))
+    written = counts.count(prompt_details.get("cache_write_tokens"))
+    reasoning = counts.count(output_details.get("reasoning_tokens"))
     total = report.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
         output += reasoning  # xAI counts them apart
-    if prompt is not None and cached is not None and cached > prompt:
-        cached, dropped = None, True
-    if prompt is not None and written is not None and written > prompt:
-        written, dropped = None, True
-    usage = Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning)
-    notes = ("usage_implausible",) if dropped else ()
-    if usage.reported():
-        return usage, notes
-    return None, notes or ("usage_unreported",)
+    return counts.read(Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning))
+
+
+def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
+    """The same as Anthropic Messages reports it, where `input_tokens` leaves out what a cache held or took."""
+    if not report:
+        return None, ("usage_unreported",)
+    counts = _Counts()
+    (written_details,) = _inner(report, "cache_creation")
+    plain = counts.count(report.get("input_tokens"))
+    cached = counts.count(report.get("cache_read_input_tokens"))
+    lifetimes = [counts.count(written_details.get(f"ephemeral_{lifetime}_input_tokens")) for lifetime in ("5m", "1h")]
+    told = [number for number in lifetimes if number is not None]
+    written = counts.count(report.get("cache_creation_input_tokens"), sum(told) if told else None)
+    return counts.read(
+        Usage(
+            input=None if plain is None else plain + (cached or 0) + (written or 0),
+            output=counts.count(report.get("output_tokens")),
+            cached=cached,
+            cache_write=written,
+        )
+    )
+
+
+def read_responses_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
+    """The same as OpenAI Responses reports it."""
+    if report is None:
+        return None, ("usage_unreported",)
+    counts = _Counts()
+    input_details, output_details = _inner(report, "input_tokens_details", "output_tokens_details")
+    return counts.read(
+        Usage(
+            input=counts.count(report.get("input_tokens")),
+            output=counts.count(report.get("output_tokens")),
+            cached=counts.count(input_details.get("cached_tokens")),
+            reasoning=counts.count(output_details.get("reasoning_tokens")),
+        )
+    )
+
+
+def read_ollama_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
+    """The same as Ollama reports it: beside the answer, without the prompt's where that was cached."""
+    if report is None:
+        return None, ("usage_unreported",)
+    counts = _Counts()
+    prompt, output = counts.count(report.get("prompt_eval_count")), counts.count(report.get("eval_count"))
+    return counts.read(Usage(input=prompt, output=output))
+
+
+def _inner(report: Report, *names: str) -> list[Report]:
+    return [inner if isinstance(inner := report.get(name), dict) else {} for name in names]

@@ -21,7 +21,7 @@ from providers.base import (
     UserText,
 )
 from providers.http import HttpPool
-from providers.openai import OpenAIChat, Quirks, encode, open_provider
+from providers.openai import ChatQuirks, OpenAIChat, encode, open_provider
 from providers.registry import ProviderOptions
 from store.errors import UsageError
 from tests.providers.loopback import delta, serving
@@ -113,7 +113,7 @@ async def test_size_is_that_of_the_body_on_the_wire(opened):
         assert provider.size(request) == len(server.requests[0][2])
 
 
-def body_of(quirks=Quirks(), **changes):  # noqa: B008 - a frozen value
+def body_of(quirks=ChatQuirks(), **changes):  # noqa: B008 - a frozen value
     return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
 
 
@@ -504,7 +504,7 @@ async def test_refusal_of_a_value_teaches_nothing(opened, status, error):
     async with serving(script) as server:
         provider = opened(server)
         refused = await failing(provider, attrs.evolve(ASKED, max_output_tokens=999))
-    assert provider.quirks == Quirks()
+    assert provider.quirks == ChatQuirks()
     assert refused.retryable is (status == 500)
 
 

@@ -1,0 +1,220 @@
+"""An endpoint that is posted JSON and answers it: what the providers of all wire formats do alike.
+
+A format says where to post, how a request is written and who reads the answer; keys, deadlines, status before body,
+refusals and what is learnt from them are here. It asks once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import urlsplit
+
+from providers.base import Answer, Emit, ProviderError, Request, Responded, ToolSpec
+from providers.faults import MAX_ERROR_BODY, excerpt, refusal
+from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base, shown
+from providers.quirks import Quirks
+from providers.reader import AnswerReader
+from providers.registry import ProviderOptions
+from store.errors import UsageError
+from store.events import Json
+
+DRAIN_S = 0.25
+"""How long the end of a body may take after its terminal marker before the connection is given up."""
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
+
+Q = TypeVar("Q", bound=Quirks)
+
+
+class Endpoint(ABC, Generic[Q]):
+    """An endpoint of one wire format; implements `providers.base.Provider`.
+
+    Args:
+        base_url: with or without the format's root; the path is added.
+        api_key: None sends none.
+        pool: closed with this provider.
+        name: the provider's, by default the format's.
+        first_byte_s: how long the first byte of an answer may take.
+        idle_s: how long a begun answer may pause.
+        wall: microseconds since 1970, for waits given as a date by endpoints that do not tell the time.
+
+    Raises:
+        UsageError: the base URL or the key cannot be used.
+    """
+
+    format_name: ClassVar[str]
+    """The name the format's provider is known by."""
+    default_base_url: ClassVar[str]
+    root: ClassVar[str] = ""
+    """What every path of this format starts with; a base URL that ends with it already is taken as it is."""
+    path: ClassVar[str]
+    """Where requests go, below the root."""
+    accept: ClassVar[str] = "text/event-stream"
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str | None,
+        pool: HttpPool,
+        name: str | None = None,
+        first_byte_s: float = FIRST_BYTE_S,
+        idle_s: float = IDLE_S,
+        wall: Callable[[], int] | None = None,
+    ) -> None:
+        base = urlsplit(checked_base(base_url))
+        if api_key is not None and not (api_key and api_key.isascii() and api_key.isprintable()):
+            raise UsageError(
+                "the API key is empty or holds characters that no header can carry",
+                "Look for a line break or a typographic quotation mark in the variable.",
+            )
+        root = "" if base.path.endswith(self.root) else self.root
+        self._url = base._replace(path=f"{base.path}{root}{self.path}").geturl()
+        self._name = name or self.format_name
+        self._secrets = (api_key,) if api_key is not None else ()
+        self._headers = {
+            "Accept": self.accept,
+            "Accept-Encoding": "gzip",
+            "Content-Type": "application/json",
+            "User-Agent": "evalctl",
+            **self.headers(api_key),
+        }
+        owner = hashlib.sha256(api_key.encode()).hexdigest()[:8] if api_key is not None else "nokey"
+        self._account = f"{shown(base.geturl())}#{owner}"
+        self._pool = pool
+        self._first_byte_s = first_byte_s
+        self._idle_s = idle_s
+        self._wall = wall
+        self._quirks = self.unlearnt()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._account}>"
+
+    @classmethod
+    def opened(cls, options: ProviderOptions) -> Self:
+        """Open the endpoint that the options name: their base URL, else the format's usual one.
+
+        Raises:
+            UsageError: the base URL or the key cannot be used.
+        """
+        return cls(
+            base_url=options.base_url or cls.default_base_url,
+            api_key=options.api_key,
+            pool=HttpPool(proxy=options.proxy),
+            first_byte_s=options.first_token_timeout_ms / 1000,
+            idle_s=options.idle_timeout_ms / 1000,
+            wall=options.wall,
+        )
+
+    # --- what a format says -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def unlearnt(self) -> Q:
+        """The quirks of an endpoint that has refused nothing yet."""
+
+    @abstractmethod
+    def body(self, request: Request, quirks: Q) -> bytes:
+        """The request as this format writes it."""
+
+    @abstractmethod
+    def reader(self, request: Request, emit: Emit) -> AnswerReader:
+        """Who reads the answer to *request*."""
+
+    def headers(self, api_key: str | None) -> dict[str, str]:
+        """The headers that this format adds, the credential's among them."""
+        return {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
+
+    # --- the port -----------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The provider's plain name."""
+        return self._name
+
+    @property
+    def account(self) -> str:
+        """Endpoint and a digest of the key."""
+        return self._account
+
+    @property
+    def quirks(self) -> Q:
+        """What the endpoint has turned out not to take."""
+        return self._quirks
+
+    def size(self, request: Request) -> int:
+        """Bytes of the encoded body, as it would be sent now."""
+        return len(self.body(request, self._quirks))
+
+    async def answer(self, request: Request, emit: Emit) -> Answer:
+        """Ask once.
+
+        A refusal that teaches a quirk is remembered, and its error is retryable: the next try is sent without what
+        was refused. As that is not sent again, it cannot be refused again.
+
+        Raises:
+            ProviderError: no whole answer came.
+        """
+        quirks = self._quirks
+        headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
+        posted = self._pool.post(
+            self._url, headers, self.body(request, quirks), first_byte_s=self._first_byte_s, idle_s=self._idle_s
+        )
+        async with posted as response:
+            emit(Responded(status=response.status, provider_request_id=_request_id(response.headers)))
+            if not 200 <= response.status < 300:
+                raise await self._refused(response, quirks)
+            try:
+                return await _read(response, self.reader(request, emit))
+            except ProviderError as error:
+                error.status = response.status
+                raise
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+    async def _refused(self, response: HttpResponse, sent_by: Q) -> ProviderError:
+        body = await response.start(MAX_ERROR_BODY)
+        error = refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
+        learnt = sent_by.after(error, body.decode("utf-8", "replace"))
+        if learnt != sent_by:
+            self._quirks = self._quirks.joined(learnt)
+            error.retryable = True
+        return error
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A body on the wire. Lone surrogates, which a model can produce and no endpoint takes, become `?`."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def with_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -> dict[str, Any]:
+    """The body's list of tools, which is left out when empty: ours as the format writes them, native ones as given."""
+    tools = [*map(write, request.tools), *request.native_tools]
+    return {"tools": tools} if tools else {}
+
+
+def function_tool(tool: ToolSpec) -> dict[str, Json]:
+    """A tool as chat completions and Ollama write it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.input_schema)}
+    return {"type": "function", "function": function}
+
+
+async def _read(response: HttpResponse, reader: AnswerReader) -> Answer:
+    try:
+        async for piece in response.chunks():
+            reader.feed(piece)
+            if reader.done:
+                await response.drain(DRAIN_S)
+                break
+    except ProviderError as error:
+        return reader.broken(error)
+    return reader.finish()
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    given = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), None)
+    return excerpt(given) if given is not None else None

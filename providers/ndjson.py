@@ -1,0 +1,55 @@
+"""Newline-delimited JSON: whole lines from bytes that may be cut anywhere."""
+
+from __future__ import annotations
+
+from providers.base import ProviderError
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""No line may be longer."""
+_BOM = b"\xef\xbb\xbf"
+
+
+class NdjsonParser:
+    """Turns pieces of a body into lines of text.
+
+    Lines end with LF or CRLF; blank ones are left out. Whole lines are decoded, so a character cut in two comes out
+    whole; bytes that are no UTF-8 become U+FFFD.
+    """
+
+    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._limit = max_line_bytes
+        self._tail = bytearray()
+        self._at_start = True
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that *data* completes.
+
+        Raises:
+            ProviderError: `bad_payload`: a line is longer than 64 MiB.
+        """
+        first, *rest = data.split(b"\n")
+        self._tail += first
+        if len(self._tail) > self._limit:
+            raise ProviderError(
+                kind="bad_payload",
+                message=f"a line of the stream is longer than {self._limit:,} bytes",
+                retryable=False,
+                mid_stream=True,
+            )
+        if not rest:
+            return []
+        lines = [self._text(bytes(self._tail)), *map(self._text, rest[:-1])]
+        self._tail = bytearray(rest[-1])
+        return [line for line in lines if line]
+
+    def close(self) -> str:
+        """The body is over: what no line end has followed, which may be a whole line or half of one."""
+        tail = self._text(bytes(self._tail))
+        self._tail.clear()
+        return tail
+
+    def _text(self, line: bytes) -> str:
+        if self._at_start:
+            line = line.removeprefix(_BOM)
+            self._at_start = False
+        return line.decode("utf-8", "replace").strip()
