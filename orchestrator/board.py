@@ -41,12 +41,6 @@ class Board:
                 return self._ready[account].popleft()
         return None
 
-    def put_back(self, account: str, claim: Claim) -> None:
-        """A run that was taken has not been started after all."""
-        self._ready[account].appendleft(claim)
-        self.running -= 1
-        self.waiting += 1
-
     def ended(self) -> None:
         """A started run has ended."""
         self.running -= 1

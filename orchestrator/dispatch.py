@@ -1,7 +1,7 @@
 """Claims runs ahead of need and gives each to a free worker as soon as its account has room.
 
-Three roles: one task claims, one offers, and as many long-lived workers as runs may be in flight execute. Live tasks
-never exceed that number plus a constant, however long the plan is.
+Two roles: one task claims, and as many long-lived workers as runs may be in flight take what may start and execute it.
+Live tasks never exceed that number plus a constant, however long the plan is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import anyio
-from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
 from orchestrator.board import Board
 from orchestrator.control import Control
@@ -45,61 +44,75 @@ class Dispatch:
         self._wanted = anyio.Event()
         self._arrived = anyio.Event()
         self._exhausted = False
+        self._claiming = anyio.CancelScope()
+        # One idle worker watches the board; the others wait for their turn, so that news wake one and not a hundred.
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._watching: anyio.CancelScope | None = None
 
     async def run(self) -> None:
         """Return when no run of the sweep is left to do, for anyone, or when control says stop."""
-        offers, taken = anyio.create_memory_object_stream[Claim](0)
-        async with anyio.create_task_group() as workers:
-            for _ in range(self._concurrency):
-                workers.start_soon(self._work, taken.clone())
-            taken.close()
-            async with offers, anyio.create_task_group() as feeding:
-                feeding.start_soon(self._claim)
-                feeding.start_soon(self._offer, offers, feeding.cancel_scope)
-                await self._control.draining.wait()
-                feeding.cancel_scope.cancel()
+        async with anyio.create_task_group() as feeding:
+            feeding.start_soon(self._claim)
+            feeding.start_soon(self._drain)
+            async with anyio.create_task_group() as workers:
+                for _ in range(self._concurrency):
+                    workers.start_soon(self._work)
+            feeding.cancel_scope.cancel()
 
-    async def _work(self, taken: ObjectReceiveStream[Claim]) -> None:
-        async with taken:
-            async for claim in taken:
-                self.peak = max(self.peak, self.board.running)
-                try:
-                    await self._execute(claim)
-                finally:
-                    self.board.ended()
+    async def _work(self) -> None:
+        while (claim := await self._next()) is not None:
+            self.peak = max(self.peak, self.board.running)
+            try:
+                await self._execute(claim)
+            finally:
+                self.board.ended()
 
-    async def _offer(self, offers: ObjectSendStream[Claim], feeding: anyio.CancelScope) -> None:
-        """Hand out what may start; stop feeding when there will be nothing more."""
-        while self.board.waiting or not self._exhausted:
-            claim = self.board.start(lambda _account: self._permits.free())
-            if self.board.waiting < self._concurrency:
-                self._wanted.set()
-            if claim is not None:
-                try:
-                    await offers.send(claim)
-                except anyio.get_cancelled_exc_class():
-                    self.board.put_back(self._account, claim)
-                    raise
-            elif self.board.waiting:
-                await self._permits.changed()
-            else:
-                self._arrived = anyio.Event()
-                await self._arrived.wait()
-        feeding.cancel()
+    async def _next(self) -> Claim | None:
+        """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
+        async with self._turn:
+            while not self._control.draining.is_set():
+                claim = self.board.start(self._has_room)
+                if self.board.waiting < self._concurrency:
+                    self._wanted.set()
+                if claim is not None:
+                    return claim
+                if self._exhausted and not self.board.waiting:
+                    return None
+                with anyio.CancelScope() as self._watching:
+                    await self._news()
+        return None
+
+    async def _news(self) -> None:
+        if self.board.waiting:
+            await self._permits.changed()
+        else:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+
+    def _has_room(self, _account: str) -> bool:
+        return self._permits.free()
+
+    async def _drain(self) -> None:
+        """When control says so: claim no more, and send who waits for a run home."""
+        await self._control.draining.wait()
+        self._claiming.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def _claim(self) -> None:
         """Keep about one run per worker ready; when nothing is free, wait for what others may give up."""
-        while True:
-            claims = await self._claims.claim(self._concurrency)
-            self.board.add(self._account, claims)
-            if claims:
-                self._arrived.set()
-                if self.board.waiting >= self._concurrency:
-                    self._wanted = anyio.Event()
-                    await self._wanted.wait()
-            elif await self._claims.remaining() == 0:
-                break
-            else:
-                await anyio.sleep(OTHERS_POLL_S)
+        with self._claiming:
+            while True:
+                claims = await self._claims.claim(self._concurrency)
+                self.board.add(self._account, claims)
+                if claims:
+                    self._arrived.set()
+                    if self.board.waiting >= self._concurrency:
+                        self._wanted = anyio.Event()
+                        await self._wanted.wait()
+                elif await self._claims.remaining() == 0:
+                    break
+                else:
+                    await anyio.sleep(OTHERS_POLL_S)
         self._exhausted = True
         self._arrived.set()

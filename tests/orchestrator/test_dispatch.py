@@ -107,6 +107,20 @@ async def test_a_run_starts_only_when_its_account_has_room():
     assert len(runs.started) == 5
 
 
+@pytest.mark.parametrize("why", ["no room", "no runs"])
+async def test_draining_sends_idle_workers_home(why):
+    control, runs = Control(), Runs()
+    governor = Governor(limit=1)
+    governor.started()
+    source = PlainClaims(claims(5 if why == "no room" else 0), held_by_others=1)
+    share = dispatch(source, runs, control=control, permits=Permits(governor))
+    async with anyio.create_task_group() as group:
+        group.start_soon(share.run)
+        await anyio.wait_all_tasks_blocked()
+        control.drain("interrupt", "")
+    assert runs.started == []
+
+
 async def test_the_end_waits_for_runs_that_another_process_holds():
     source = PlainClaims(claims(3), held_by_others=1)
     runs = Runs()
