@@ -44,7 +44,7 @@ from store.ledger import SqliteLedger
 from store.plans import store_plan
 from store.reader import Reader
 from store.rows import Claim, Ending, SweepRow
-from store.secrets import Redactor, credentials
+from store.secrets import Redactor
 from store.turnstile import Turnstile
 from store.writer import Writer
 
@@ -62,8 +62,8 @@ class Part:
     suite: Suite
     settings: Settings
     provider: Provider
-    key: tuple[str | None, str | None] = attrs.field(default=(None, None), repr=False)
-    """Name and value of the credential variable, for redaction."""
+    redactor: Redactor
+    """Takes the provider's key and the environment's credentials out of all that is stored."""
     store: Path
     world: World
     say: Callable[[str], None]
@@ -113,7 +113,7 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         conditions=conditions,
     )
     async with _writing(part) as writer:
-        sweep_id = await writer.transact(store_plan(planned, redactor(part.key, part.world.environment)))
+        sweep_id = await writer.transact(store_plan(planned, part.redactor))
         part.say(f"sweep {name}: {len(planned.runs)} runs planned")
         return await _take_part(
             part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=len(planned.runs)
@@ -208,7 +208,7 @@ async def _take_part(part: Part, writer: Writer, *, sweep_id: int, name: str, pl
 
     ledger = SqliteLedger(
         writer,
-        redactor(part.key, world.environment),
+        part.redactor,
         sweep_id=sweep_id,
         worker_id=worker_id,
         wall=world.wall,
@@ -296,13 +296,6 @@ def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Exe
         wall=part.world.wall,
         kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
     )
-
-
-def redactor(key: tuple[str | None, str | None], environment: Mapping[str, str]) -> Redactor:
-    """What takes secrets out: the provider's *key* (variable and value) and every credential of the environment."""
-    name, value = key
-    own = [(name, value)] if name is not None and value is not None else []
-    return Redactor([*own, *credentials(environment)])
 
 
 def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:

@@ -29,6 +29,7 @@ from store.database import locate_store
 from store.errors import UsageError
 from store.reader import Reader
 from store.rows import SweepRow
+from store.secrets import Redactor, credentials
 
 
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
@@ -53,16 +54,16 @@ def _store(world: World) -> Path:
     return locate_store(COMMON.store, world.environment, Path.cwd())
 
 
-def _log(key: tuple[str | None, str | None], world: World) -> Log:
+def _log(redactor: Redactor) -> Log:
     if COMMON.verbosity <= 0:
         return silent
-    return open_log(
-        sweep.redactor(key, world.environment), form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty()
-    )
+    return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
 
 
 def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> sweep.Part:
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
+    key = [(variable, value)] if variable is not None and value is not None else []
+    redactor = Redactor([*key, *credentials(world.environment)])
     return sweep.Part(
         suite=suite,
         settings=settings,
@@ -77,12 +78,12 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
                 wall=world.wall,
             )
         ),
-        key=(variable, value),
+        redactor=redactor,
         store=_store(world),
         world=world,
         say=say,
         terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
-        log=_log((variable, value), world),
+        log=_log(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", sweep.LEASE_S),
     )
