@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -35,13 +35,18 @@ _INFLATE_BYTES = 1024 * 1024
 
 
 def shown(url: str) -> str:
-    """*url* as it may appear in a message: scheme, host, port and path; no user, password or query."""
+    """*url* as it may appear in a message: scheme, host, port and path; no user, password or query. What has no
+    scheme or host is shown quoted, as far as its path.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = f":{parts.port}" if parts.port is not None else ""
     except ValueError:
         return "(an unreadable URL)"
+    if not parts.scheme or not host:
+        # `user:password@host/v1` is a scheme and a path to the parser
+        return "(an unreadable URL)" if "@" in url else repr(parts.path)
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path}"
 
 
@@ -105,7 +110,7 @@ class _Watchdog:
 
 @attrs.define(eq=False, kw_only=True)
 class HttpResponse:
-    """An answer whose body is still to be read. Lives inside `HttpPool.post` only."""
+    """An answer whose body is still to be read. Lives inside `HttpPool.post` and `HttpPool.get` only."""
 
     status: int
     headers: dict[str, str]
@@ -201,8 +206,7 @@ class HttpPool:
         """Transports that exist now; none holds more than one connection."""
         return len(self._busy) + sum(map(len, self._free.values()))
 
-    @asynccontextmanager
-    async def post(
+    def post(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -210,7 +214,7 @@ class HttpPool:
         *,
         first_byte_s: float = FIRST_BYTE_S,
         idle_s: float = IDLE_S,
-    ) -> AsyncIterator[HttpResponse]:
+    ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send *body* and hand out the answer once its headers are there; redirects are not followed.
 
         *first_byte_s* bounds the time until the first byte of the answer's body, *idle_s* the time between two pieces
@@ -222,19 +226,48 @@ class HttpPool:
                 `bad_payload`; the original is its cause, and no credential is in its message.
             UsageError: *url* is none.
         """
+        return self._exchange("POST", url, headers, body, None, first_byte_s, idle_s)
+
+    def get(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        address: str,
+        first_byte_s: float = FIRST_BYTE_S,
+        idle_s: float = IDLE_S,
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Ask for *url* at *address*, an IP address that stands for its host: no name is resolved here, so that whoever
+        has checked an address knows where the request goes. The certificate must be the host's. Else as `post`.
+        """
+        return self._exchange("GET", url, headers, None, address, first_byte_s, idle_s)
+
+    @asynccontextmanager
+    async def _exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        address: str | None,
+        first_byte_s: float,
+        idle_s: float,
+    ) -> AsyncIterator[HttpResponse]:
         import anyio
         import httpx  # noqa: TID251 - this is the place
 
         where = shown(url)
         target = self._url(url)
-        request = httpx.Request(
-            "POST",
-            target,
-            headers=headers,
-            content=body,
-            extensions={"timeout": {"connect": CONNECT_S, "read": None, "write": first_byte_s, "pool": CONNECT_S}},
-        )
+        extensions: dict[str, Any] = {
+            "timeout": {"connect": CONNECT_S, "read": None, "write": first_byte_s, "pool": CONNECT_S}
+        }
         origin = f"{target.scheme}://{target.netloc.decode('ascii')}"
+        if address is not None:
+            headers = {"Host": target.netloc.decode("ascii"), **headers}
+            extensions["sni_hostname"] = target.host
+            origin = f"{origin} at {address}"
+            target = target.copy_with(host=address)
+        request = httpx.Request(method, target, headers=headers, content=body, extensions=extensions)
         free = self._free.setdefault(origin, [])
         transport = free.pop() if free else self._transport(secure=target.scheme == "https")
         self._busy.add(transport)

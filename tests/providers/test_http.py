@@ -399,6 +399,8 @@ async def test_repr_tells_the_state(pool):
         ("https://u:p@h.example:8443/v1?k=v#f", "https://h.example:8443/v1"),
         ("http://[::1]:80/v1", "http://[::1]:80/v1"),
         ("http://h:port/", "(an unreadable URL)"),
+        ("localhost/v1", "'localhost/v1'"),
+        ("user:hidden@h/v1", "(an unreadable URL)"),
     ],
 )
 def test_url_is_shown_without_credentials_and_query(url, seen):
@@ -411,7 +413,7 @@ def test_base_url_loses_its_trailing_slash_and_keeps_its_query():
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h/v1", "h/v1", "http://", "http://h:99999/", "https://u:hidden@h/v1", "http://[::1"]
+    "url", ["ftp://h/v1", "h/v1", "http://", "http://h:99999/", "https://u:hidden@h/v1", "u:hidden@h/v1", "http://[::1"]
 )
 def test_base_url_that_cannot_be_used_is_refused_without_showing_credentials(url):
     with pytest.raises(UsageError) as refused:
