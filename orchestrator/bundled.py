@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -190,5 +191,6 @@ def _unknown(name: str, places: Sequence[Place]) -> UsageError:
     near = get_close_matches(name, names, 3, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     if (Path(name) / FILE).is_file():
-        return UsageError(f"unknown suite {name!r}", f"That is a directory: evalctl run SUITE --suite-dir {name}")
+        command = f"{shlex.quote(Path(name).resolve().name)} --suite-dir {shlex.quote(name)}"
+        return UsageError(f"unknown suite {name!r}", f"That is a directory. Name the suite, and where it is: {command}")
     return UsageError(f"unknown suite {name!r}", f"{meant}Suites: {', '.join(names) or 'none'}. See evalctl list.")

@@ -203,7 +203,7 @@ def test_an_unknown_suite_is_told_with_the_nearest_names():
 
 def test_a_path_in_the_place_of_a_name_is_explained(tmp_path):
     make(tmp_path / "mine")
-    with pytest.raises(UsageError, match="--suite-dir"):
+    with pytest.raises(UsageError, match=rf"mine --suite-dir {tmp_path / 'mine'}$"):
         find_suite(str(tmp_path / "mine"), None)
 
 
