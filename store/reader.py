@@ -288,7 +288,10 @@ class Reader:
         """
         page = self._runs(sweep_id, position, 1) if 0 <= position < 2**63 else []
         if not page or page[0].position != position:
-            raise UsageError(f"the sweep has no run at position {position}", "`evalctl show SWEEP` lists its runs.")
+            raise UsageError(
+                f"the sweep has no run at position {position}",
+                "`evalctl status SWEEP` tells how many it has; they count from 1.",
+            )
         return page[0]
 
     def attempts(self, run_id: int) -> list[AttemptRecord]:
