@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import anyio
 
 from store.rows import Ending
+
+if TYPE_CHECKING:
+    from store.reader import Tally
 
 HEARTBEAT_S = 10.0
 
@@ -15,10 +19,14 @@ HEARTBEAT_S = 10.0
 class Progress:
     """Counts what the ledger acknowledged. Only durable results count as progress."""
 
-    def __init__(self, *, planned: int, done: int, now: Callable[[], float]) -> None:
+    def __init__(self, *, planned: int, before: Iterable[Tally], now: Callable[[], float]) -> None:
+        """Begin at what the sweep's runs came to *before* this process took part."""
         self.planned = planned
-        self.done = done
         self.outcomes: Counter[str] = Counter()
+        for tally in before:
+            if not tally.again:
+                self.outcomes[_word(tally.outcome, tally.reason)] += tally.count
+        self.done = self.outcomes.total()
         self.late = 0
         """Attempts that ended after another attempt's result had been accepted."""
         self.in_flight: Callable[[], int] = lambda: 0
@@ -34,12 +42,7 @@ class Progress:
         self._fresh += 1
         if not ending.again:
             self.done += 1
-        word = (
-            ending.outcome
-            if ending.reason is None or ending.outcome == "fail"
-            else f"{ending.outcome}({ending.reason})"
-        )
-        self.outcomes[word] += 1
+        self.outcomes[_word(ending.outcome, ending.reason)] += 1
 
     def line(self) -> str:
         """One line for people."""
@@ -49,6 +52,10 @@ class Progress:
         parts.append(f"{self.in_flight()} in flight")
         parts.append(f"{self._fresh / seconds:.1f}/s")
         return ", ".join(parts)
+
+
+def _word(outcome: str, reason: str | None) -> str:
+    return outcome if reason is None or outcome == "fail" else f"{outcome}({reason})"
 
 
 async def heartbeat(progress: Progress, say: Callable[[str], None], interval_s: float = HEARTBEAT_S) -> None:

@@ -42,7 +42,7 @@ from store.grants import SqliteBudget
 from store.leases import leave, living, register, renew
 from store.ledger import SqliteLedger
 from store.plans import store_plan
-from store.reader import Reader
+from store.reader import Reader, Tally
 from store.rows import Claim, Ending, SweepRow
 from store.secrets import Redactor
 from store.turnstile import Turnstile
@@ -116,7 +116,7 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         sweep_id = await writer.transact(store_plan(planned, part.redactor))
         part.say(f"sweep {name}: {len(planned.runs)} runs planned")
         return await _take_part(
-            part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=len(planned.runs)
+            part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=len(planned.runs), before=()
         )
 
 
@@ -132,8 +132,10 @@ async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
             told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
             await writer.transact(told)
         with Reader(part.store) as reader:
-            left = reader.remaining(sweep.id)
-        return await _take_part(part, writer, sweep_id=sweep.id, name=sweep.name, planned=sweep.runs, left=left)
+            left, before = reader.remaining(sweep.id), reader.tally(sweep.id)
+        return await _take_part(
+            part, writer, sweep_id=sweep.id, name=sweep.name, planned=sweep.runs, left=left, before=before
+        )
 
 
 def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
@@ -176,7 +178,9 @@ async def _writing(part: Part) -> AsyncIterator[Writer]:
         raise _first(ours) from None
 
 
-async def _take_part(part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int) -> SweepEnd:
+async def _take_part(
+    part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int, before: Sequence[Tally]
+) -> SweepEnd:
     world, settings, control = part.world, part.settings, Control(part.say)
     lease_us = round(part.lease_s * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
@@ -187,7 +191,7 @@ async def _take_part(part: Part, writer: Writer, *, sweep_id: int, name: str, pl
     if killed := sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) in dead):
         part.say(f"ended {killed} processes that a dead worker had left behind")
     remove_abandoned(name, await writer.transact(living(worker_id, is_alive)))
-    progress = Progress(planned=planned, done=planned - left, now=world.monotonic)
+    progress = Progress(planned=planned, before=before, now=world.monotonic)
     part.log("sweep.joined", sweep=name, worker=worker_id, planned=planned, left=left)
 
     def acknowledged(ending: Ending, counts: bool) -> None:

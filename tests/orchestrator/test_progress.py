@@ -1,0 +1,32 @@
+from orchestrator.progress import Progress
+from store.reader import Tally
+from store.rows import Ending
+from tests.orchestrator.plain_ports import claim
+
+
+def tally(outcome, count, *, reason=None, again=False):
+    return Tally(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
+
+
+def ending(outcome, reason=None):
+    return Ending(claim=claim(1), outcome=outcome, reason=reason, judged=True, again=False, ended_at=0)
+
+
+def test_a_sweep_that_goes_on_counts_from_where_it_stood():
+    progress = Progress(
+        planned=200,
+        before=[
+            tally("pass", 40),
+            tally("fail", 5, reason="verifier"),
+            tally("skipped", 9, reason="budget", again=True),
+        ],
+        now=lambda: 0.0,
+    )
+    progress.acknowledged(ending("pass"), True)
+    assert progress.line().startswith("46/200 done, 5 fail, 41 pass, 0 in flight")
+
+
+def test_a_result_that_does_not_count_is_no_progress():
+    progress = Progress(planned=2, before=(), now=lambda: 0.0)
+    progress.acknowledged(ending("pass"), False)
+    assert progress.line().startswith("0/2 done, 0 in flight")
