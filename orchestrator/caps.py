@@ -10,7 +10,7 @@ import attrs
 from store.rows import Caps, SweepRow
 
 if TYPE_CHECKING:
-    from store.reader import ControlRow
+    from store.records import ControlRow
 
 
 def caps_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Caps:

@@ -20,13 +20,13 @@ from store.blobs import get_blob
 from store.database import SCHEMA, examine, read_only
 from store.errors import StoreError, StoreRefused, UsageError
 from store.events import Json
+from store.records import AttemptRecord, ControlRow, NoticeRow, Tally, WorkerState
 from store.rows import (
     Amount,
     CellRecord,
     EventRow,
     FileChange,
     Judgement,
-    Outcome,
     RunRecord,
     SweepRow,
 )
@@ -55,88 +55,6 @@ class Snapshot:
     result: int
     notice: int
     control: int
-
-
-@attrs.frozen(kw_only=True)
-class AttemptRecord:
-    """One attempt at a run, and how it ended; `outcome` is None while it runs, and for good if it was killed."""
-
-    attempt_id: int
-    number: int
-    worker_id: int
-    claimed_at: int
-    counts: bool
-    """The run's current result is this attempt's."""
-    outcome: Outcome | None = None
-    reason: str | None = None
-    started_at: int | None = None
-    ended_at: int | None = None
-    wall_ms: int | None = None
-    waited_ms: int | None = None
-    turns: int | None = None
-    tool_calls: int | None = None
-    calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_nusd: int | None = None
-    cost_source: str | None = None
-    model_resolved: str | None = None
-    detail: Mapping[str, Json] = attrs.field(factory=dict)
-
-
-@attrs.frozen(kw_only=True)
-class Tally:
-    """How many current results of a sweep came to the same."""
-
-    outcome: Outcome
-    reason: str | None
-    judged: bool
-    again: bool
-    count: int
-
-
-@attrs.frozen(kw_only=True)
-class NoticeRow:
-    """Something that happened to a sweep."""
-
-    id: int
-    worker_id: int | None
-    at: int
-    kind: str
-    payload: Mapping[str, Json]
-
-
-@attrs.frozen(kw_only=True)
-class ControlRow:
-    """Something a person told a sweep to do."""
-
-    id: int
-    verb: str
-    who: str
-    why: str
-    payload: Mapping[str, Json]
-    at: int
-
-
-@attrs.frozen(kw_only=True)
-class WorkerState:
-    """A process that has claimed runs of a sweep."""
-
-    id: int
-    host: str
-    pid: int
-    boot: str
-    born: int
-    version: str
-    started_at: int
-    expires_at: int | None
-    """Until when its lease holds; None once it has left or was found dead."""
-    attempts: int
-    open: int
-    """Attempts without an outcome."""
 
 
 class Reader:

@@ -14,7 +14,8 @@ from store.events import Json
 from store.rows import Amount, SweepRow, WorkerRow
 
 if TYPE_CHECKING:
-    from store.reader import Reader, Tally, WorkerState
+    from store.reader import Reader
+    from store.records import Tally, WorkerState
 
 SCHEMA = "evalctl.status/1"
 

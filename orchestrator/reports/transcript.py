@@ -14,7 +14,8 @@ from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
 
 if TYPE_CHECKING:
-    from store.reader import AttemptRecord, Reader
+    from store.reader import Reader
+    from store.records import AttemptRecord
 
 SCHEMA = "evalctl.run/1"
 

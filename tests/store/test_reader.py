@@ -14,7 +14,8 @@ from hashlib import sha256
 import pytest
 
 from store.errors import StoreError, StoreRefused, UsageError
-from store.reader import Reader, Tally
+from store.reader import Reader
+from store.records import Tally
 from store.rows import Amount, EventRow, FileChange, Judgement
 from store.text import to_column
 from tests.store.generate import Shape, create, generate, insert
