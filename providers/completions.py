@@ -66,6 +66,9 @@ class ChatStream(EventReader):
         self._reasoning_field: str | None = None
         self._refusal: list[str] = []
         self._drafts: list[_Draft] = []
+        # the newest of every index, the first of every id: an answer may hold any number of calls
+        self._by_index: dict[int, _Draft] = {}
+        self._by_id: dict[str, _Draft] = {}
         self._old_call: _Draft | None = None
         self._usage: Mapping[str, Json] | None = None
         self._llama_cached: Json = None
@@ -145,18 +148,22 @@ class ChatStream(EventReader):
         function = piece.get("function")
         named = isinstance(function, dict) and bool(function.get("name"))
         if index is not None:
-            draft = next((d for d in reversed(self._drafts) if d.index == index), None)
+            draft = self._by_index.get(index)
             # Some gateways number every parallel call 0; another id with a name is another call.
             if draft is not None and named and given and draft.id and given != draft.id:
                 draft = None
         else:
             draft = self._drafts[-1] if self._drafts else None
             if draft is not None and given and given != draft.id:
-                draft = next((d for d in self._drafts if d.id == given), None)
+                draft = self._by_id.get(given)
         if draft is None:
             draft = _Draft(index)
             self._drafts.append(draft)
+            if index is not None:
+                self._by_index[index] = draft
         _fill(draft, piece)
+        if draft.id:
+            self._by_id.setdefault(draft.id, draft)
 
     # --- the end ------------------------------------------------------------------------------------------------
 

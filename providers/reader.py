@@ -209,7 +209,10 @@ class EventReader(AnswerReader):
         """Find out by the first character what this is; returns what is to be read."""
         self._markup += data
         seen = self._markup.removeprefix(_BOM).lstrip()
-        if not seen or _BOM.startswith(self._markup):
+        if _BOM.startswith(self._markup):
+            return b""
+        if not seen:
+            self._markup = b""  # not gathered: an endpoint may send spaces for as long as it likes
             return b""
         data, self._markup = self._markup, b""
         self._opened = True

@@ -1,4 +1,5 @@
 import json
+import time  # noqa: TID251 - how long reading takes
 
 import pytest
 
@@ -128,6 +129,24 @@ def test_parallel_calls_that_share_an_index_stay_apart_by_id_and_name():
         call(index=0, id="a", name="f", arguments="{}"),
         call(index=0, id="b", name="f", arguments='{"y":2}'),
     ) == [("a", "f", {}), ("b", "f", {"y": 2})]
+
+
+def test_any_number_of_calls_is_read_in_time_in_proportion_to_it():
+    calls = [call(index=n, id=f"c{n}", name="f", arguments="{}") for n in range(50_000)]
+    begun = time.process_time()
+    got = answer(delta(tool_calls=calls), delta("tool_calls"))
+    assert time.process_time() - begun < 10  # looking through all calls for each takes a minute
+    assert len(got.calls) == 50_000
+
+
+def test_spaces_before_an_answer_are_not_gathered():
+    stream = ChatStream()
+    begun = time.process_time()
+    for _ in range(1000):
+        stream.feed(b" " * 65_536)
+    assert time.process_time() - begun < 5
+    stream.feed(b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}')
+    assert stream.finish().text == "hi"
 
 
 def test_id_that_changes_without_a_name_belongs_to_the_same_call():
