@@ -45,8 +45,8 @@ class Dispatch:
         self._arrived = anyio.Event()
         self._exhausted = False
         self._claiming = anyio.CancelScope()
-        # One idle worker watches the board; the others wait for their turn, so that news wake one and not a hundred.
-        self._turn = anyio.Lock(fast_acquire=True)
+        # Room comes by ones: one worker waits for it, the others for their turn, so that it wakes one and not a hundred.
+        self._turn = anyio.Lock()
         self._watching: anyio.CancelScope | None = None
 
     async def run(self) -> None:
@@ -69,25 +69,30 @@ class Dispatch:
 
     async def _next(self) -> Claim | None:
         """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
-        async with self._turn:
-            while not self._control.draining.is_set():
-                claim = self.board.start(self._has_room)
-                if self.board.waiting < self._concurrency:
-                    self._wanted.set()
-                if claim is not None:
-                    return claim
-                if self._exhausted and not self.board.waiting:
-                    return None
-                with anyio.CancelScope() as self._watching:
-                    await self._news()
+        while not self._control.draining.is_set():
+            claim = self.board.start(self._has_room)
+            if self.board.waiting < self._concurrency:
+                self._wanted.set()
+            if claim is not None:
+                return claim
+            if self.board.waiting:
+                await self._room()
+            elif self._exhausted:
+                return None
+            else:
+                await self._arrived.wait()
         return None
 
-    async def _news(self) -> None:
-        if self.board.waiting:
-            await self._permits.changed()
-        else:
-            self._arrived = anyio.Event()
-            await self._arrived.wait()
+    async def _room(self) -> None:
+        """Return when a run may start, when another worker has taken it, or when none is to start any more."""
+        async with self._turn:
+            while self.board.waiting and not self._permits.free() and not self._control.draining.is_set():
+                with anyio.CancelScope() as self._watching:
+                    await self._permits.changed()
+
+    def _tell_idle(self) -> None:
+        self._arrived.set()
+        self._arrived = anyio.Event()
 
     def _has_room(self, _account: str) -> bool:
         return self._permits.free()
@@ -96,6 +101,7 @@ class Dispatch:
         """When control says so: claim no more, and send who waits for a run home."""
         await self._control.draining.wait()
         self._claiming.cancel()
+        self._tell_idle()
         if self._watching is not None:
             self._watching.cancel()
 
@@ -106,7 +112,7 @@ class Dispatch:
                 claims = await self._claims.claim(self._concurrency)
                 self.board.add(self._account, claims)
                 if claims:
-                    self._arrived.set()
+                    self._tell_idle()
                     if self.board.waiting >= self._concurrency:
                         self._wanted = anyio.Event()
                         await self._wanted.wait()
@@ -115,4 +121,4 @@ class Dispatch:
                 else:
                     await anyio.sleep(OTHERS_POLL_S)
         self._exhausted = True
-        self._arrived.set()
+        self._tell_idle()

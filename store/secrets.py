@@ -115,6 +115,8 @@ class Redactor:
         """
         if type(value) in _PLAIN:
             return value
+        if not value and type(value) in _EMPTY:
+            return _EMPTY[type(value)]()
         top: list[Any] = [value]
         # A stack instead of recursion: a model decides how deep its arguments are nested.
         todo: list[tuple[Any, Any]] = [(top, 0)]
@@ -206,6 +208,7 @@ def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 """What holds no text: nothing to look for in most of what is stored."""
+_EMPTY: dict[type, type] = {str: str, dict: dict, tuple: list, list: list}
 _MAPPING = (dict, Mapping)
 """dict first: asking an abstract class costs ten times as much."""
 # AUTHOR is no credential, AUTHORIZATION is; a KEYBOARD is not a KEY.
