@@ -29,9 +29,9 @@ def show(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts in a run's transcript.")] = False,
 ) -> None:
-    """Show a sweep's report, built anew from the stored rows, or one run.
+    """Show a sweep's report, or one run.
 
-    SWEEP shows the report as `run` printed it, with what has been added since. SWEEP/POSITION shows how the run ended,
+    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since. SWEEP/POSITION shows how the run ended,
     what its verifiers said, its attempts and files, and the transcript of what happened.
     """
     from orchestrator.world import real_world

@@ -21,9 +21,9 @@ def status(
         str, typer.Argument(metavar="[SWEEP]", help="A sweep's name, its beginning, or `last`.", show_default=False)
     ] = "last",
 ) -> None:
-    """Show where SWEEP stands: results by outcome and cause, work left, processes, spending against caps.
+    """Show where SWEEP stands, also while it runs.
 
-    Without SWEEP: the newest one. Only reads, also while the sweep is running.
+    Results by outcome and cause, work left, processes, spending against caps. Without SWEEP: the newest one. Only reads.
     """
     import json
 
