@@ -12,8 +12,8 @@ setup: $(READY)  ## an environment of its own, from the hashed lock
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "evalctl needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
 check: $(READY)  ## formatting, lint, types, layers
@@ -48,7 +48,7 @@ docs: $(DOCS)/.ready  ## the documentation as a site in site/
 $(DOCS)/.ready: requirements-docs.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "evalctl needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements-docs.lock
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	touch $(DOCS)/.ready
 
 lock:  ## after a change of dependencies; needs uv
