@@ -31,8 +31,9 @@ def show(
 ) -> None:
     """Show a sweep's report, or one run.
 
-    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since. SWEEP/POSITION shows how the run ended,
-    what its verifiers said, its attempts and files, and the transcript of what happened.
+    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since.
+    SWEEP/POSITION shows how the run ended, what its verifiers said, its attempts and files, and the transcript of what
+    happened.
     """
     from orchestrator.world import real_world
     from store.database import locate_store

@@ -23,7 +23,7 @@ def status(
 ) -> None:
     """Show where SWEEP stands, also while it runs.
 
-    Results by outcome and cause, work left, processes, spending against caps. Without SWEEP: the newest one. Only reads.
+    Results by outcome and cause, work left, processes, spending against caps. Only reads. Without SWEEP: the newest.
     """
     import json
 
