@@ -11,7 +11,7 @@ import anyio
 from store.rows import Ending
 
 if TYPE_CHECKING:
-    from store.reader import Tally
+    from store.records import Tally
 
 HEARTBEAT_S = 10.0
 

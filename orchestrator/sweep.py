@@ -42,7 +42,8 @@ from store.grants import SqliteBudget
 from store.leases import leave, living, register, renew
 from store.ledger import SqliteLedger
 from store.plans import store_plan
-from store.reader import Reader, Tally
+from store.reader import Reader
+from store.records import Tally
 from store.rows import Claim, Ending, SweepRow
 from store.secrets import Redactor
 from store.turnstile import Turnstile

@@ -175,7 +175,7 @@ async def open_database(
             yield database
         finally:
             # The last connection to close checkpoints and removes the WAL, so closing passes the turnstile too. When
-            # somebody is stuck inside, he has the file open, ours is not the last, and there is nothing to keep apart.
+            # another process is stuck inside, it has the file open: ours is not the last, nothing is to be kept apart.
             with anyio.CancelScope(shield=True):
                 with suppress(StoreStalled):
                     async with turnstile.hold():

@@ -230,7 +230,7 @@ class RunRecord:
     judged: bool = False
     again: bool = False
     composite: float | None = None
-    basis: str | None = None
+    basis: Basis | None = None
     started_at: int | None = None
     ended_at: int | None = None
     wall_ms: int | None = None

@@ -1,5 +1,5 @@
 from orchestrator.progress import Progress
-from store.reader import Tally
+from store.records import Tally
 from store.rows import Ending
 from tests.orchestrator.plain_ports import claim
 
