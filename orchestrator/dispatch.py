@@ -45,7 +45,7 @@ class Dispatch:
         self._arrived = anyio.Event()
         self._exhausted = False
         self._claiming = anyio.CancelScope()
-        # Room comes by ones: one worker waits for it, the others for their turn, so that it wakes one and not a hundred.
+        # Room comes by ones: one worker waits for it and the others wait for their turn, so that it wakes only one.
         self._turn = anyio.Lock()
         self._watching: anyio.CancelScope | None = None
 
