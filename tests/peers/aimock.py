@@ -13,7 +13,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,12 +21,12 @@ from typing import Any
 
 import attrs
 
-from tests.peers.driver import ROOT, until
+from tests.peers import environments
+from tests.peers.driver import ROOT, clean_environment, until
 
 DATA = Path(__file__).parent / "data" / "aimock"
 HOME = ROOT / ".peers" / "aimock"
 PROGRAM = HOME / "node_modules" / ".bin" / "llmock"
-MISSING = 3
 LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 
@@ -70,6 +69,10 @@ class Aimock:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
+    def base_url(self, shape: str) -> str:
+        """What `--base-url` is for the wire format *shape*."""
+        return self.url if shape != "ollama" else f"http://127.0.0.1:{self.port}"
+
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
             return json.loads(response.read())
@@ -86,12 +89,18 @@ class Aimock:
 
 
 @contextlib.contextmanager
-def running_aimock(folder: Path, *, chunk_size: int = 5) -> Iterator[Aimock]:
-    """Start it on a free port with our fixtures, wait until it is ready, and end it."""
+def running_aimock(folder: Path, *, chunk_size: int = 5, fixtures: Path = DATA / "fixtures.json") -> Iterator[Aimock]:
+    """Start it on a free port with *fixtures*, wait until it is ready, and end it."""
     assert PROGRAM.exists(), "aimock is not installed: run `make peers`"
     log = folder / "aimock.log"
-    argv = [str(PROGRAM), "-p", "0", "-h", "127.0.0.1", "-f", str(DATA / "fixtures.json"), "-c", str(chunk_size)]
-    with log.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=subprocess.STDOUT, cwd=folder) as process:
+    argv = [str(PROGRAM), "-p", "0", "-h", "127.0.0.1", "-f", str(fixtures), "-c", str(chunk_size)]
+    strictly = {"AIMOCK_STRICT_TURN_INDEX": "1"}  # otherwise a turn too many gets the nearest answer instead of none
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            argv, stdout=file, stderr=subprocess.STDOUT, cwd=folder, env=clean_environment(folder, **strictly)
+        ) as process,
+    ):
         try:
             found = until(lambda: LISTENING.search(log.read_text(encoding="utf-8")), "aimock to listen")
             assert found is not None
@@ -104,12 +113,7 @@ def running_aimock(folder: Path, *, chunk_size: int = 5) -> Iterator[Aimock]:
 
 
 def main() -> None:
-    why = install()
-    if why is None:
-        print(f"peer aimock: {PROGRAM.relative_to(ROOT)}")  # noqa: T201 - what this program is for
-        return
-    print(f"PEER MISSING: aimock: {why}", file=sys.stderr)  # noqa: T201
-    sys.exit(MISSING)
+    environments.report("aimock", install(), PROGRAM)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.peers.aimock import Aimock, running_aimock
-from tests.peers.driver import Driver, clean_environment
+from tests.peers.conversations import aimock_fixtures, conversations
+from tests.peers.driver import Driver, Finished, clean_environment
 
 pytestmark = pytest.mark.peers
+
+PATHS = {"openai": "/v1/chat/completions"}
+SHAPES = list(PATHS)
+"""The wire formats that are asked for; aimock speaks them all."""
 
 SUITE = Path(__file__).parent / "data" / "my-suite"
 
@@ -66,3 +71,43 @@ def test_records_say_what_each_run_was_judged_by(evalctl: Driver, aimock: Aimock
         "check": "pass",
         "scope": "pass",
     }
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What aimock says so that every task of tool-sequences and smoke-coding is solved."""
+    folder = tmp_path_factory.mktemp("played")
+    both = conversations("tool-sequences", folder / "a") + conversations("smoke-coding", folder / "b")
+    file = folder / "fixtures.json"
+    file.write_text(json.dumps(aimock_fixtures(both)), encoding="utf-8")
+    return file
+
+
+def run_bundled(evalctl: Driver, aimock: Aimock, suite: str, shape: str) -> Finished:
+    return evalctl.run(
+        *("--json", "run", suite, "--k", "1", "--allow-write", "--allow-process"),
+        *("--provider", shape, "--base-url", aimock.base_url(shape), "--model", "peer-1"),
+        patience_s=300,
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_whole_suite_of_stateful_tool_use_passes_in_every_wire_format(
+    evalctl: Driver, told: Path, tmp_path: Path, shape: str
+) -> None:
+    with running_aimock(tmp_path, fixtures=told) as aimock:
+        done = run_bundled(evalctl, aimock, "tool-sequences", shape)
+        asked = aimock.journal()
+    assert done.code == 0, done.stderr
+    assert (done.json["summary"]["passes"], done.json["summary"]["judged"]) == (6, 6)
+    assert {entry["path"] for entry in asked} == {PATHS[shape]}
+    assert len({entry["headers"]["idempotency-key"] for entry in asked}) == len(asked)
+    assert len(asked) == evalctl.number("SELECT sum(calls) FROM outcome")
+    evalctl.assert_sound()
+
+
+def test_the_coding_suite_passes_with_its_refused_edits(evalctl: Driver, told: Path, tmp_path: Path) -> None:
+    with running_aimock(tmp_path, fixtures=told) as aimock:
+        done = run_bundled(evalctl, aimock, "smoke-coding", "openai")
+    assert done.code == 0, done.stderr
+    assert (done.json["summary"]["passes"], done.json["summary"]["judged"]) == (7, 7)
