@@ -24,6 +24,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
+from providers.http import checked_base
 from providers.registry import ProviderOptions, find_provider
 from store.database import locate_store
 from store.errors import UsageError
@@ -61,6 +62,8 @@ def _log(redactor: Redactor) -> Log:
 
 
 def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> sweep.Part:
+    if settings.base_url is not None:
+        checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
     redactor = Redactor([*key, *credentials(world.environment)])

@@ -88,6 +88,14 @@ def test_a_missing_credential_variable_is_named(evalctl: Driver, make_suite: Mak
     assert endpoint.counts()["requests"] == 0
 
 
+def test_a_password_in_a_url_is_refused_whoever_is_asked(evalctl: Driver, make_suite: MakeSuite) -> None:
+    suite = make_suite(numbered(1))
+    done = evalctl.run(*tiny(suite, "--provider", "scripted", "--base-url", f"http://me:{SECRET}@localhost/v1"))
+    assert_refused(done, "base URL", "--api-key-env")
+    assert SECRET not in done.stderr
+    assert not evalctl.store.exists()
+
+
 def test_a_credential_is_used_and_found_in_no_file_and_no_output(
     evalctl: Driver, make_suite: MakeSuite, endpoint: Endpoint
 ) -> None:
