@@ -30,7 +30,7 @@ SEMVER = re.compile(
 )
 
 MAX_TIMEOUT_MS = 600_000
-MAX_COUNT = 2**53
+MAX_COUNT = 2**53 - 1
 """Beyond it, JSON readers do not agree on integers."""
 
 

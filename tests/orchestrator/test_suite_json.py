@@ -197,6 +197,10 @@ def test_a_suite_says_what_it_must(directory, changed, told):
         ({"fixture": "suite.json"}, "fixture: not a directory: 'suite.json'"),
         ({"budget": {"maxWallMs": 1}}, "budget: missing required field 'maxTurns'"),
         ({"budget": {"maxTurns": 0, "maxWallMs": 1}}, "budget.maxTurns: expected at least 1, got 0"),
+        (
+            {"budget": {"maxTurns": 1, "maxWallMs": 2**53}},
+            f"budget.maxWallMs: expected 1 to {2**53 - 1}, got {2**53}",  # no canonical JSON can hold it
+        ),
         ({"budget": {"maxTurns": True, "maxWallMs": 1}}, "budget.maxTurns: expected an integer, got true"),
         ({"budget": {"maxTurns": 1.0, "maxWallMs": 1}}, "budget.maxTurns: expected an integer, got 1.0"),
         ({"budget": {"maxTurns": 1, "maxWallMs": 1, "maxTokens": 0}}, "budget.maxTokens: expected at least 1, got 0"),
