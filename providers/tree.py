@@ -73,12 +73,12 @@ def changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
     """What differs below *root* from *before*, sorted by path, with the contents as they are now.
 
     A file that cannot be read, is larger than `CONTENT_LIMIT`, or comes after `CONTENT_TOTAL` is used up has no
-    content. A missing *root* is a tree without entries.
+    content. A missing *root* is a tree without entries, and so is a link in its place: what it leads to is not ours.
     """
     found: list[FileChange] = []
     seen: set[str] = set()
     room = CONTENT_TOTAL
-    for path, entry in _walk(root):
+    for path, entry in () if root.is_symlink() else _walk(root):
         seen.add(path)
         old = before.entries.get(path)
         if old is not None and _same(old, entry, root, path):

@@ -91,7 +91,9 @@ class FileAbsent:
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge."""
         try:
-            found = _exists(evidence.workspace, self.path)
+            found = _exists(_own(evidence.workspace), self.path)
+        except _NotReadError as error:
+            return _judgement(self.id, self.kind, error.verdict, {"reason": error.reason, "path": self.path})
         except (PathEscapes, OSError) as error:
             return _judgement(self.id, self.kind, "error", _why(error, self.path))
         if found:
@@ -113,7 +115,7 @@ class _NotReadError(EvalctlError):
 
 async def _look(name: str, kind: str, workspace: Path, relative: str, check: Check) -> Judgement:
     try:
-        path, size = _file(workspace, relative)
+        path, size = _file(_own(workspace), relative)
         if size <= CHUNK:
             wrong = check(_chunks(path))
         else:
@@ -127,6 +129,13 @@ async def _look(name: str, kind: str, workspace: Path, relative: str, check: Che
     if wrong is None:
         return _judgement(name, kind, "pass", {})
     return _judgement(name, kind, "fail", {**wrong, "path": relative})
+
+
+def _own(workspace: Path) -> Path:
+    """The workspace, unless the run has put a link in its place: what that leads to is not looked at."""
+    if workspace.is_symlink():
+        raise _NotReadError("fail", "workspace_gone")
+    return workspace
 
 
 def _exists(workspace: Path, relative: str) -> bool:

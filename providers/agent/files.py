@@ -43,7 +43,7 @@ MAX_ENTRIES = 1000
 async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
     """Lines of a file with their numbers, and the hash of the whole file."""
     relative = arguments["path"]
-    path = resolve_inside(place.workspace, relative)
+    path = _inside(place.workspace, relative)
     show = functools.partial(
         _shown, path, relative, first=arguments.get("startLine", 1), most=arguments.get("lines", DEFAULT_LINES)
     )
@@ -53,7 +53,7 @@ async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
 async def list_files(place: Place, arguments: Mapping[str, Json]) -> str:
     """Every file below a directory, sorted; an empty directory is told with a slash at its end."""
     relative = arguments.get("path", ".")
-    path = resolve_inside(place.workspace, relative)
+    path = _inside(place.workspace, relative)
     if not path.is_dir():
         raise ToolFailed(f"{relative} is no directory" if path.exists() else f"{relative} does not exist")
     return await _off_loop(None, functools.partial(_listing, path, relative))
@@ -120,6 +120,13 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _inside(workspace: Path, relative: str) -> Path:
+    """Where *relative* leads in the workspace, unless a command has put a link in the workspace's own place."""
+    if workspace.is_symlink():
+        raise PathEscapes(relative, "the workspace has become a symbolic link")
+    return resolve_inside(workspace, relative)
+
+
 def _target(workspace: Path, relative: str) -> Path:
     """Where to write: a place inside that is no symbolic link. Directories on the way may be links that stay inside."""
     problem = check_relative(relative)
@@ -128,7 +135,7 @@ def _target(workspace: Path, relative: str) -> Path:
     folder, _, name = relative.rstrip("/").rpartition("/")
     if name in ("", "."):
         raise ToolFailed(f"{relative} names a directory")
-    path = resolve_inside(workspace, folder or ".") / name
+    path = _inside(workspace, folder or ".") / name
     if path.is_symlink():
         raise ToolFailed(f"{relative} is a symbolic link; name the file it points to")
     return path

@@ -206,6 +206,19 @@ def test_very_deep_directories_end_the_walk_quietly(root):
     assert found[0].content is None
 
 
+def test_link_in_the_place_of_the_root_is_not_followed(root, tmp_path):
+    before = snapshot(root)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "private").write_text("not ours")
+    root.rename(tmp_path / "moved")
+    root.symlink_to(tmp_path / "elsewhere")
+
+    found = changes(before, root)
+
+    assert {change.change for change in found} == {"deleted"}
+    assert "private" not in {change.path for change in found}
+
+
 def test_missing_root_is_told_apart(root):
     with pytest.raises(FileNotFoundError):
         snapshot(root / "gone")

@@ -54,6 +54,20 @@ async def test_a_link_that_leads_outside_is_an_error(evidence, workspace, target
     assert (await FileAbsent(id="f", path="out").verify(evidence())).verdict == "error"
 
 
+@pytest.mark.parametrize(
+    "verifier",
+    [FileContains(id="f", path="a.txt", text="x"), FileAbsent(id="f", path="b.txt")],
+    ids=["file-contains", "file-absent"],
+)
+async def test_a_link_in_the_place_of_the_workspace_fails(evidence, workspace, tmp_path, verifier):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.txt").write_text("x")
+    workspace.rename(tmp_path / "moved")
+    workspace.symlink_to(tmp_path / "elsewhere")
+    judged = await verifier.verify(evidence())
+    assert (judged.verdict, judged.detail["reason"]) == ("fail", "workspace_gone")
+
+
 async def test_a_link_inside_is_followed(evidence, workspace):
     (workspace / "real").write_text("hello")
     (workspace / "out").symlink_to("real")

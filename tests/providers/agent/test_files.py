@@ -328,3 +328,27 @@ def test_edit_does_what_replacing_the_only_occurrence_does(content, old):
             with pytest.raises(ToolFailed):
                 anyio.run(edit)
             assert path.read_bytes().decode() == content
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (read_file, {"path": "a"}),
+        (list_files, {}),
+        (write_file, {"path": "new", "content": "x", "expectedHash": None}),
+        (edit_file, {"path": "a", "expectedHash": sha256(b"theirs"), "oldText": "theirs", "newText": "mine"}),
+    ],
+    ids=["read_file", "list_files", "write_file", "edit_file"],
+)
+async def test_link_in_the_place_of_the_workspace_is_not_followed(workspace, tmp_path, tool, arguments):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a").write_bytes(b"theirs")
+    workspace.rename(tmp_path / "moved")
+    workspace.symlink_to(elsewhere)
+
+    with pytest.raises(PathEscapes):
+        await use(tool, workspace, **arguments)
+
+    assert names(elsewhere) == ["a"]
+    assert (elsewhere / "a").read_bytes() == b"theirs"
