@@ -6,9 +6,13 @@ import json
 from typing import Any
 
 from providers.base import ToolCall
+from store.events import Json
 
 INVALID = object()
 """Stands for a text that is no JSON; None is a JSON value."""
+
+MAX_DEPTH = 200
+"""How deep arguments may be nested: they are written again inside requests and records, whose writers recurse."""
 
 
 def parsed(text: str) -> Any:
@@ -28,6 +32,8 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="invalid_json")
     if not isinstance(arguments, dict):
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="not_an_object")
+    if _deeper(arguments, MAX_DEPTH):
+        return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="nested_too_deeply")
     return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
 
 
@@ -38,6 +44,22 @@ def written(call: ToolCall) -> str:
     if not call.arguments:
         return "{}"
     return call.raw or json.dumps(dict(call.arguments), ensure_ascii=False)
+
+
+def _deeper(value: Json, limit: int) -> bool:
+    """Whether *value* has more levels of objects and arrays than *limit*."""
+    level = [value]
+    for _ in range(limit + 1):
+        inner: list[Json] = []
+        for holder in level:
+            if isinstance(holder, dict):
+                inner += holder.values()
+            elif isinstance(holder, list):
+                inner += holder
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _refuse(constant: str) -> Any:

@@ -187,8 +187,16 @@ class Endpoint(ABC, Generic[Q]):
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body on the wire. Lone surrogates, which a model can produce and no endpoint takes, become `?`."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    """A body on the wire. Lone surrogates, which a model can produce and no endpoint takes, become `?`.
+
+    Raises:
+        ProviderError: `invalid_request`: something in it is nested too deeply to be written.
+    """
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except RecursionError as error:
+        message = "the request is nested too deeply to be written"
+        raise ProviderError(kind="invalid_request", message=message, retryable=False) from error
 
 
 def with_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -> dict[str, Any]:

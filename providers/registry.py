@@ -21,12 +21,20 @@ from store.errors import UsageError
 GROUP = "evalctl.providers"
 
 BUILT_IN: Mapping[str, str] = {
+    "anthropic": "providers.anthropic:open_provider",
+    "ollama": "providers.ollama:open_provider",
     "openai": "providers.openai:open_provider",
+    "openai-responses": "providers.responses:open_provider",
     "scripted": "providers.scripted:open_provider",
 }
 """Name -> module and factory, imported when the name is asked for."""
 
-DEFAULT_KEY_VARIABLE: Mapping[str, str] = {"openai": "OPENAI_API_KEY"}
+DEFAULT_KEY_VARIABLE: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "ollama": "OLLAMA_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+}
 """The variable a provider's key is usually in. Providers never look themselves: whoever opens one does."""
 
 

@@ -1,82 +1,24 @@
 import json
 import time  # noqa: TID251 - how long reading takes
+from functools import partial
 
 import pytest
 
-from providers.base import ProviderError, ReasoningDelta, TextDelta, Usage
+from providers.base import ProviderError, Usage
 from providers.completions import ChatStream
-from providers.faults import MAX_EXCERPT
-from tests.providers.wire import samples
+from tests.providers import wire
+from tests.providers.wire import each, same_however_it_is_cut, samples, wanted
 
-FIELDS = ("input", "output", "cached", "cache_write", "reasoning")
 RECORDED = samples("openai-chat-sse", "openai-chat-json")
+read = partial(wire.read, ChatStream)
 
 
-def read(*pieces):
-    """What a reader made of the pieces, in the shape of an expectation."""
-    heard = []
-    stream = ChatStream(heard.append)
-    answer = error = None
-    try:
-        for piece in pieces:
-            stream.feed(piece)
-        answer = stream.finish()
-    except ProviderError as failed:
-        error = failed
-    assert "".join(d.text for d in heard if isinstance(d, TextDelta)) == stream.text
-    assert "".join(d.text for d in heard if isinstance(d, ReasoningDelta)) == stream.reasoning
-    usage = stream.usage()[0]
-    if error is not None:
-        assert (error.text, error.usage, error.model) == (stream.text, usage, stream.model)
-    seen = {
-        "text": stream.text,
-        "reasoning": stream.reasoning,
-        "usage": {field: getattr(usage, field, None) for field in FIELDS},
-        "model": stream.model,
-        "finish_reason_raw": stream.finish_raw,
-        "terminated": stream.done,
-        "error": error and (error.kind, error.retryable, error.mid_stream, error.message.removesuffix("…")),
-    }
-    if answer is not None:
-        seen["finish"] = answer.finish
-        seen["refusal"] = answer.refusal or None
-        seen["tool_calls"] = [(c.id, c.name, c.arguments, c.problem) for c in answer.calls]
-    return seen
+@each(RECORDED)
+def test_recorded_answer_reads_as_expected_however_it_is_cut(name, body, document):
+    same_however_it_is_cut(ChatStream, body, document)
 
 
-def wanted(document):
-    expected = document["expected"]
-    error = expected["error"]
-    keys = ["text", "reasoning", "usage", "model", "finish_reason_raw", "terminated"]
-    seen = {key: expected[key] for key in keys}
-    if error is None:
-        seen["error"] = None
-        seen["finish"] = expected["finish"]
-        seen["refusal"] = expected["refusal"]
-        seen["tool_calls"] = [(c["id"], c["name"], c["args"], c.get("args_error")) for c in expected["tool_calls"]]
-    else:
-        message = error["message"] if len(error["message"]) <= MAX_EXCERPT else error["message"][: MAX_EXCERPT - 1]
-        seen["error"] = (error["kind"], error["retryable"], error["mid_stream"], message)
-    return seen
-
-
-@pytest.mark.parametrize(("name", "body", "document"), RECORDED, ids=[name for name, _, _ in RECORDED])
-def test_recorded_answer_reads_as_expected(name, body, document):
-    assert read(body) == wanted(document)
-
-
-@pytest.mark.parametrize(("name", "body", "document"), RECORDED, ids=[name for name, _, _ in RECORDED])
-def test_recorded_answer_reads_the_same_cut_in_two_at_every_byte(name, body, document):
-    expected = wanted(document)
-    for cut in range(len(body)):
-        assert read(body[:cut], body[cut:]) == expected, cut
-    assert read(*(body[i : i + 1] for i in range(len(body)))) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "body", "document"),
-    [sample for sample in RECORDED if sample[0].endswith(".sse") and b"\r" not in sample[1]],
-)
+@each([sample for sample in RECORDED if sample[0].endswith(".sse") and b"\r" not in sample[1]])
 def test_recorded_answer_reads_the_same_with_carriage_returns(name, body, document):
     assert read(body.replace(b"\n", b"\r\n")) == wanted(document)
 
