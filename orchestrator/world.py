@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
-import socket
 import time  # noqa: TID251 - this is the place
 from collections.abc import Callable, Mapping
 
@@ -36,26 +34,25 @@ def real_world() -> World:
         wall=lambda: time.time_ns() // 1000,
         monotonic=time.monotonic,
         environment=dict(os.environ),  # noqa: TID251 - this is the place
-        rng=random.Random(secrets.randbits(64)),  # noqa: S311 - jitter, not secrets
+        rng=random.Random(),  # noqa: S311 - jitter, not secrets; it seeds itself from the system
     )
 
 
 def sweep_name(wall_us: int) -> str:
     """A name that sorts by time and never repeats: 20261130T101500Z-1a2b3c4d."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall_us // 1_000_000))
-    return f"{stamp}-{secrets.token_hex(4)}"
+    return f"{stamp}-{os.urandom(4).hex()}"
 
 
 def who() -> str:
     """The person at this terminal, as far as the system knows: user@host."""
     import pwd
-    import socket
 
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{user}@{os.uname().nodename}"
 
 
 def boot_id() -> str:
@@ -80,7 +77,7 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
     """What this process is recognised by."""
     pid = os.getpid()
     return WorkerRow(
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         pid=pid,
         boot=boot_id(),
         born=born(pid),
@@ -91,7 +88,7 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
 
 def is_alive(worker: WorkerRow) -> bool | None:
     """Whether a worker's process still runs; None where this machine cannot know (another host)."""
-    if worker.host != socket.gethostname():
+    if worker.host != os.uname().nodename:
         return None
     if worker.boot and worker.boot != boot_id():
         return False

@@ -12,14 +12,13 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
 from store.blobs import get_blob
 from store.database import SCHEMA, examine, read_only
 from store.errors import StoreError, StoreRefused, UsageError
-from store.events import Json
 from store.records import AttemptRecord, ControlRow, NoticeRow, Tally, WorkerState
 from store.rows import (
     Amount,
@@ -32,6 +31,9 @@ from store.rows import (
 )
 from store.statements import statement
 from store.text import from_column
+
+if TYPE_CHECKING:
+    from store.events import Json
 
 T = TypeVar("T")
 

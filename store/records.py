@@ -6,11 +6,14 @@ Times are integer microseconds UTC, durations integer milliseconds. What was not
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
-from store.events import Json
 from store.rows import Outcome
+
+if TYPE_CHECKING:
+    from store.events import Json
 
 
 @attrs.frozen(kw_only=True)

@@ -6,11 +6,13 @@ Times are integer microseconds UTC, money integer nano-USD, durations integer mi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from store.events import Json
+if TYPE_CHECKING:
+    from store.events import Json
+
 
 Outcome = Literal["pass", "fail", "budget_exceeded", "error", "skipped"]
 VerdictWord = Literal["pass", "fail", "error"]

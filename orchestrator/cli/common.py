@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 import sys
 
-import attrs
-
 
 class Exit(enum.IntEnum):
     """Exit codes. 2 and 3 belong to replay and compare; 130 and 143 follow the shell's convention."""
@@ -26,16 +24,16 @@ EXIT_RUNS = (
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 
-@attrs.define(kw_only=True)
 class Common:
-    """The global flags, accepted before or after the command."""
+    """The global flags, accepted before or after the command. A plain class, since every start pays for it."""
 
-    json: bool = False
-    store: str | None = None
-    log_format: str = "console"
-    color: bool = True
-    verbosity: int = 0
-    """-1 quiet, 0 normal, 1 verbose."""
+    def __init__(self) -> None:
+        self.json = False
+        self.store: str | None = None
+        self.log_format = "console"
+        self.color = True
+        self.verbosity = 0
+        """-1 quiet, 0 normal, 1 verbose."""
 
 
 COMMON = Common()

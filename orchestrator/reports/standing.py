@@ -10,10 +10,10 @@ import attrs
 from orchestrator.caps import caps_of
 from orchestrator.reports import wording
 from orchestrator.reports.plain import one_line
-from store.events import Json
 from store.rows import Amount, SweepRow, WorkerRow
 
 if TYPE_CHECKING:
+    from store.events import Json
     from store.reader import Reader
     from store.records import Tally, WorkerState
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from orchestrator.reports.model import Figures, Report, TaskReport
+if TYPE_CHECKING:
+    from orchestrator.reports.model import Figures, Report, TaskReport
 
 NOTHING = "n/a"
 
