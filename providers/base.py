@@ -339,7 +339,7 @@ class Done:
     stop: Literal["completed", "failed", "budget"]
     reason: str | None = None
     """For `failed`: what the model did (`too_many_tool_calls`, `truncated_output`, `content_filter`, `refusal`,
-    `context_overflow`, `compaction_failed`, `bad_tool_call`); for `budget`: `maxTurns`, `maxTokens` or `maxToolCalls`."""
+    `context_overflow`, `compaction_failed`, `bad_tool_call`); for `budget`: `maxTurns`, `maxTokens`, `maxToolCalls`."""
     text: str = ""
     turns: int = 0
     tools: tuple[ToolUse, ...] = ()

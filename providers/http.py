@@ -243,7 +243,7 @@ class HttpPool:
         return self._exchange("GET", url, headers, None, address, first_byte_s, idle_s)
 
     @asynccontextmanager
-    async def _exchange(
+    async def _exchange(  # noqa: PLR0917 - `post` and `get` above are all that call it
         self,
         method: str,
         url: str,

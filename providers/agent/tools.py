@@ -32,6 +32,8 @@ class Place:
     """HOME and TMPDIR of commands, made when it is first asked for."""
     materialise: Callable[[], None] | None = None
     """Puts the workspace on the disk; called before a tool runs."""
+    allow_private: bool = False
+    """Whether a tool may connect to addresses of this machine and of private networks."""
 
 
 Run = Callable[[Place, Mapping[str, Json]], Awaitable[str]]

@@ -1,0 +1,246 @@
+"""The tool `fetch_url`: the text behind an address, from public hosts only unless the user allows others.
+
+The model may have the address from a hostile page, so the tool decides where it connects: a name is resolved once, the
+address that was checked is the one connected to, and each redirect starts over.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ipaddress
+import json
+import re
+import socket
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import attrs
+
+from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.base import ProviderError, ToolSpec
+from providers.http import HttpPool, HttpResponse, shown
+from store.errors import UsageError
+from store.events import Json
+
+DEFAULT_BYTES = 30_000
+MAX_BYTES = 1 << 20
+MAX_URL = 2000
+FETCH_S = 30.0
+"""For everything: names, redirects, the whole body."""
+MAX_REDIRECTS = 5
+MAX_ADDRESSES = 4
+"""Of one name, tried in turn."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_DEFAULT_PORT = {"http": 80, "https": 443}
+_TEXT = re.compile(r"text/.*|application/([a-z0-9.+-]+\+)?(json|xml|javascript|x-ndjson|yaml|x-yaml)", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._-]{1,40})", re.IGNORECASE)
+_PLAIN_CODEC = re.compile(
+    r"utf-(8|8-sig|16|16-le|16-be|32|32-le|32-be)|ascii|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|gb2312|gbk|gb18030|big5"
+    r"|big5hkscs|euc_\w+|shift_jis\w*|iso2022_\w+|johab|hz|tis-620"
+)
+"""Codecs that mean a character set; Python has others, which compute."""
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """An address that may be asked for."""
+
+    url: str
+    host: str
+    port: int
+    scheme: str
+
+
+@attrs.frozen
+class Redirect:
+    """Where an answer sends one, as the host wrote it."""
+
+    to: str
+
+
+async def fetch_url(place: Place, arguments: Mapping[str, Json]) -> str:
+    """The text behind the address; any HTTP status is an answer, not an error.
+
+    Raises:
+        ToolFailed: it must not be asked for, cannot be reached in time, or is no text.
+    """
+    import anyio
+
+    most = arguments.get("maxBytes", DEFAULT_BYTES)
+    pool = HttpPool()
+    try:
+        with anyio.fail_after(FETCH_S):
+            return await _followed(pool, target_of(arguments["url"]), most, allow_private=place.allow_private)
+    except TimeoutError:
+        raise ToolFailed(f"no whole answer within {FETCH_S:g} s") from None
+    except (ProviderError, UsageError) as error:
+        raise ToolFailed(error.message if isinstance(error, ProviderError) else str(error)) from error
+    finally:
+        await pool.aclose()
+
+
+def target_of(url: str) -> Target:
+    """Read an address.
+
+    Raises:
+        ToolFailed: it is none that may be asked for.
+    """
+    if len(url) > MAX_URL or not url.isprintable() or any(letter in url for letter in ' \\"<>'):
+        raise ToolFailed(f"url must be one URL of at most {MAX_URL} characters, without spaces and quotation marks")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ToolFailed("url cannot be read") from error
+    if parts.scheme not in _DEFAULT_PORT or not parts.hostname:
+        raise ToolFailed("url must begin with http:// or https:// and name a host")
+    if parts.username is not None or parts.password is not None:
+        raise ToolFailed("url must not hold a user or a password")
+    return Target(url=_plain(parts), host=parts.hostname, port=port or _DEFAULT_PORT[parts.scheme], scheme=parts.scheme)
+
+
+def _plain(parts: SplitResult) -> str:
+    return parts._replace(fragment="").geturl()
+
+
+async def _followed(pool: HttpPool, target: Target, most: int, *, allow_private: bool) -> str:
+    for _ in range(MAX_REDIRECTS + 1):
+        addresses = await resolved(target, allow_private=allow_private)
+        answer = await _asked(pool, target, addresses, most)
+        if isinstance(answer, str):
+            return answer
+        target = _same_host(target, answer)
+    raise ToolFailed(f"more than {MAX_REDIRECTS} redirects")
+
+
+async def resolved(target: Target, *, allow_private: bool) -> list[str]:
+    """The addresses of a host, all of which may be connected to.
+
+    Raises:
+        ToolFailed: there are none, or one of them is not public.
+    """
+    import anyio
+
+    try:
+        found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ToolFailed(f"the host {target.host[:100]} cannot be found") from error
+    addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
+    if not addresses:
+        raise ToolFailed(f"the host {target.host[:100]} has no address")
+    if not allow_private and not all(map(is_public, addresses)):
+        raise ToolFailed(
+            f"the host {target.host[:100]} is on this machine or a private network, which tools may not connect to"
+        )
+    return addresses[:MAX_ADDRESSES]
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of the internet at large; so must be the IPv4 address that an IPv6 one stands for."""
+    address: Address = ipaddress.ip_address(text)
+    inner: Address | None = None
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address.teredo is not None:
+            inner = address.teredo[1]
+        elif address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    if inner is not None:
+        return is_public(str(inner))
+    return address.is_global and not address.is_multicast
+
+
+async def _asked(pool: HttpPool, target: Target, addresses: list[str], most: int) -> str | Redirect:
+    """The answer for the model, or where a redirect leads."""
+    for last, address in enumerate(addresses, start=1 - len(addresses)):
+        headers = {
+            "Accept": "text/*, application/json;q=0.9, */*;q=0.1",
+            "Accept-Encoding": "gzip",
+            "User-Agent": "evalctl",
+        }
+        try:
+            async with pool.get(target.url, headers, address=address, first_byte_s=FETCH_S) as response:
+                if response.status in _REDIRECTS and "location" in response.headers:
+                    return Redirect(urljoin(target.url, response.headers["location"]))
+                return await _read(target, response, most)
+        except ProviderError as error:
+            if error.kind != "network" or not last:
+                raise
+    raise AssertionError(addresses)  # not empty, and the last one returns or raises
+
+
+def _same_host(target: Target, redirect: Redirect) -> Target:
+    """Where a redirect leads, if that is the same host.
+
+    Raises:
+        ToolFailed: it is not, which the model must decide about.
+    """
+    there = target_of(redirect.to)
+    same_place = (there.scheme, there.port) == (target.scheme, target.port)
+    upgraded = (target.scheme, target.port, there.scheme, there.port) == ("http", 80, "https", 443)
+    if there.host != target.host or not (same_place or upgraded):
+        raise ToolFailed(f"it redirects to another host, which is not followed: {there.url}")
+    return there
+
+
+async def _read(target: Target, response: HttpResponse, most: int) -> str:
+    kind = response.headers.get("content-type", "")
+    if kind and _TEXT.match(kind) is None:
+        raise ToolFailed(f"{shown(target.url)} is {kind.partition(';')[0][:100]}, not text")
+    body = bytearray()
+    async for piece in response.chunks():
+        body += piece
+        if len(body) > most:
+            break
+    return json.dumps(
+        {
+            "url": target.url,
+            "status": response.status,
+            "contentType": kind[:200] or None,
+            "text": decoded(bytes(body[:most]), kind),
+            "truncated": len(body) > most,
+        },
+        ensure_ascii=False,
+    )
+
+
+def decoded(body: bytes, content_type: str) -> str:
+    """The body as text by its declared character set, else as UTF-8; what does not fit is replaced."""
+    named = _CHARSET.search(content_type)
+    name = "utf-8-sig"
+    if named is not None:
+        try:
+            found = codecs.lookup(named[1]).name
+        except LookupError:
+            found = ""
+        if _PLAIN_CODEC.fullmatch(found) and found != "utf-8":
+            name = found
+    return body.decode(name, "replace")
+
+
+FETCH_URL = Tool(
+    spec=ToolSpec(
+        name="fetch_url",
+        description=(
+            "Get the text behind an http or https URL: pages as their HTML source, JSON, plain text. Nothing is sent "
+            "but the request. Redirects to another host are told, not followed. The answer holds status, contentType, "
+            "text, and truncated, which says whether the text was cut."
+        ),
+        input_schema=parameters(
+            required=("url",),
+            url={"type": "string", "description": "http:// or https://, without user and password."},
+            maxBytes={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_BYTES,
+                "description": f"Read at most so many bytes; {DEFAULT_BYTES} unless given.",
+            },
+        ),
+    ),
+    effect="external",
+    run=fetch_url,
+)
