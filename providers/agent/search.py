@@ -1,0 +1,118 @@
+"""The tool `search_text`: where a regular expression matches in the workspace."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.base import ToolSpec
+from providers.paths import resolve_inside
+from providers.process import Finished, run_process
+from providers.tree import IGNORED
+from store.events import Json
+
+DEFAULT_RESULTS = 100
+MAX_RESULTS = 500
+MAX_CHARS = 28_000
+"""Of all matches."""
+MAX_LINE = 400
+"""Shown of one line."""
+MAX_PATTERN = 1000
+FILE_BYTES = 2 << 20
+"""Larger files are not searched."""
+WALL_S = 10.0
+"""The search itself is bounded by its processor time; this ends one that waits for a disk."""
+
+_PROGRAM = Path(__file__).with_name("searcher.py")
+_OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL, None)
+
+
+async def search_text(place: Place, arguments: Mapping[str, Json]) -> str:
+    """The lines that match, as `path:line: text`.
+
+    Raises:
+        ToolFailed: the pattern is none, or there is no such place.
+    """
+    pattern, relative = arguments["pattern"], arguments.get("path", ".")
+    if not pattern or len(pattern) > MAX_PATTERN:
+        raise ToolFailed(f"pattern must have from 1 to {MAX_PATTERN} characters")
+    path = resolve_inside(place.workspace, relative)
+    if not path.exists():
+        raise ToolFailed(f"{relative} does not exist")
+    finished = await run_process(
+        [sys.executable, "-I", "-S", str(_PROGRAM), json.dumps(_wanted(path, relative, arguments))],
+        cwd=place.workspace,
+        environment={"LC_ALL": "C.UTF-8"},
+        marker=place.marker,
+        timeout_s=WALL_S,
+        output_limit=8 * MAX_CHARS,
+        grace_s=0.1,
+    )
+    return _told(finished)
+
+
+def _wanted(path: Path, relative: str, arguments: Mapping[str, Json]) -> dict[str, Json]:
+    return {
+        "pattern": arguments["pattern"],
+        "root": str(path),
+        "shown": "/".join(part for part in relative.split("/") if part not in ("", ".")),
+        "ignored": sorted(IGNORED),
+        "maxResults": arguments.get("maxResults", DEFAULT_RESULTS),
+        "maxChars": MAX_CHARS,
+        "maxLine": MAX_LINE,
+        "maxBytes": FILE_BYTES,
+    }
+
+
+def _told(finished: Finished) -> str:
+    said = [json.loads(line) for line in finished.stdout.splitlines() if line.endswith((b"]", b"}"))]
+    end = said[-1] if said and isinstance(said[-1], dict) else None
+    if end is not None and "error" in end:
+        raise ToolFailed(f"pattern is no regular expression: {end['error']}")
+    stopped = end is None and finished.exit_code in _OUT_OF_TIME
+    if end is None and not stopped:
+        raise ToolFailed("the search broke off; give a simpler pattern or a smaller path")
+    matches = [f"{item[0]}:{item[1]}: {item[2]}" for item in said if isinstance(item, list)]
+    return json.dumps(
+        {
+            "matches": matches,
+            "truncated": end is None or end["truncated"],
+            "outOfTime": stopped,
+            "filesSkipped": end["skipped"] if end is not None else None,
+        },
+        ensure_ascii=False,
+    )
+
+
+SEARCH_TEXT = Tool(
+    spec=ToolSpec(
+        name="search_text",
+        description=(
+            "Search the text files below a directory, or one file, line by line for a regular expression (Python "
+            "syntax, case-sensitive; (?i) in front ignores case). Returns the matching lines as path:line: text. "
+            "Left out: .git, node_modules and __pycache__, links, binary files, and files of more than "
+            f"{FILE_BYTES >> 20} MiB. A search may take one second of processor time; truncated says whether there "
+            "may be more matches."
+        ),
+        input_schema=parameters(
+            required=("pattern",),
+            pattern={"type": "string", "description": "A regular expression."},
+            path={
+                "type": "string",
+                "description": "A directory or file, relative to the workspace; the whole workspace unless given.",
+            },
+            maxResults={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_RESULTS,
+                "description": f"How many matches; {DEFAULT_RESULTS} unless given.",
+            },
+        ),
+    ),
+    effect="read",
+    run=search_text,
+)

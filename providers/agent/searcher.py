@@ -1,0 +1,97 @@
+"""The program behind `search_text`: looks for a regular expression in files, and is killed when that takes too long.
+
+It runs in an interpreter of its own (`python -I -S searcher.py ARGUMENTS`), because nothing inside a process can stop
+`re` in a match that goes on for ever. So it imports nothing of ours. Its one argument is a JSON object; it prints one
+JSON line per match, `[path, line, text]`, and one object at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+CPU_S = 1
+"""Of processor time; then the kernel ends it."""
+MEMORY_BYTES = 1 << 29
+SNIFFED_BYTES = 8192
+"""A NUL byte among these makes a file binary."""
+
+
+def files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Every file at or below *root* in the order of their paths, with how it is called; links are not followed."""
+    waiting = [(root, shown)]
+    while waiting:
+        path, name = waiting.pop()
+        try:
+            with os.scandir(path) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except NotADirectoryError:
+            yield path, name
+            continue
+        except OSError:
+            continue
+        prefix = f"{name}/" if name else ""
+        waiting += [
+            (entry.path, prefix + entry.name)
+            for entry in reversed(entries)
+            if entry.name not in ignored and not entry.is_symlink()
+        ]
+
+
+def content(path: str, limit: int) -> bytes | None:
+    """What a file holds; None where it is no regular file, or is binary, larger than *limit*, or not to be read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return None
+        held = file.read(limit)
+    return None if b"\0" in held[:SNIFFED_BYTES] else held
+
+
+def search(wanted: dict[str, Any]) -> Iterator[Any]:
+    """The matches, and what came of the search as a whole."""
+    try:
+        pattern = re.compile(wanted["pattern"])
+    except (re.error, OverflowError, RecursionError) as error:
+        yield {"error": str(error)[:300]}
+        return
+    found = skipped = 0
+    room = wanted["maxChars"]
+    for path, name in files(wanted["root"], wanted["shown"], frozenset(wanted["ignored"])):
+        held = content(path, wanted["maxBytes"])
+        if held is None:
+            skipped += 1
+            continue
+        for number, line in enumerate(held.decode("utf-8", "replace").split("\n"), start=1):
+            if pattern.search(line.rstrip("\r")) is None:
+                continue
+            text = line.strip()[: wanted["maxLine"]]
+            room -= len(name) + len(text)
+            if found == wanted["maxResults"] or room < 0:
+                yield {"truncated": True, "skipped": skipped}
+                return
+            found += 1
+            yield [name, number, text]
+    yield {"truncated": False, "skipped": skipped}
+
+
+def main() -> None:
+    """Search as the argument says."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    for item in search(json.loads(sys.argv[1])):
+        print(json.dumps(item), flush=True)  # noqa: T201 - this program's own output
+
+
+if __name__ == "__main__":
+    main()
