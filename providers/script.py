@@ -93,6 +93,8 @@ class Play:
     """One way a run can go."""
 
     answers: tuple[ScriptedAnswer, ...]
+    compaction: tuple[ScriptedAnswer, ...] = ()
+    """What it answers when it is asked for a summary of the transcript."""
 
 
 @attrs.frozen(kw_only=True)

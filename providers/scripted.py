@@ -61,6 +61,14 @@ class Prepared:
     finish: Finish
 
 
+@attrs.frozen(kw_only=True)
+class PreparedPlay:
+    """One way a run can go: the turns, and the summaries that are asked for beside them."""
+
+    answers: tuple[Prepared, ...]
+    compaction: tuple[Prepared, ...]
+
+
 class Scripted:
     """Plays scripts. Safe to share between any number of runs."""
 
@@ -71,7 +79,10 @@ class Scripted:
         """Play *scripts*, by task id; *root* is the suite's directory, for messages."""
         self._root = root
         self._plays = {
-            task: tuple(tuple(prepare(answer) for answer in play.answers) for play in script.plays)
+            task: tuple(
+                PreparedPlay(answers=tuple(map(prepare, play.answers)), compaction=tuple(map(prepare, play.compaction)))
+                for play in script.plays
+            )
             for task, script in scripts.items()
         }
         self._tools: tuple[ToolSpec, ...] | None = None
@@ -94,16 +105,16 @@ class Scripted:
         Raises:
             ProviderError: the script says so, or the task has no script (`not_found`).
         """
-        place, prepared = self._find(request)
+        name, prepared = self._find(request)
         scripted = prepared.scripted
         fault = scripted.faults[request.tries] if request.tries < len(scripted.faults) else None
         pause = scripted.latency_ms / 1000 / max(1, len(prepared.pieces))
         if fault is not None and fault.after_chunks is None:
             await anyio.sleep(scripted.latency_ms / 1000)
             if fault.status is not None:
-                emit(Responded(status=fault.status, provider_request_id=f"scripted-{place}"))
+                emit(Responded(status=fault.status, provider_request_id=name))
             raise _failure(fault, request, "")
-        emit(Responded(status=200, provider_request_id=f"scripted-{place}"))
+        emit(Responded(status=200, provider_request_id=name))
         await self._stream(request, prepared, fault, pause, emit)
         calls = prepared.calls
         if prepared.refers:
@@ -122,15 +133,21 @@ class Scripted:
     async def aclose(self) -> None:
         """Nothing to release."""
 
-    def _find(self, request: Request) -> tuple[int, Prepared]:
+    def _find(self, request: Request) -> tuple[str, Prepared]:
         plays = self._plays.get(request.origin.case_id)
         if plays is None:
             file = f"{FOLDER}/{request.origin.case_id}.json"
             where = str(self._root / file) if self._root is not None else file
             raise ProviderError(kind="not_found", message=f"no script for this task: {where}", retryable=False)
         play = plays[request.origin.repetition % len(plays)]
-        place = sum(isinstance(message, AssistantTurn) for message in request.messages)
-        return place, play[place] if place < len(play) else _ENDED
+        place = request.turn
+        if place is None:
+            place = sum(isinstance(message, AssistantTurn) for message in request.messages)
+        if request.purpose == "compaction":
+            answers, name = play.compaction, f"scripted-compaction-{place}"
+        else:
+            answers, name = play.answers, f"scripted-{place}"
+        return name, answers[place] if place < len(answers) else _ENDED
 
     async def _stream(
         self, request: Request, prepared: Prepared, fault: Fault | None, pause: float, emit: Emit

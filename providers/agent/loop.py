@@ -9,9 +9,13 @@ from typing import Literal
 
 import attrs
 
+from providers.agent.answers import broken_off
 from providers.agent.calls import Planned, ToolRunner, sayable
+from providers.agent.context import Context
+from providers.agent.fetch import FETCH_URL
 from providers.agent.files import FILE_TOOLS
 from providers.agent.policy import offered
+from providers.agent.search import SEARCH_TEXT
 from providers.agent.shell import BASH, home_of_run
 from providers.agent.tools import Place, Tool
 from providers.agent.usage import Tally
@@ -32,7 +36,7 @@ from providers.base import (
 )
 from store.events import Incident, WorkStarted
 
-TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, BASH)
+TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, SEARCH_TEXT, BASH, FETCH_URL)
 
 MAX_CALLS = 64
 """Of one turn; more end the run."""
@@ -80,9 +84,23 @@ class BuiltinAgent:
             ProviderError: infrastructure failed, or the very first request was too long for the model.
         """
         with home_of_run(task.home) as home:
-            place = Place(workspace=task.workspace, marker=task.marker, home=home, materialise=task.materialise)
+            place = Place(
+                workspace=task.workspace,
+                marker=task.marker,
+                home=home,
+                materialise=task.materialise,
+                allow_private=task.allow_private,
+            )
             tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note, specs=specs_under(task.policy))
-            self._work = _Work(task=task, ask=ask, note=note, tools=tools)
+            given = task.settings.instructions
+            context = Context(
+                task=task,
+                ask=ask,
+                note=note,
+                instructions=INSTRUCTIONS if given is None else given,
+                tools=tools.specs,
+            )
+            self._work = _Work(task=task, ask=ask, note=note, tools=tools, context=context)
             return await self._work.run()
 
     def so_far(self, reason: str) -> Done:
@@ -98,9 +116,7 @@ class _Work:
     ask: Ask
     note: Note
     tools: ToolRunner
-    messages: list[Message] = attrs.field(factory=list[Message])
-    chars: int = 0
-    """Of the transcript."""
+    context: Context
     ids: set[str] = attrs.field(factory=set[str])
     tally: Tally = attrs.field(factory=Tally)
     text: str = ""
@@ -112,13 +128,13 @@ class _Work:
         """Turn after turn; each ends the work with a `Done` or leaves it for the next."""
         self.note(
             WorkStarted(
-                instructions=self.instructions,
+                instructions=self.context.instructions,
                 prompt=self.task.prompt,
                 tools=tuple(tool.name for tool in self.tools.specs),
                 model=self.task.model,
             )
         )
-        self.append(UserText(text=self.task.prompt))
+        self.context.transcript.append(UserText(text=self.task.prompt))
         while True:
             ended = await self.turn()
             if ended is not None:
@@ -130,15 +146,15 @@ class _Work:
         if self.tally.turns >= min(task.max_turns, task.settings.max_turns):
             return self.done("budget", "maxTurns")
         try:
-            self.check_length()
-            answer = await self.answer()
+            reason = await self.context.fit()
+            answer = await self.answer() if reason is None else None
         except ProviderError as error:
             reason = self.blame(error)
             if reason is None:
                 raise
             return self.done("failed", reason)
         if answer is None:
-            return self.done("failed", "truncated_output")
+            return self.done("failed", reason or "truncated_output")
         self.count(answer)
 
         reason = broken_off(answer)
@@ -152,17 +168,19 @@ class _Work:
             return self.done("completed")
 
         calls = self.distinct(answer.calls)
-        self.append(
+        transcript = self.context.transcript
+        transcript.append(
             AssistantTurn(
                 text=answer.text,
                 calls=tuple(sayable(planned.call) for planned in calls),
                 reasoning=answer.reasoning,
                 continuation=answer.continuation,
-            )
+            ),
+            answer.usage,
         )
         room = len(calls) if task.max_tool_calls is None else task.max_tool_calls - len(self.tools.uses)
         for told in await self.tools.answer(calls[:room]):
-            self.append(told)
+            transcript.append(told)
         return self.done("budget", "maxToolCalls") if len(calls) > room else None
 
     async def answer(self) -> Answer | None:
@@ -178,12 +196,13 @@ class _Work:
                 Request(
                     origin=self.task.origin,
                     model=self.task.model,
-                    instructions=self.instructions,
-                    messages=(*self.messages, *notice),
+                    instructions=self.context.instructions,
+                    messages=(*self.context.transcript.messages, *notice),
                     tools=self.tools.specs,
                     max_output_tokens=settings.max_output_tokens,
                     reasoning_effort=settings.reasoning_effort,
                     native_tools=settings.native_tools,
+                    turn=self.tally.turns,
                 )
             )
             if answer.finish != "length":
@@ -193,33 +212,19 @@ class _Work:
             if self.cuts >= settings.truncation_recoveries:
                 return None
             self.cuts += 1
-            self.note(Incident(name="truncation_recovery", detail={"attempt": self.cuts, "turn": self.tally.turns + 1}))
-            notice = (UserText(text=CUT_NOTICE),)
-
-    @property
-    def instructions(self) -> str:
-        """The active agent's own, or ours."""
-        given = self.task.settings.instructions
-        return INSTRUCTIONS if given is None else given
-
-    def append(self, message: Message) -> None:
-        """Add to the transcript."""
-        self.messages.append(message)
-        self.chars += len(message.text)
-        if isinstance(message, AssistantTurn):
-            self.chars += sum(len(call.raw) for call in message.calls)
-
-    def check_length(self) -> None:
-        """Hold the transcript to `limits.maxContextChars`.
-
-        Raises:
-            ProviderError: as a provider would say it.
-        """
-        limit = self.task.settings.max_context_chars
-        if self.chars + len(self.instructions) > limit:
-            raise ProviderError(
-                kind="context_length", message=f"the request is longer than maxContextChars ({limit})", retryable=False
+            self.note(
+                Incident(
+                    name="truncation_recovery",
+                    detail={
+                        "attempt": self.cuts,
+                        "of": settings.truncation_recoveries,
+                        "turn": self.tally.turns + 1,
+                        "reason": cut_where(answer),
+                        "maxOutputTokens": settings.max_output_tokens,
+                    },
+                )
             )
+            notice = (UserText(text=CUT_NOTICE),)
 
     def blame(self, error: ProviderError) -> str | None:
         """Why the model is at fault; None where it is not. A first request that is too long is the suite's fault."""
@@ -271,22 +276,14 @@ class _Work:
             tools=tuple(self.tools.uses),
             usage=self.tally.usage,
             cached_partial=self.tally.cached_partial,
+            compactions=self.context.calls,
+            compaction_usage=self.context.tally.usage if self.context.calls == self.context.tally.turns else None,
             model=self.model,
         )
 
 
-def broken_off(answer: Answer) -> str | None:
-    """Why an answer is not one to go on from; None where it is.
-
-    Raises:
-        ProviderError: the provider itself called it an error.
-    """
-    if answer.finish == "error":
-        raise ProviderError(
-            kind="server_error", message="the answer ended with an error", retryable=False, model=answer.model
-        )
-    if answer.finish == "content_filter":
-        return "content_filter"
-    if answer.finish == "refusal" or (answer.refusal and not answer.calls and not answer.text):
-        return "refusal"
-    return None
+def cut_where(answer: Answer) -> str:
+    """What an answer that hit the output limit had come to."""
+    if answer.calls:
+        return "tool_call_cut"
+    return "text_cut" if answer.text else "empty_response"

@@ -75,6 +75,7 @@ def work(workspace) -> Work:
         max_turns: int = 10,
         max_tokens: int | None = None,
         max_tool_calls: int | None = None,
+        **more,
     ) -> Worked:
         script = iter(answers)
         requests: list[Request] = []
@@ -99,6 +100,7 @@ def work(workspace) -> Work:
             max_tool_calls=max_tool_calls,
             marker="sweep-1a2b3c4d/0/1",
             home=workspace.parent / "home",
+            **more,
         )
         done = await BuiltinAgent().work(task, ask, events.append)
         return Worked(done, requests, events)

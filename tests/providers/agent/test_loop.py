@@ -21,6 +21,7 @@ from store.events import ToolCompleted, ToolStarted, WorkStarted
 from tests.providers.agent.conftest import call
 
 pytestmark = pytest.mark.anyio
+OFFERED = ["read_file", "list_files", "write_file", "edit_file", "search_text", "bash"]
 
 
 def reads(count: int, *, first: int = 0) -> tuple[ToolCall, ...]:
@@ -46,7 +47,7 @@ async def test_answer_without_calls_ends_the_work(work):
         WorkStarted(
             instructions=INSTRUCTIONS,
             prompt="do it",
-            tools=("read_file", "list_files", "write_file", "edit_file", "bash"),
+            tools=("read_file", "list_files", "write_file", "edit_file", "search_text", "bash"),
             model="m",
         )
     ]
@@ -80,7 +81,7 @@ async def test_settings_reach_every_request(work):
     for request in worked.requests:
         assert (request.instructions, request.max_output_tokens) == ("be brief", 77)
         assert (request.reasoning_effort, request.native_tools) == ("low", ({},))
-        assert [tool.name for tool in request.tools] == ["read_file", "list_files", "write_file", "edit_file", "bash"]
+        assert [tool.name for tool in request.tools] == OFFERED
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------
@@ -157,10 +158,10 @@ async def test_more_calls_in_one_turn_end_the_work_before_any_is_run(work):
     assert worked.done.tools == ()
 
 
-async def test_transcript_that_grows_too_long_ends_the_work(work, workspace):
-    (workspace / "long").write_text("x" * 20_000)
+async def test_transcript_that_grows_too_long_ends_the_work(work):
     worked = await work(
-        [Answer(calls=(call("read_file", path="long"),)), Answer()], settings=AgentSettings(max_context_chars=10_000)
+        [Answer(calls=(call("write_file", path="long", content="x" * 20_000, expectedHash=None),)), Answer()],
+        settings=AgentSettings(max_context_chars=10_000, compaction_auto=False),
     )
 
     assert (worked.done.stop, worked.done.reason, worked.done.turns) == ("failed", "context_overflow", 1)
@@ -361,7 +362,7 @@ async def test_tool_that_is_not_granted_is_neither_offered_nor_run(work, workspa
         policy=Policy(mode=mode, granted=frozenset({"read", "process"})),
     )
 
-    assert [tool.name for tool in worked.requests[0].tools] == ["read_file", "list_files", "bash"]
+    assert [tool.name for tool in worked.requests[0].tools] == ["read_file", "list_files", "search_text", "bash"]
     assert worked.answers[0].text == "Capability denied: write"
     assert "approval_denied" not in worked.incidents
     assert not (workspace / "a").exists()
@@ -373,7 +374,7 @@ async def test_call_that_needs_approval_is_offered_and_denied(work, workspace):
         policy=Policy(mode="ask", granted=frozenset({"read"}), askable=frozenset({"process"})),
     )
 
-    assert [tool.name for tool in worked.requests[0].tools] == ["read_file", "list_files", "bash"]
+    assert [tool.name for tool in worked.requests[0].tools] == ["read_file", "list_files", "search_text", "bash"]
     assert worked.answers[0].text.startswith("Capability denied: process")
     assert worked.incidents == ["approval_denied"]
     assert not (workspace / "a").exists()
