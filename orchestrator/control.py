@@ -54,7 +54,7 @@ class Control:
                     self.cancel("interrupt", "Ctrl-C twice: running attempts are ended")
                 else:
                     self._interrupted = True
-                    self.drain("interrupt", "Ctrl-C: nothing new starts, running attempts may finish; once more ends them now")
+                    self.drain("interrupt", "Ctrl-C: nothing new starts, running attempts finish; once more ends them")
 
     async def expire(self, seconds: float) -> None:
         """Cancel when the sweep's deadline is reached."""

@@ -50,7 +50,7 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
         str, typer.Option("--log-format", metavar="console|json", help="How log lines look.")
     ] = "console",
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notices and no progress; errors and data only.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notices, no progress.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log lines too.")] = False,
     version: Annotated[  # noqa: ARG001 - its callback answers
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
