@@ -6,46 +6,24 @@ lost however the inside ends.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import attrs
 
-from orchestrator.control import Control, Why
-from orchestrator.dispatch import Dispatch
-from orchestrator.execute import Executor, skipped
-from orchestrator.gate import Gate, Permits
-from orchestrator.governor import Governor
-from orchestrator.log import Log, silent
 from orchestrator.plan import plan
-from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.provenance import provenance
-from orchestrator.retry import RetryPolicy
-from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
-from orchestrator.version import __version__
-from orchestrator.workspaces.fixture import Fixtures
-from orchestrator.workspaces.scratch import remove_abandoned, scratch
-from orchestrator.world import World, is_alive, sweep_name, this_worker, who
-from providers.agent.loop import BuiltinAgent
-from providers.base import Provider
-from providers.process import sweep_marker
-from store.claims import SqliteClaims
+from orchestrator.world import sweep_name, who
 from store.controls import tell
 from store.database import open_database
 from store.errors import EvalctlError, UsageError
 from store.events import Json
-from store.grants import SqliteBudget
-from store.leases import leave, living, register, renew
-from store.ledger import SqliteLedger
 from store.plans import store_plan
 from store.reader import Reader
-from store.records import Tally
-from store.rows import Claim, Ending, SweepRow
-from store.secrets import Redactor
+from store.rows import SweepRow
 from store.turnstile import Turnstile
 from store.writer import Writer
 
@@ -54,39 +32,6 @@ LEASE_S = 15.0
 VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
 """What command verifiers get of this process's environment."""
 SKIP_BATCH = 500
-
-
-@attrs.frozen(kw_only=True)
-class Part:
-    """What this process brings to a sweep."""
-
-    suite: Suite
-    settings: Settings
-    provider: Provider
-    redactor: Redactor
-    """Takes the provider's key and the environment's credentials out of all that is stored."""
-    store: Path
-    world: World
-    say: Callable[[str], None]
-    terminal: bool
-    log: Log = silent
-    told: Callable[[str, int], None] = lambda _sweep, _position: None
-    """Told of each result that counts, when it is durable: the sweep's name and the run's position."""
-    lease_s: float = LEASE_S
-
-
-@attrs.frozen(kw_only=True)
-class SweepEnd:
-    """How this process's part of the sweep ended."""
-
-    name: str
-    stopped: Why | None
-    """Why it stopped before the plan was done; None when it did not."""
-    signal: int | None
-    remaining: int
-    """Runs without a final result."""
-    peak: int
-    """Most runs in flight at once."""
 
 
 async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
@@ -115,10 +60,10 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
     )
     async with _writing(part) as writer:
         sweep_id = await writer.transact(store_plan(planned, part.redactor))
-        part.say(f"sweep {name}: {len(planned.runs)} runs planned")
-        return await _take_part(
-            part, writer, sweep_id=sweep_id, name=name, planned=len(planned.runs), left=len(planned.runs), before=()
-        )
+        runs = len(planned.runs)
+        del planned  # from here on the store holds the plan, however long it is
+        part.say(f"sweep {name}: {runs} runs planned")
+        return await _take_part(part, writer, sweep_id=sweep_id, name=name, planned=runs, left=runs, before=())
 
 
 async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
@@ -133,10 +78,8 @@ async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
             told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
             await writer.transact(told)
         with Reader(part.store) as reader:
-            left, before = reader.remaining(sweep.id), reader.tally(sweep.id)
-        return await _take_part(
-            part, writer, sweep_id=sweep.id, name=sweep.name, planned=sweep.runs, left=left, before=before
-        )
+            before = tuple(reader.tally(sweep.id))
+        return await take_part(part, writer, Stored(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before))
 
 
 def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
@@ -177,130 +120,6 @@ async def _writing(part: Part) -> AsyncIterator[Writer]:
         if ours is None or foreign is not None:
             raise
         raise _first(ours) from None
-
-
-async def _take_part(
-    part: Part, writer: Writer, *, sweep_id: int, name: str, planned: int, left: int, before: Sequence[Tally]
-) -> SweepEnd:
-    world, settings, control = part.world, part.settings, Control(part.say)
-    lease_us = round(part.lease_s * 1_000_000)
-    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
-    claims = SqliteClaims(
-        writer, sweep_id=sweep_id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
-    )
-    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
-    if killed := sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) in dead):
-        part.say(f"ended {killed} processes that a dead worker had left behind")
-    remove_abandoned(name, await writer.transact(living(worker_id, is_alive)))
-    progress = Progress(planned=planned, before=before, now=world.monotonic)
-    part.log("sweep.joined", sweep=name, worker=worker_id, planned=planned, left=left)
-
-    def acknowledged(ending: Ending, counts: bool) -> None:
-        progress.acknowledged(ending, counts)
-        claim = ending.claim
-        part.log(
-            "run.ended",
-            run=f"{name}/{claim.position}",
-            attempt=claim.number,
-            case=claim.case_id,
-            outcome=ending.outcome,
-            reason=ending.reason,
-            wall_ms=ending.wall_ms,
-            counts=counts,
-        )
-        if counts:
-            part.told(name, claim.position)
-
-    ledger = SqliteLedger(
-        writer,
-        part.redactor,
-        sweep_id=sweep_id,
-        worker_id=worker_id,
-        wall=world.wall,
-        monotonic=world.monotonic,
-        on_acknowledged=acknowledged,
-    )
-    budget = SqliteBudget(writer, sweep_id=sweep_id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
-    provider = part.provider
-    gate = Gate(
-        sweep=name,
-        provider=provider,
-        permits=Permits(Governor(limit=settings.concurrency, longest_pause_s=settings.max_wait_s)),
-        budget=budget,
-        caps=settings.caps,
-        ledger=ledger,
-        policy=RetryPolicy(max_wait_s=settings.max_wait_s, max_stall_s=settings.max_stall_s),
-        rng=world.rng,
-    )
-    try:
-        with scratch(name, worker_id) as workspaces:
-            dispatch = Dispatch(
-                claims=claims,
-                execute=_executor(part, gate, control, workspaces),
-                account=provider.account,
-                permits=gate.permits,
-                control=control,
-                concurrency=settings.concurrency,
-            )
-            progress.in_flight = lambda: dispatch.board.running
-            async with anyio.create_task_group() as service:
-                service.start_soon(_keep_lease, writer, worker_id, world.wall, lease_us)
-                service.start_soon(control.listen)
-                service.start_soon(bar, progress) if part.terminal else service.start_soon(
-                    heartbeat, progress, part.say
-                )
-                if settings.max_wall_s is not None:
-                    service.start_soon(control.expire, settings.max_wall_s)
-                with control.running:
-                    await dispatch.run()
-                service.cancel_scope.cancel()
-        if control.why in ("budget", "deadline"):
-            await _skip_rest(claims, dispatch.board.unstarted(), ledger, world.wall, control.message)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await provider.aclose()
-    remaining = await claims.remaining()
-    await budget.close()
-    await writer.transact(leave(worker_id))
-    part.log("sweep.left", sweep=name, worker=worker_id, remaining=remaining, why=control.why)
-    return SweepEnd(name=name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak)
-
-
-async def _skip_rest(
-    claims: SqliteClaims, unstarted: Sequence[Claim], ledger: SqliteLedger, wall: Callable[[], int], message: str
-) -> None:
-    """Nothing more may be spent: the rest of the plan is `skipped(budget)`, for `resume` to run.
-
-    Runs that another live process holds stay its own.
-    """
-    batch: Sequence[Claim] = unstarted or await claims.claim(SKIP_BATCH)
-    while batch:
-        for claim in batch:
-            ledger.finish(skipped(claim, "budget", message, wall()))
-        await ledger.room()
-        batch = await claims.claim(SKIP_BATCH)
-
-
-async def _keep_lease(writer: Writer, worker_id: int, wall: Callable[[], int], lease_us: int) -> None:
-    while True:
-        await anyio.sleep(lease_us / 4_000_000)
-        writer.submit(renew(worker_id, wall() + lease_us))
-
-
-def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Executor:
-    settings, environment = part.settings, part.world.environment
-    return Executor(
-        suite=part.suite,
-        settings=settings,
-        gate=gate,
-        subject=BuiltinAgent,
-        fixtures=Fixtures(),
-        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
-        control=control,
-        environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
-        wall=part.world.wall,
-        kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
-    )
 
 
 def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:
