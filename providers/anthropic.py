@@ -148,7 +148,7 @@ def _turn(turn: AssistantTurn) -> list[Block]:
     places = sum(block.get("type") == CALL for block in kept)
     if text != turn.text or places != len(calls):
         # The turn was shortened since. What the model thought still comes first, as the format wants it.
-        thoughts = [block for block in kept if block.get("type") in {"thinking", "redacted_thinking"}]
+        thoughts = [block for block in kept if block.get("type") in ("thinking", "redacted_thinking")]
         return [*thoughts, *_text(turn.text), *calls]
     following = iter(calls)
     return [

@@ -37,6 +37,18 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
     return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
 
 
+def as_text(given: Json) -> str:
+    """Arguments that came as a value and not as a text, for `tool_call`; None is nothing. What is nested too deeply to
+    be written becomes a text that is no JSON.
+    """
+    if given is None:
+        return ""
+    try:
+        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    except RecursionError:
+        return "["
+
+
 def written(call: ToolCall) -> str:
     """The arguments as the model wrote them. What was no JSON object goes back as an empty one: templates of open
     models parse the arguments again and would refuse the whole request; the tool's answer says what was wrong.

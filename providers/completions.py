@@ -7,13 +7,12 @@ or on none; errors inside answers whose status was 200.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import attrs
 
-from providers.arguments import tool_call
+from providers.arguments import as_text, tool_call
 from providers.base import Answer, Finish, ToolCall, Usage
 from providers.reader import EventReader, Hear, unheard
 from providers.usage import read_usage
@@ -204,10 +203,7 @@ def _fill(draft: _Draft, piece: dict[str, Any]) -> None:
         draft.id = given
     if not draft.name and isinstance(name, str):
         draft.name = name
-    if isinstance(arguments, str):
-        draft.fragments.append(arguments)
-    elif arguments is not None:
-        draft.fragments.append(json.dumps(arguments, ensure_ascii=False))
+    draft.fragments.append(as_text(arguments))
 
 
 def _finished(draft: _Draft, number: int) -> ToolCall:

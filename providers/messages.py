@@ -6,13 +6,12 @@ unchanged with the next request: such an answer's blocks are its `continuation`,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
-from providers.arguments import INVALID, parsed, tool_call
+from providers.arguments import INVALID, as_text, parsed, tool_call
 from providers.base import Answer, Finish, ToolCall, Usage
 from providers.reader import EventReader, Hear, unheard
 from providers.usage import read_messages_usage
@@ -56,8 +55,7 @@ class _Block:
     def raw_input(self) -> str:
         """The arguments as they were written: in fragments, or at once where the block began."""
         raw = "".join(self.pieces.get("input", ()))
-        given = self.content.get("input")
-        return raw or (json.dumps(given, ensure_ascii=False) if given else "")
+        return raw or as_text(self.content.get("input"))
 
     def whole(self) -> dict[str, Json]:
         """The block as it would have come in one document."""

@@ -5,11 +5,10 @@ A line is one JSON object; an answer that was not streamed is one line. Calls co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from providers.arguments import parsed, tool_call
+from providers.arguments import as_text, parsed, tool_call
 from providers.base import Answer, Finish, ToolCall, Usage
 from providers.ndjson import MAX_LINE_BYTES, NdjsonParser
 from providers.reader import AnswerReader, Hear, unheard
@@ -94,9 +93,7 @@ class OllamaStream(AnswerReader):
     def _call(self, call: dict[str, Any]) -> None:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
-        given, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+        given, name, arguments = call.get("id"), function.get("name"), as_text(function.get("arguments"))
         if not (isinstance(given, str) and given):
             given = f"call_{self._next_call}"
             self._next_call += 1

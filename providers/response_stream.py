@@ -6,13 +6,12 @@ next request: such an answer's items are its `continuation`, its calls only by t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
-from providers.arguments import tool_call
+from providers.arguments import as_text, tool_call
 from providers.base import Answer, Finish, Usage
 from providers.reader import EventReader, Hear, unheard
 from providers.usage import read_responses_usage
@@ -112,13 +111,13 @@ class ResponseStream(EventReader):
         if isinstance(arguments, str) and (done or arguments):
             item.arguments = [arguments] if arguments or not item.arguments else item.arguments
         elif arguments is not None and not isinstance(arguments, str):
-            item.arguments = [json.dumps(arguments, ensure_ascii=False)]
+            item.arguments = [as_text(arguments)]
         if not done:
             return
         match item.kind:
             case "message":
                 for part in _parts(content, "content"):
-                    if part.get("type") in {"output_text", "text"} and "text" not in item.told:
+                    if _word(part, "type") in {"output_text", "text"} and "text" not in item.told:
                         self._say(part.get("text"))
                     elif part.get("type") == "refusal" and "refusal" not in item.told:
                         self._refuse(part.get("refusal"))

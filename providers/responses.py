@@ -116,7 +116,7 @@ def _text(items: list[Item]) -> str:
     """The text of the messages among *items*."""
     contents = [item.get("content") for item in items if item.get("type") == "message"]
     parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict)]
-    return "".join(str(part.get("text", "")) for part in parts if part.get("type") in {"output_text", "text"})
+    return "".join(str(part.get("text", "")) for part in parts if part.get("type") in ("output_text", "text"))
 
 
 def _kept(continuation: Json) -> list[Item]:
