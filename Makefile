@@ -42,10 +42,10 @@ demo: $(READY)  ## a live sweep of a bundled suite with the scripted provider: n
 	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last     the report again, from the stored rows"
 	@echo "  $(BIN)/evalctl --store .evalctl/demo/runs.db show last/1   one run: verdicts and transcript"
 	@echo "  $(BIN)/evalctl list                                        the bundled suites"
-	@echo "  make test                                             the tests; docs/ says how to write a suite"
+	@echo "  make test                                                     the tests; docs/index.md says how to go on"
 
 docs: $(DOCS)/.ready  ## the documentation as a site in site/
-	$(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 $(DOCS)/.ready: requirements-docs.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "evalctl needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
