@@ -68,7 +68,7 @@ def _objects(value: Json) -> str | None:
 
 def _url(value: Json) -> str | None:
     """Never shows the value: a URL may hold a password."""
-    from urllib.parse import urlsplit
+    from urllib.parse import parse_qsl, urlsplit
 
     try:
         url = urlsplit(value) if isinstance(value, str) else None
@@ -76,10 +76,16 @@ def _url(value: Json) -> str | None:
     except ValueError:
         return "expected a URL such as https://host/v1"
     if url is None or url.scheme not in ("http", "https") or not host:
-        return "expected a URL such as https://host/v1"
+        scheme = url.scheme if url is not None and url.scheme not in ("http", "https") else ""
+        return "expected a URL such as https://host/v1" + (f", not one of the scheme {scheme}" if scheme else "")
     if url.username is not None or url.password is not None:
-        return "a URL with a user or a password in it; credentials are given by the name of a variable (apiKeyEnv)"
-    return "a URL without query and fragment is expected" if url.query or url.fragment else None
+        return (
+            "a base URL with a user or a password in it, which would end up in records; name the variable that holds "
+            "the credential (apiKeyEnv, --api-key-env)"
+        )
+    if url.fragment or any(name != "api-version" for name, _ in parse_qsl(url.query, keep_blank_values=True)):
+        return "a URL whose query names nothing but api-version is expected: anything else may be a key"
+    return None
 
 
 def _variable(value: Json) -> str | None:
@@ -127,13 +133,18 @@ CONNECTION: Mapping[str, tuple[str, Check]] = {
     "model": ("model", _text),
     "baseUrl": ("base_url", _url),
     "apiKeyEnv": ("api_key_env", _variable),
+    "contextWindow": ("context_window", _whole(1, 100_000_000, unset=True)),
+    "fetch.allowPrivate": ("fetch_private", _flag),
 }
-"""Who is asked: field of `Config` and check. Conditions of a sweep, no part of the hash."""
+"""Who is asked, and what may be reached: field of `Config` and check. Conditions of a sweep, no part of the hash."""
 
-NEEDS_TRUST = frozenset({"provider", "baseUrl", "apiKeyEnv"})
-"""With these, a project's file could send a key somewhere else."""
+NEEDS_TRUST: Mapping[str, str] = {
+    **dict.fromkeys(("provider", "baseUrl", "apiKeyEnv"), "it decides where a key is sent"),
+    "fetch.allowPrivate": "it opens your own network to a model",
+}
+"""What a project's file could do harm with, and how."""
 
-GROUPS = frozenset(name.partition(".")[0] for name in (*MEASURED, DEFINITIONS) if "." in name)
+GROUPS = frozenset(name.partition(".")[0] for name in (*MEASURED, *CONNECTION, DEFINITIONS) if "." in name)
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +157,10 @@ class Config:
     base_url: str | None = None
     api_key_env: str | None = None
     """The variable's name, never its value."""
+    context_window: int | None = None
+    """Tokens the model takes in all, where that is known."""
+    fetch_private: bool = False
+    """Whether `fetch_url` may reach this machine and private networks."""
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that files define, by name."""
     origins: Mapping[str, str] = attrs.field(factory=dict)
@@ -185,6 +200,24 @@ def with_values(config: Config, values: Mapping[str, Json], source: str) -> Conf
     if problems:
         raise UsageError("\n".join(problems))
     return _activate(_merged(config, values, source))
+
+
+def with_flags(config: Config, flags: Mapping[str, tuple[str, Json]]) -> Config:
+    """Lay command-line flags over *config*: by flag, the key it sets and its value, None where it was not given.
+
+    Raises:
+        UsageError: values that do not fit, all at once.
+    """
+    problems = []
+    for flag, (name, value) in flags.items():
+        if value is not None:
+            try:
+                config = with_values(config, {name: value}, flag)
+            except UsageError as error:
+                problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return config
 
 
 def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str], *, where: str) -> AgentSettings:
@@ -295,9 +328,9 @@ def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
             if type(value) is not int or value != 1:
                 yield (key,), f"expected 1, got {show(value)}"
         elif key in GROUPS:
-            yield from _group(key, value)
+            yield from _group(key, value, trusted=trusted)
         elif key in NEEDS_TRUST and not trusted:
-            yield (key,), "a project's file may set this only with --trust-project: it decides where a key is sent"
+            yield (key,), _untrusted(key)
         else:
             check = _check_of(key) if "." not in key else None
             if check is None:
@@ -306,7 +339,11 @@ def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
                 yield (key,), problem
 
 
-def _group(group: str, value: Json) -> Iterator[Problem]:
+def _untrusted(name: str) -> str:
+    return f"a project's file may set this only with --trust-project: {NEEDS_TRUST[name]}"
+
+
+def _group(group: str, value: Json, *, trusted: bool) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (group,), f"expected an object, got {show(value)}"
         return
@@ -317,6 +354,8 @@ def _group(group: str, value: Json) -> Iterator[Problem]:
         elif check is None:
             known = [key.partition(".")[2] for key in (*_names(), DEFINITIONS) if key.startswith(f"{group}.")]
             yield (group, name), f"unknown field {name!r}{suggest(name, known)}"
+        elif f"{group}.{name}" in NEEDS_TRUST and not trusted:
+            yield (group, name), _untrusted(f"{group}.{name}")
         elif problem := check(inner):
             yield (group, name), problem
 

@@ -196,6 +196,8 @@ class Executor:
             max_turns=min(task.budget.max_turns, agent.max_turns),
             max_tokens=task.budget.max_tokens,
             max_tool_calls=task.budget.max_tool_calls,
+            context_window=settings.context_window,
+            allow_private=settings.fetch_private,
             marker=self._marker(claim),
             home=made.beside,
             materialise=made.materialise,
@@ -225,6 +227,8 @@ class Executor:
             detail["message"] = finding.message
         if done is not None and done.cached_partial:
             detail["cachedPartial"] = True
+        if done is not None and done.compactions:
+            detail["compaction"] = _compaction(done)
         started = attempt.started_at is not None
         return Ending(
             claim=attempt.claim,
@@ -250,6 +254,17 @@ class Executor:
             verdicts=finding.verdicts,
             changes=finding.changes,
         )
+
+
+def _compaction(done: Done) -> dict[str, Json]:
+    """What summaries of the transcript took, which is in no figure of the work; tokens only where all were reported."""
+    used = done.compaction_usage
+    found = {
+        "calls": done.compactions,
+        "input": used.input if used is not None else None,
+        "output": used.output if used is not None else None,
+    }
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def finding_of(error: EvalctlError) -> Finding:

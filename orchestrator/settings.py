@@ -35,6 +35,10 @@ class Settings:
     base_url: str | None = None
     api_key_env: str | None = None
     """The name of the variable that holds the credential; never its value."""
+    context_window: int | None = None
+    """Tokens the model takes in all, where that is known."""
+    fetch_private: bool = False
+    """Whether `fetch_url` may reach this machine and private networks."""
     agent: AgentSettings
     agents: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that files define, by name: what a task's `agent` may ask for."""

@@ -35,6 +35,8 @@ def conditions_of(
         "variants": _variants(cells),
         "plannedAt": moment(sweep.planned_at),
         "purpose": sweep.purpose,
+        "contextWindow": settings.get("context_window"),
+        "fetchPrivate": settings.get("fetch_private") or None,
         "concurrency": settings.get("concurrency"),
         "grants": _grants(_mapping(settings.get("grants"))),
         "caps": _caps(settings),
