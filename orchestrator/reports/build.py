@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.reports.conditions import conditions_of, rates_of
-from orchestrator.reports.model import CachedInput, Figures, Measured, Report, TaskReport, VerifierTally
+from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport, VerifierTally
 from orchestrator.reports.notes import notes_of
 from store.rows import CellRecord, Judgement, RunRecord, SweepRow
 from store.stats import rates
@@ -80,6 +80,7 @@ class _Tally:
         self.turns = self.tool_calls = 0
         self.input = self.output = self.token_runs = 0
         self.cached = self.cached_input = self.cached_runs = 0
+        self.compactions = Counter[str]()
         self.incidents: Counter[str] = Counter()
         self.verifiers: dict[tuple[str, str], Counter[str]] = {}
         self.first_not_passed: int | None = None
@@ -127,6 +128,13 @@ class _Tally:
             self.cached += run.cached_tokens
             self.cached_input += run.input_tokens
             self.cached_runs += 1
+        if compaction := run.detail.get("compaction"):
+            self.compactions["runs"] += 1
+            self.compactions["calls"] += compaction["calls"]
+            if "input" in compaction and "output" in compaction:
+                self.compactions["reporting"] += 1
+                self.compactions["input"] += compaction["input"]
+                self.compactions["output"] += compaction["output"]
 
     def figures(self, *, replay: bool, price: Rates) -> Figures:
         """What the sums come to."""
@@ -145,6 +153,7 @@ class _Tally:
             low_power=not replay and rates.low_power(self.judged),
             measured=self._measured(),
             cached=self._cached(),
+            compaction=self._compaction(),
             cost_usd=self._cost(price),
             incidents=_sorted(self.incidents),
         )
@@ -172,6 +181,18 @@ class _Tally:
             input_tokens=self.cached_input,
             ratio=rates.cached_ratio([(self.cached, self.cached_input, False)]),
             runs_reporting=self.cached_runs,
+        )
+
+    def _compaction(self) -> Compaction | None:
+        sums = self.compactions
+        if not sums["runs"]:
+            return None
+        complete = sums["reporting"] == sums["runs"]
+        return Compaction(
+            runs=sums["runs"],
+            calls=sums["calls"],
+            input_tokens=sums["input"] if complete else None,
+            output_tokens=sums["output"] if complete else None,
         )
 
     def _cost(self, price: Rates) -> float | None:

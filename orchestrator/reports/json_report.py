@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from orchestrator.reports.model import CachedInput, Figures, Measured, Report, TaskReport
+from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport
 from store.events import Json
 
 SCHEMA = "evalctl.report/1"
@@ -123,6 +123,16 @@ def _measured(measured: Measured, figures: Figures) -> dict[str, Json]:
         found["outputTokens"] = measured.output_tokens
         found["totalTokens"] = measured.input_tokens + measured.output_tokens
         found["perSuccess"]["tokens"] = measured.tokens_per_success
+    if figures.compaction is not None:
+        found["compaction"] = _compaction(figures.compaction)
+    return found
+
+
+def _compaction(compaction: Compaction) -> dict[str, Json]:
+    found: dict[str, Json] = {"runs": compaction.runs, "calls": compaction.calls}
+    if compaction.input_tokens is not None and compaction.output_tokens is not None:
+        found["inputTokens"] = compaction.input_tokens
+        found["outputTokens"] = compaction.output_tokens
     return found
 
 

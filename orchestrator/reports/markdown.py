@@ -34,6 +34,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield f"Sweep {escaped(report.sweep)}. {_headline(report)}"
     yield ""
+    yield wording.PRINCIPLE
+    yield ""
     if report.notes:
         yield from (f"- {_note(note)}" for note in report.notes)
         yield ""
@@ -58,12 +60,17 @@ def _lines(report: Report) -> Iterator[str]:
         ),
         _measured(report),
     )
+    compactions = list(_compactions(report))
+    if compactions:
+        yield from _section(
+            "Compaction, in no figure above", ("Task", "Runs", "Calls", "Input tokens", "Output tokens"), compactions
+        )
     if report.summary.cost_usd is not None:
         yield from _section("Estimated", ("Task", "Judged", "Cost"), _estimated(report))
         rates = conditions.get("inputRate"), conditions.get("outputRate")
         yield (
             f"At {escaped(str(rates[0]))} USD per million input tokens and {escaped(str(rates[1]))} per million output "
-            "tokens; prices of cached and reasoning tokens are ignored."
+            "tokens; prices of cached and reasoning tokens are ignored, and what compaction took is not in it."
         )
         yield ""
     yield from _section(
@@ -136,6 +143,14 @@ def _measured(report: Report) -> Iterator[Sequence[str]]:
             wording.seconds(measured.wall_ms_per_success),
             wording.cached(figures),
         )
+
+
+def _compactions(report: Report) -> Iterator[Sequence[str]]:
+    for name, figures in _every(report):
+        found = figures.compaction
+        if found is not None:
+            tokens = wording.count(found.input_tokens), wording.count(found.output_tokens)
+            yield name, f"{found.runs} of {figures.judged}", str(found.calls), *tokens
 
 
 def _estimated(report: Report) -> Iterator[Sequence[str]]:

@@ -26,6 +26,18 @@ class CachedInput:
 
 
 @attrs.frozen(kw_only=True)
+class Compaction:
+    """Summaries of transcripts that grew too long, over the judged runs; in no other figure but the ledger's."""
+
+    runs: int
+    """Runs that needed one."""
+    calls: int
+    input_tokens: int | None
+    """None unless every one of these runs reported all its tokens."""
+    output_tokens: int | None
+
+
+@attrs.frozen(kw_only=True)
 class Measured:
     """What was measured over the judged runs. Never mixed with estimates."""
 
@@ -71,6 +83,8 @@ class Figures:
     measured: Measured
     cached: CachedInput | None
     """None where no judged run reported it."""
+    compaction: Compaction | None
+    """None where no judged run needed one."""
     cost_usd: float | None
     """Estimated; None without both rates, or where tokens are missing."""
     incidents: Mapping[str, int]

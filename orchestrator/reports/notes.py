@@ -34,7 +34,17 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"tampered: runs of {_names(touched)} changed a check file; they were judged with the pristine one."
     silent = [task for task in report.tasks if task.figures.judged and _tokens_missing(task.figures)]
     if silent:
-        yield f"usage was not reported in every turn for {_names(silent)}; their token figures are omitted."
+        priced = "inputRate" in report.conditions
+        yield (
+            f"usage was not reported in every turn for {_names(silent)}; their token figures are omitted"
+            f"{', and so is every estimate of what they cost' if priced else ''}."
+        )
+    forgetful = [task for task in report.tasks if task.figures.compaction is not None]
+    if forgetful and summary.compaction is not None:
+        yield (
+            f"the context was compacted in {summary.compaction.runs} of {summary.judged} judged runs, of "
+            f"{_names(forgetful)}: from there on the model worked from its own summary."
+        )
     if isinstance(report.conditions.get("harnessVersion"), list):
         yield "several versions of the harness worked on this sweep."
     if len(answering := report.conditions.get("modelsAnswering", [])) > 1:

@@ -64,6 +64,7 @@ def verdict(judgement: Judgement) -> dict[str, Json]:
 def measured(run: RunRecord) -> dict[str, Json]:
     """What was measured of a run: durations in ms, tokens as the provider reported them."""
     partial = bool(run.detail.get("cachedPartial"))
+    compaction = run.detail.get("compaction", {})
     found = {
         "wallMs": run.wall_ms,
         "waitedMs": run.waited_ms,
@@ -75,5 +76,8 @@ def measured(run: RunRecord) -> dict[str, Json]:
         "cachedInputTokens": None if partial else run.cached_tokens,
         "cacheWriteTokens": run.cache_write_tokens,
         "reasoningTokens": run.reasoning_tokens,
+        "compactionCalls": compaction.get("calls"),
+        "compactionInputTokens": compaction.get("input"),
+        "compactionOutputTokens": compaction.get("output"),
     }
     return {name: value for name, value in found.items() if value is not None}

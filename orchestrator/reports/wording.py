@@ -10,12 +10,14 @@ if TYPE_CHECKING:
 
 NOTHING = "n/a"
 
+PRINCIPLE = "Every figure here was measured under the conditions below and means nothing without them."
+
 LIMITS = (
     "Success rates are over judged runs (pass, fail, budget_exceeded), with a 95 % Wilson interval.",
     "Runs that ended in an error or were skipped are in no rate; they are counted apart, by cause.",
     "The rate over all tasks pools their runs: it is about these tasks, not about tasks like these.",
     "Repetitions are assumed independent. The seed orders the runs; the provider never receives it.",
-    "Token figures count the turns that made up the answers; the ledger counts every request.",
+    "Token figures count the turns that made up the answers, without compaction; the ledger counts every request.",
 )
 """What every readable report says about its own reach."""
 
