@@ -15,23 +15,18 @@ import attrs
 
 from orchestrator.plan import plan
 from orchestrator.provenance import provenance
+from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.suite import Suite, Task
 from orchestrator.world import sweep_name, who
 from store.controls import tell
 from store.database import open_database
 from store.errors import EvalctlError, UsageError
 from store.events import Json
-from store.plans import store_plan
+from store.plans import changed_content, store_plan
 from store.reader import Reader
 from store.rows import SweepRow
 from store.turnstile import Turnstile
 from store.writer import Writer
-
-LEASE_S = 15.0
-"""How long a process that gives no sign of life keeps its claims."""
-VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
-"""What command verifiers get of this process's environment."""
-SKIP_BATCH = 500
 
 
 async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
@@ -59,11 +54,17 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         conditions=conditions,
     )
     async with _writing(part) as writer:
+        changed = await writer.transact(changed_content(planned.cells))
         sweep_id = await writer.transact(store_plan(planned, part.redactor))
         runs = len(planned.runs)
         del planned  # from here on the store holds the plan, however long it is
         part.say(f"sweep {name}: {runs} runs planned")
-        return await _take_part(part, writer, sweep_id=sweep_id, name=name, planned=runs, left=runs, before=())
+        if changed:
+            part.say(
+                f"warning: {', '.join(changed)}: the task or its fixture is not what it was when last run as version "
+                f"{part.suite.suite_version}; a new suiteVersion keeps results of different content apart"
+            )
+        return await take_part(part, writer, Stored(id=sweep_id, name=name, planned=runs))
 
 
 async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3  # noqa: TID251 - a SQL module of the store
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from store.encoding import encode
 from store.errors import UsageError
-from store.rows import NewSweep
+from store.rows import CellRow, NewSweep
 from store.secrets import Redactor
 from store.statements import statement
 from store.text import to_column
@@ -55,6 +56,20 @@ def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[s
             ((sweep_id, run.position, cells[run.cell], run.repetition, run.pair) for run in sweep.runs),
         )
         return sweep_id
+
+    return job
+
+
+def changed_content(cells: Sequence[CellRow]) -> Callable[[sqlite3.Connection], list[str]]:
+    """The job that names the cases whose content differs from what it last was under the same version, sorted."""
+
+    def job(connection: sqlite3.Connection) -> list[str]:
+        changed = set()
+        for cell in cells:
+            newest = connection.execute(statement("cell_newest"), (cell.fingerprint,)).fetchone()
+            if newest and json.loads(newest[0]).get("content") != json.loads(cell.document)["content"]:
+                changed.add(cell.case_id)
+        return sorted(changed)
 
     return job
 

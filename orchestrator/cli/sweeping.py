@@ -15,6 +15,7 @@ from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
+from orchestrator.cli.streams import printing
 from orchestrator.config import resolve_key
 from orchestrator.log import Log, open_log, silent
 from orchestrator.reports import json_report
@@ -22,6 +23,7 @@ from orchestrator.reports.model import Report
 from orchestrator.reports.terminal import present
 from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
+from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
 from providers.http import checked_base
@@ -61,13 +63,13 @@ def _log(redactor: Redactor) -> Log:
     return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
 
 
-def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> sweep.Part:
+def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> Part:
     if settings.base_url is not None:
         checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
     redactor = Redactor([*key, *credentials(world.environment)])
-    return sweep.Part(
+    return Part(
         suite=suite,
         settings=settings,
         provider=find_provider(settings.provider)(
@@ -88,11 +90,11 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
         terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
         log=_log(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
-        lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", sweep.LEASE_S),
+        lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
 
 
-def _conclude(part: sweep.Part, end: sweep.SweepEnd, records: Records | None) -> int:
+def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
     """Report from the stored rows, and say what it means for the exit code."""
     with Reader(part.store) as reader:
         row = reader.sweep(end.name)
@@ -103,11 +105,12 @@ def _conclude(part: sweep.Part, end: sweep.SweepEnd, records: Records | None) ->
             out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
         else:
             typed = partial(command, environment=part.world.environment)
-            present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+            with printing():
+                present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
     return _exit_code(end, report)
 
 
-def _exit_code(end: sweep.SweepEnd, report: Report) -> int:
+def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
         return Exit.TERMINATED if end.signal == signal.SIGTERM else Exit.INTERRUPTED
     stopped_early = end.remaining > 0 or end.stopped is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import MakeSuite, against, numbered, tiny
+from tests.e2e.conftest import SCRIPT, MakeSuite, against, numbered, tiny
 from tests.peers.driver import Driver, Endpoint, until
 
 
@@ -50,3 +50,22 @@ def test_a_changed_suite_is_refused_naming_the_file(evalctl: Driver, endpoint: E
     assert refused.code == 1
     assert "fixtures/note/note.txt" in refused.stderr
     assert endpoint.counts()["requests"] == 2
+
+
+def test_content_that_changed_under_the_same_version_is_warned_about(evalctl: Driver, make_suite: MakeSuite) -> None:
+    suite = make_suite(numbered(2), scripts={"task-0": SCRIPT, "task-1": SCRIPT})
+    assert "warning: task-" not in evalctl.run(*tiny(suite, "--k", "1")).stderr
+    (suite / "fixtures" / "note" / "note.txt").write_text("hello again\n", encoding="ascii")
+    changed = evalctl.run(*tiny(suite, "--k", "1"))
+    assert changed.code == 0
+    assert "task-0, task-1" in changed.stderr
+    assert "suiteVersion" in changed.stderr
+    assert "suiteVersion" not in evalctl.run(*tiny(suite, "--k", "1")).stderr
+
+
+def test_joining_and_stopping_early_leave_notices(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> None:
+    suite = make_suite(numbered(1))
+    assert evalctl.run(*tiny(suite, "--k", "9", "--max-calls", "2", *against(endpoint))).code == 1
+    notices = evalctl.query("SELECT kind, payload FROM notice ORDER BY id")
+    assert [kind for kind, _ in notices] == ["joined", "stopped"]
+    assert json.loads(notices[1][1])["why"] == "budget"

@@ -1,0 +1,245 @@
+"""One process's share of a sweep: it joins, executes until nothing is left or it is told to stop, and leaves."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import attrs
+
+from orchestrator.control import Control, Why
+from orchestrator.dispatch import Dispatch
+from orchestrator.execute import Executor, skipped
+from orchestrator.gate import Gate, Permits
+from orchestrator.governor import Governor
+from orchestrator.log import Log, silent
+from orchestrator.progress import Progress, bar, heartbeat
+from orchestrator.retry import RetryPolicy
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite
+from orchestrator.version import __version__
+from orchestrator.workspaces.fixture import Fixtures
+from orchestrator.workspaces.scratch import remove_abandoned, scratch
+from orchestrator.world import World, is_alive, this_worker
+from providers.agent.loop import BuiltinAgent
+from providers.base import Provider
+from providers.process import sweep_marker
+from store.claims import SqliteClaims
+from store.grants import SqliteBudget
+from store.leases import leave, living, register, renew
+from store.ledger import SqliteLedger
+from store.records import Tally
+from store.rows import Claim, Ending
+from store.secrets import Redactor
+from store.writer import Writer
+
+LEASE_S = 15.0
+"""How long a process that gives no sign of life keeps its claims."""
+VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
+"""What command verifiers get of this process's environment."""
+SKIP_BATCH = 500
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """What this process brings to a sweep."""
+
+    suite: Suite
+    settings: Settings
+    provider: Provider
+    redactor: Redactor
+    """Takes the provider's key and the environment's credentials out of all that is stored."""
+    store: Path
+    world: World
+    say: Callable[[str], None]
+    terminal: bool
+    log: Log = silent
+    told: Callable[[str, int], None] = lambda _sweep, _position: None
+    """Told of each result that counts, when it is durable: the sweep's name and the run's position."""
+    lease_s: float = LEASE_S
+
+
+@attrs.frozen(kw_only=True)
+class SweepEnd:
+    """How this process's part of the sweep ended."""
+
+    name: str
+    stopped: Why | None
+    """Why it stopped before the plan was done; None when it did not."""
+    signal: int | None
+    remaining: int
+    """Runs without a final result."""
+    peak: int
+    """Most runs in flight at once."""
+
+
+@attrs.frozen(kw_only=True)
+class Stored:
+    """A sweep whose plan is in the store."""
+
+    id: int
+    name: str
+    planned: int
+    """Runs."""
+    before: tuple[Tally, ...] = ()
+    """What its runs had come to when this process came to it."""
+
+
+@attrs.frozen(kw_only=True)
+class Membership:
+    """What makes this process a worker of the sweep, and its ways to the record."""
+
+    worker_id: int
+    claims: SqliteClaims
+    ledger: SqliteLedger
+    budget: SqliteBudget
+    progress: Progress
+
+
+async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
+    """Work on the sweep until nothing is left to do, for anyone, or this process is told to stop.
+
+    Raises:
+        StoreFailed: the record can no longer be kept.
+    """
+    member, control = await _join(part, writer, sweep), Control(part.say)
+    gate = _gate(part, sweep, member)
+    try:
+        with scratch(sweep.name, member.worker_id) as workspaces:
+            dispatch = Dispatch(
+                claims=member.claims,
+                execute=_executor(part, gate, control, workspaces),
+                account=part.provider.account,
+                permits=gate.permits,
+                control=control,
+                concurrency=part.settings.concurrency,
+            )
+            member.progress.in_flight = lambda: dispatch.board.running
+            await _run(part, writer, member, control, dispatch)
+        if control.why in ("budget", "deadline"):
+            await _skip_rest(part, member, dispatch.board.unstarted(), control.message)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await part.provider.aclose()
+    remaining = await member.claims.remaining()
+    if control.why is not None:
+        member.ledger.notice("stopped", {"why": control.why, "message": control.message, "remaining": remaining})
+    await member.budget.close()
+    await writer.transact(leave(member.worker_id))
+    part.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)
+    return SweepEnd(
+        name=sweep.name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak
+    )
+
+
+async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
+    """Become a worker of the sweep, and clear away what dead ones have left running or lying about."""
+    world, settings = part.world, part.settings
+    lease_us = round(part.lease_s * 1_000_000)
+    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
+    claims = SqliteClaims(
+        writer, sweep_id=sweep.id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
+    )
+    progress = Progress(planned=sweep.planned, before=sweep.before, now=world.monotonic)
+
+    def acknowledged(ending: Ending, counts: bool) -> None:
+        progress.acknowledged(ending, counts)
+        claim = ending.claim
+        part.log(
+            "run.ended",
+            run=f"{sweep.name}/{claim.position}",
+            attempt=claim.number,
+            case=claim.case_id,
+            outcome=ending.outcome,
+            reason=ending.reason,
+            wall_ms=ending.wall_ms,
+            counts=counts,
+        )
+        if counts:
+            part.told(sweep.name, claim.position)
+
+    ledger = SqliteLedger(
+        writer,
+        part.redactor,
+        sweep_id=sweep.id,
+        worker_id=worker_id,
+        wall=world.wall,
+        monotonic=world.monotonic,
+        on_acknowledged=acknowledged,
+    )
+    budget = SqliteBudget(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
+    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
+    killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead)
+    if killed:
+        part.say(f"ended {killed} processes that a dead worker had left behind")
+    remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
+    ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
+    part.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
+    return Membership(worker_id=worker_id, claims=claims, ledger=ledger, budget=budget, progress=progress)
+
+
+async def _run(part: Part, writer: Writer, member: Membership, control: Control, dispatch: Dispatch) -> None:
+    """Dispatch, with the services that go with it: lease, signals, deadline, and word of how far it is."""
+    async with anyio.create_task_group() as service:
+        service.start_soon(_keep_lease, writer, member.worker_id, part)
+        service.start_soon(control.listen)
+        if part.terminal:
+            service.start_soon(bar, member.progress)
+        else:
+            service.start_soon(heartbeat, member.progress, part.say)
+        if part.settings.max_wall_s is not None:
+            service.start_soon(control.expire, part.settings.max_wall_s)
+        with control.running:
+            await dispatch.run()
+        service.cancel_scope.cancel()
+
+
+async def _keep_lease(writer: Writer, worker_id: int, part: Part) -> None:
+    while True:
+        await anyio.sleep(part.lease_s / 4)
+        writer.submit(renew(worker_id, part.world.wall() + round(part.lease_s * 1_000_000)))
+
+
+async def _skip_rest(part: Part, member: Membership, unstarted: Sequence[Claim], message: str) -> None:
+    """Nothing more may be spent: the rest of the plan is `skipped(budget)`, for `resume` to run.
+
+    Runs that another live process holds stay its own.
+    """
+    batch: Sequence[Claim] = unstarted or await member.claims.claim(SKIP_BATCH)
+    while batch:
+        for claim in batch:
+            member.ledger.finish(skipped(claim, "budget", message, part.world.wall()))
+        await member.ledger.room()
+        batch = await member.claims.claim(SKIP_BATCH)
+
+
+def _gate(part: Part, sweep: Stored, member: Membership) -> Gate:
+    settings = part.settings
+    return Gate(
+        sweep=sweep.name,
+        provider=part.provider,
+        permits=Permits(Governor(limit=settings.concurrency, longest_pause_s=settings.max_wait_s)),
+        budget=member.budget,
+        caps=settings.caps,
+        ledger=member.ledger,
+        policy=RetryPolicy(max_wait_s=settings.max_wait_s, max_stall_s=settings.max_stall_s),
+        rng=part.world.rng,
+    )
+
+
+def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Executor:
+    settings, environment = part.settings, part.world.environment
+    return Executor(
+        suite=part.suite,
+        settings=settings,
+        gate=gate,
+        subject=BuiltinAgent,
+        fixtures=Fixtures(),
+        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
+        control=control,
+        environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
+        wall=part.world.wall,
+        kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
+    )
