@@ -43,14 +43,31 @@ COMMON = Common()
 def say(text: str) -> None:
     """One line for the person at the terminal: stderr, so that stdout stays data."""
     if COMMON.verbosity >= 0:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+        _tell(text)
 
 
 def complain(text: str) -> None:
     """A user's mistake or a failure: stderr, whatever the verbosity."""
-    print(f"evalctl: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+    _tell(f"evalctl: {text}")
+
+
+def _tell(text: str) -> None:
+    try:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+    except OSError:
+        # a terminal that has been closed, or `2>&1 | head`: nobody listens, which is no reason to give up a sweep
+        from orchestrator.cli.streams import give_up
+
+        give_up(2)
 
 
 def out(text: str) -> None:
-    """Data: stdout."""
-    print(text, flush=True)  # noqa: T201 - the command line's own output
+    """Data: stdout.
+
+    Raises:
+        OutputLost, BrokenPipeError: see `streams.printing`.
+    """
+    from orchestrator.cli.streams import printing
+
+    with printing():
+        print(text, flush=True)  # noqa: T201 - the command line's own output

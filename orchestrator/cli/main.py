@@ -9,6 +9,10 @@ from orchestrator.version import __version__
 
 def main() -> None:
     """Run `evalctl` and leave with its exit code."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from orchestrator.cli.streams import complete
+
+        complete()
     if sys.argv[1:] == ["--version"]:  # the quickest question gets the quickest answer: no imports
         sys.stdout.write(f"evalctl {__version__}\n")
         return

@@ -31,8 +31,15 @@ def duration(text: str) -> float:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Comma-separated names."""
-    return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+    """Comma-separated names; none where the flag is not given.
+
+    Raises:
+        typer.BadParameter: it is given and names nothing, such as an unset variable of a shell.
+    """
+    found = tuple(name for part in (text or "").split(",") if (name := part.strip()))
+    if text is not None and not found:
+        raise typer.BadParameter(f"expected task ids, got {text!r}", param_hint="--tasks")
+    return found
 
 
 def given(**flags: Any) -> dict[str, Any]:

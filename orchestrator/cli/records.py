@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.cli.common import out
+from orchestrator.cli.streams import OutputLost
 from orchestrator.reports import runs_jsonl
 from store.reader import Reader
 from store.rows import CellRecord, RunRecord, SweepRow
@@ -19,18 +20,30 @@ class Records:
         self._row: SweepRow | None = None
         self._cells: dict[int, CellRecord] = {}
         self._told: set[int] = set()
+        self._lost: OutputLost | BrokenPipeError | None = None
 
     def tell(self, name: str, position: int) -> None:
-        """Print the record of one run."""
+        """Print the record of one run. When nobody can read it any more the sweep goes on; `tell_rest` complains."""
+        if self._lost is not None:
+            return
         if self._reader is None or self._row is None:
             self._reader = Reader(self._store)
             self._row = self._reader.sweep(name)
             self._cells = {cell.id: cell for cell in self._reader.cells(self._row.id)}
         self._reader.refresh()
-        self._print(self._row, self._reader.run(self._row.id, position))
+        try:
+            self._print(self._row, self._reader.run(self._row.id, position))
+        except (OutputLost, BrokenPipeError) as lost:
+            self._lost = lost
 
     def tell_rest(self, reader: Reader, row: SweepRow) -> None:
-        """Print the records of runs that were not told yet: those of other processes and of earlier times."""
+        """Print the records of runs that were not told yet: those of other processes and of earlier times.
+
+        Raises:
+            OutputLost, BrokenPipeError: now, or when a run was told.
+        """
+        if self._lost is not None:
+            raise self._lost
         self._cells = {cell.id: cell for cell in reader.cells(row.id)}
         for run in reader.runs(row.id):
             if run.outcome is not None and run.position not in self._told:

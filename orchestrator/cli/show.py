@@ -11,6 +11,7 @@ import typer
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
+from orchestrator.cli.streams import printing
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -59,7 +60,8 @@ def _sweep(reader: Reader, name: str) -> None:
         out(json.dumps(json_report.document(report)))
     else:
         typed = partial(command, environment=real_world().environment)
-        terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
+        with printing():
+            terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
 
 
 def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
