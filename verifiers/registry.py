@@ -43,6 +43,11 @@ def find_verifier(kind: str) -> type:
     return _load(foreign[kind])
 
 
+def verifier_kinds() -> list[str]:
+    """All kinds that `find_verifier` knows, built-in ones first, whether they can be loaded or not."""
+    return [*KINDS, *sorted(_entry_points().keys() - KINDS.keys())]
+
+
 def _import(dotted: str) -> type:
     from importlib import import_module
 

@@ -23,7 +23,7 @@ from store.events import Json
 from store.positions import Document, Finding, read_json
 from store.structure import Mismatch, Problem, new_converter, show, structure, suggest, tagged
 from verifiers.base import Verifier
-from verifiers.registry import KINDS, find_verifier
+from verifiers.registry import KINDS, find_verifier, verifier_kinds
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -91,7 +91,8 @@ def _converter() -> Converter:
         except UsageError as error:
             problem = error.problem  # it may exist, and not load
             if problem.startswith("unknown"):
-                problem = f"unknown kind {show(kind)}{suggest(kind, KINDS)}; expected one of {', '.join(KINDS)}"
+                known = verifier_kinds()
+                problem = f"unknown kind {show(kind)}{suggest(kind, known)}; expected one of {', '.join(known)}"
             raise Mismatch(problem, ("kind",)) from error
         if not attrs.has(found):
             raise Mismatch(f"kind {show(kind)} cannot be read from a file: its class is no attrs class", ("kind",))

@@ -1,0 +1,1 @@
+"""A provider and a verifier for evalctl, as a package of its own."""
