@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     from orchestrator.suite import Suite
     from providers.base import Effect
 
+LARGEST_SEED = 2**53 - 1
+"""What every reader of JSON takes for the same number."""
+DEAREST = 1_000_000
+"""USD per million tokens."""
+
 
 def run(  # noqa: PLR0917 - typer takes options by position
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.")],
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
     k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, metavar="N", help="Repetitions of every task.")] = 5,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the run order; never sent to the provider.")
+        int,
+        typer.Option(
+            "--seed",
+            min=-LARGEST_SEED,
+            max=LARGEST_SEED,
+            metavar="N",
+            help="Seed of the run order; never sent to the provider.",
+        ),
     ] = 0,
     mode: Annotated[str, typer.Option("--mode", metavar="live", help="live asks the provider.")] = "live",
     provider: Annotated[
@@ -151,11 +163,13 @@ def _rates(input_rate: str | None, output_rate: str | None) -> tuple[str | None,
         if rate is None:
             continue
         try:
-            fits = Decimal(rate).is_finite() and Decimal(rate) >= 0
+            fits = 0 <= Decimal(rate) <= DEAREST
         except InvalidOperation:
             fits = False
         if not fits:
-            raise typer.BadParameter(f"expected USD per million tokens, got {rate!r}", param_hint=flag)
+            raise typer.BadParameter(
+                f"expected USD per million tokens, 0 to {DEAREST:,}, got {rate!r}", param_hint=flag
+            )
     return input_rate, output_rate
 
 
