@@ -1,0 +1,251 @@
+import json
+import re
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import anyio
+import attrs
+import pytest
+
+from providers.anthropic import AnthropicMessages
+from providers.base import Answer, ProviderError, Responded, TextDelta, Usage
+from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
+from providers.http import HttpPool
+from providers.ollama import OllamaChat
+from providers.openai import OpenAIChat
+from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
+from providers.responses import OpenAIResponses
+from providers.scripted import open_provider as open_scripted
+
+pytestmark = pytest.mark.anyio
+GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def sse(*chunks):
+    return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+
+
+def wire(pieces, content_type="text/event-stream"):
+    """Answers whose last two pieces are the end."""
+    return Wire(content_type=content_type, answer=b"".join(pieces), text="Hello.", begun=b"".join(pieces[:-2]))
+
+
+def chat(text, finish=None):
+    return {"model": "m", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+def block_text(text):
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+
+def line(text, **fields):
+    return json.dumps({"model": "m", "message": {"content": text}, "done": False} | fields).encode() + b"\n"
+
+
+WIRES = {
+    "openai": (OpenAIChat, wire([*sse(chat("Hel"), chat("lo."), chat("", "stop")), b"data: [DONE]\n\n"])),
+    "anthropic": (
+        AnthropicMessages,
+        wire(
+            sse(
+                {"type": "message_start", "message": {"model": "m"}},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+                block_text("Hel"),
+                block_text("lo."),
+                {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+                {"type": "message_stop"},
+            )
+        ),
+    ),
+    "openai-responses": (
+        OpenAIResponses,
+        wire(
+            sse(
+                {"type": "response.output_text.delta", "output_index": 0, "delta": "Hel"},
+                {"type": "response.output_text.delta", "output_index": 0, "delta": "lo."},
+                {"type": "response.output_text.done", "output_index": 0, "text": "Hello."},
+                {"type": "response.completed", "response": {"status": "completed"}},
+            )
+        ),
+    ),
+    "ollama": (
+        OllamaChat,
+        wire([line("Hel"), line("lo."), b"\n", line("", done=True, done_reason="stop")], "application/x-ndjson"),
+    ),
+}
+
+
+def opening(kind):
+    return lambda url, key: kind(base_url=url, api_key=key, pool=HttpPool())
+
+
+@pytest.mark.parametrize("name", sorted(WIRES))
+async def test_built_in_endpoints_keep_the_contract(name):
+    kind, said = WIRES[name]
+    assert await check_provider(opening(kind), said) == []
+
+
+def test_every_built_in_is_held_to_the_contract():
+    assert {*WIRES, "scripted"} == set(BUILT_IN)
+
+
+async def test_scripted_provider_keeps_what_holds_without_a_server(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    script = {"format": "evalctl.script/1", "plays": [{"answers": [{"text": "Hello.", "chunks": 3}]}]}
+    (tmp_path / "scripts" / "case.json").write_text(json.dumps(script))
+    provider = open_scripted(ProviderOptions(suite_root=tmp_path))
+    assert await check_answer(provider, REQUEST) == []
+
+
+# --- what the kit finds -----------------------------------------------------------------------------------------
+
+
+class Careless(OpenAIChat):
+    """A provider to go wrong with."""
+
+
+async def broken_rules(kind, **options):
+    return {violation.rule for violation in await check_provider(opening(kind), WIRES["openai"][1], **options)}
+
+
+async def test_provider_that_retries_is_found():
+    class Retrying(Careless):
+        async def answer(self, request, emit):
+            try:
+                return await super().answer(request, emit)
+            except ProviderError:
+                return await super().answer(request, emit)
+
+    assert {"asks-once", "status-first"} <= await broken_rules(Retrying)
+
+
+async def test_provider_that_tells_the_status_late_is_found():
+    class Late(Careless):
+        async def answer(self, request, emit):
+            kept = []
+            answer = await super().answer(request, kept.append)
+            for item in kept:
+                emit(item)
+            return answer
+
+    assert await broken_rules(Late, timely_s=0.5) == {"status-first", "deltas-as-they-come"}
+
+
+async def test_provider_that_makes_numbers_up_is_found():
+    class Inventive(Careless):
+        async def answer(self, request, emit):
+            return attrs.evolve(await super().answer(request, emit), usage=Usage(input=0, output=0))
+
+    assert await broken_rules(Inventive) == {"unreported-is-none"}
+
+
+async def test_provider_that_raises_its_own_errors_or_shows_the_key_is_found():
+    class Chatty(Careless):
+        async def answer(self, request, emit):
+            try:
+                return await super().answer(request, emit)
+            except ProviderError as error:
+                if error.status == 401:
+                    raise ValueError("what?") from error
+                error.message = f"{error.message}: {KEY}"
+                raise
+
+    assert {"provider-error-only", "credential"} <= await broken_rules(Chatty)
+
+
+async def test_provider_that_changes_the_key_of_the_request_is_found():
+    class Renaming(Careless):
+        async def answer(self, request, emit):
+            return await super().answer(attrs.evolve(request, key=request.key + "/again"), emit)
+
+    assert await broken_rules(Renaming) == {"idempotency-key"}
+
+
+async def test_provider_that_takes_half_an_answer_for_a_whole_one_is_found():
+    class Easygoing(Careless):
+        async def answer(self, request, emit):
+            try:
+                return await super().answer(request, emit)
+            except ProviderError as error:
+                return Answer(text=error.text)
+
+    assert "provider-error-only" in await broken_rules(Easygoing)
+
+
+async def test_provider_that_works_on_after_a_cancellation_is_found():
+    class Stubborn(Careless):
+        async def answer(self, request, emit):
+            with anyio.move_on_after(1.3, shield=True):
+                return await super().answer(request, emit)
+            raise ProviderError(kind="timeout", message="late", retryable=True)
+
+    assert await broken_rules(Stubborn) == {"deltas-as-they-come"}
+
+
+async def test_answer_without_status_or_with_other_deltas_is_found():
+    class Local:
+        name = account = "local"
+
+        def size(self, request):
+            return 0
+
+        async def answer(self, request, emit):
+            emit(TextDelta("a"))
+            emit(Responded(status=200))
+            return Answer(text="b")
+
+        async def aclose(self):
+            pass
+
+    assert {violation.rule for violation in await check_answer(Local(), REQUEST)} == {"status-first", "whole-answer"}
+
+
+# --- the guide --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The guide's files by their titles, and its package as an installer would leave it."""
+    found = re.findall(
+        r'^```\w+ title="([^"]+)"\n(.*?)^```', GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    files = dict(found)
+    for name in ("evalctl_parrot.py", "test_parrot.py"):
+        (tmp_path / name).write_text(files[name], encoding="utf-8")
+    points = tomllib.loads(files["pyproject.toml"])["project"]["entry-points"]
+    info = tmp_path / "evalctl_parrot-1.0.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evalctl-parrot\nVersion: 1.0.0\n")
+    lines = [
+        line for group, each in points.items() for line in (f"[{group}]", *(f"{k} = {v}" for k, v in each.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield files
+    for name in ("evalctl_parrot", "test_parrot"):
+        sys.modules.pop(name, None)
+
+
+async def test_package_of_the_guide_is_found_by_its_entry_point_and_keeps_the_contract(installed):
+    assert "parrot" in provider_names()
+    provider = find_provider("parrot")(ProviderOptions(model="m", api_key=KEY))
+    assert (provider.name, provider.account.partition("#")[0]) == ("parrot", "http://127.0.0.1:8642")
+    await provider.aclose()
+    await import_module("test_parrot").violations()
+
+
+def test_guide_names_every_rule_and_every_quirk():
+    guide = GUIDE.read_text(encoding="utf-8")
+    kit = (Path(__file__).parents[2] / "providers" / "contract.py").read_text(encoding="utf-8")
+    for rule in {*re.findall(r'rule="([a-z-]+)"', kit)}:
+        assert f"`{rule}`" in guide, rule
+    for kind, _ in WIRES.values():
+        for field in attrs.fields(type(opening(kind)("http://h", KEY).quirks)):
+            assert f"| `{kind.format_name}` | `{field.name}` |" in guide, field.name
