@@ -8,10 +8,8 @@ import pytest
 from providers.base import (
     Answer,
     AssistantTurn,
-    Origin,
     ProviderError,
     ReasoningDelta,
-    Request,
     Responded,
     TextDelta,
     ToolAnswer,
@@ -24,18 +22,11 @@ from providers.http import HttpPool
 from providers.openai import ChatQuirks, OpenAIChat, encode, open_provider
 from providers.registry import ProviderOptions
 from store.errors import UsageError
+from tests.providers.asking import ASKED, KEY, ask, failing
 from tests.providers.loopback import delta, serving
 from tests.providers.wire import samples
 
 pytestmark = pytest.mark.anyio
-KEY = "sk-hidden-value-0123"
-ASKED = Request(
-    origin=Origin(suite_id="s", case_id="c", repetition=0),
-    model="m-1",
-    instructions="Be brief.",
-    messages=(UserText(text="Hello"),),
-    key="20261130T101500Z-1a2b3c4d/7/1/1",
-)
 
 
 @pytest.fixture
@@ -55,18 +46,6 @@ async def opened():
     yield make
     for provider in providers:
         await provider.aclose()
-
-
-async def ask(provider, request=ASKED):
-    heard = []
-    return await provider.answer(request, heard.append), heard
-
-
-async def failing(provider, request=ASKED):
-    with pytest.raises(ProviderError) as failed:
-        await provider.answer(request, lambda _: None)
-    assert KEY not in str(failed.value)
-    return failed.value
 
 
 # --- the request ------------------------------------------------------------------------------------------------

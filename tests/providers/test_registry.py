@@ -7,7 +7,7 @@ import pytest
 from providers import registry
 from providers.openai import OpenAIChat
 from providers.openai import open_provider as open_openai
-from providers.registry import BUILT_IN, GROUP, ProviderOptions, find_provider, provider_names
+from providers.registry import BUILT_IN, DEFAULT_KEY_VARIABLE, GROUP, ProviderOptions, find_provider, provider_names
 from store.errors import UsageError
 
 
@@ -89,10 +89,27 @@ def test_openai_opens_its_own_endpoint_by_default():
     assert provider.account == "https://api.openai.com/v1#nokey"
 
 
+@pytest.mark.parametrize(
+    ("name", "account"),
+    [
+        ("anthropic", "https://api.anthropic.com#nokey"),
+        ("ollama", "http://127.0.0.1:11434#nokey"),
+        ("openai-responses", "https://api.openai.com/v1#nokey"),
+    ],
+)
+def test_each_format_opens_its_own_endpoint_by_default_and_goes_by_its_name(name, account):
+    provider = find_provider(name)(ProviderOptions(model="m"))
+    assert (provider.name, provider.account) == (name, account)
+
+
+def test_every_endpoint_of_our_own_has_a_usual_key_variable():
+    assert set(DEFAULT_KEY_VARIABLE) == set(BUILT_IN) - {"scripted"}
+
+
 def test_looking_up_and_opening_a_provider_imports_no_http_client():
     program = (
-        "import sys; from providers.registry import ProviderOptions, find_provider; "
-        "find_provider('openai')(ProviderOptions(base_url='https://h/v1')); "
+        "import sys; from providers.registry import DEFAULT_KEY_VARIABLE, ProviderOptions, find_provider; "
+        "[find_provider(name)(ProviderOptions(base_url='https://h/v1')) for name in DEFAULT_KEY_VARIABLE]; "
         "print(sorted({'httpx', 'asyncio', 'anyio', 'ssl'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
