@@ -61,21 +61,21 @@ def conversations(suite: str, folder: Path) -> tuple[Conversation, ...]:
     )
 
 
-def aimock_fixtures(told: tuple[Conversation, ...]) -> Json:
-    """The conversations in aimock's own format: a turn is chosen by the prompt and the answers before it."""
-    return {
-        "fixtures": [
-            {
-                "match": {"userMessage": one.prompt, "turnIndex": index},
-                "response": _without_none(
-                    content=turn.text or None,
-                    toolCalls=[attrs.asdict(call) for call in turn.calls] or None,
-                ),
-            }
-            for one in told
-            for index, turn in enumerate(one.turns)
-        ]
-    }
+def aimock_fixtures(told: tuple[Conversation, ...], *, by_item: bool = False) -> Json:
+    """The conversations in aimock's own format: a turn is chosen by the prompt and the answers before it.
+
+    In the Responses format a turn's text and each of its calls are items of their own, and aimock counts each as an
+    answer: *by_item* counts so, too.
+    """
+    fixtures = []
+    for one in told:
+        before = 0
+        for turn in one.turns:
+            calls = [attrs.asdict(call) for call in turn.calls]
+            response = ({"content": turn.text} if turn.text else {}) | ({"toolCalls": calls} if calls else {})
+            fixtures.append({"match": {"userMessage": one.prompt, "turnIndex": before}, "response": response})
+            before += bool(turn.text) + len(calls) if by_item else 1
+    return {"fixtures": fixtures}
 
 
 def endpoint_rules(told: tuple[Conversation, ...]) -> list[Json]:
@@ -92,10 +92,6 @@ def endpoint_rules(told: tuple[Conversation, ...]) -> list[Json]:
         }
         for one in told
     ]
-
-
-def _without_none(**fields: Json) -> Json:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _played(root: Path, task: Json, workspace: Path) -> Iterator[Turn]:

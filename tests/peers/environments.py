@@ -56,7 +56,9 @@ def install(home: Path, lock: Path, *, patience_s: float, settings: Mapping[str,
         return f"pip install took longer than {patience_s:g} s"
     if done.returncode:
         shutil.rmtree(home, ignore_errors=True)
-        return f"pip install failed: {' '.join(done.stderr.split())[-300:]}"
+        lines = done.stderr.splitlines()  # warnings about indexes and versions are none of the reasons
+        why = " ".join(line for line in lines if line.startswith("ERROR")) or done.stderr
+        return f"pip install failed: {' '.join(why.split())[-300:]}"
     shutil.copyfile(lock, home / lock.name)
     return None
 

@@ -1,5 +1,6 @@
 """The documentation's example suite, live, against an endpoint that nobody here wrote."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -8,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.peers.aimock import Aimock, running_aimock
-from tests.peers.conversations import aimock_fixtures, conversations
+from tests.peers.conversations import Conversation, aimock_fixtures, conversations
 from tests.peers.driver import Driver, Finished, clean_environment
 
 pytestmark = pytest.mark.peers
 
-PATHS = {"openai": "/v1/chat/completions"}
+PATHS = {
+    "openai": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "ollama": "/api/chat",
+}
 SHAPES = list(PATHS)
 """The wire formats that are asked for; aimock speaks them all."""
 
@@ -74,13 +80,19 @@ def test_records_say_what_each_run_was_judged_by(evalctl: Driver, aimock: Aimock
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What aimock says so that every task of tool-sequences and smoke-coding is solved."""
-    folder = tmp_path_factory.mktemp("played")
-    both = conversations("tool-sequences", folder / "a") + conversations("smoke-coding", folder / "b")
+def tool_sequences(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversation, ...]:
+    """How each of its tasks is solved; playing it takes a while, so once."""
+    return conversations("tool-sequences", tmp_path_factory.mktemp("played"))
+
+
+@contextlib.contextmanager
+def saying(told: tuple[Conversation, ...], folder: Path, shape: str) -> Iterator[Aimock]:
+    """An aimock that says what solves a suite."""
     file = folder / "fixtures.json"
-    file.write_text(json.dumps(aimock_fixtures(both)), encoding="utf-8")
-    return file
+    fixtures = aimock_fixtures(told, by_item=shape == "openai-responses")
+    file.write_text(json.dumps(fixtures), encoding="utf-8")
+    with running_aimock(folder, fixtures=file) as peer:
+        yield peer
 
 
 def run_bundled(evalctl: Driver, aimock: Aimock, suite: str, shape: str) -> Finished:
@@ -93,9 +105,9 @@ def run_bundled(evalctl: Driver, aimock: Aimock, suite: str, shape: str) -> Fini
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_whole_suite_of_stateful_tool_use_passes_in_every_wire_format(
-    evalctl: Driver, told: Path, tmp_path: Path, shape: str
+    evalctl: Driver, tool_sequences: tuple[Conversation, ...], tmp_path: Path, shape: str
 ) -> None:
-    with running_aimock(tmp_path, fixtures=told) as aimock:
+    with saying(tool_sequences, tmp_path, shape) as aimock:
         done = run_bundled(evalctl, aimock, "tool-sequences", shape)
         asked = aimock.journal()
     assert done.code == 0, done.stderr
@@ -106,8 +118,8 @@ def test_a_whole_suite_of_stateful_tool_use_passes_in_every_wire_format(
     evalctl.assert_sound()
 
 
-def test_the_coding_suite_passes_with_its_refused_edits(evalctl: Driver, told: Path, tmp_path: Path) -> None:
-    with running_aimock(tmp_path, fixtures=told) as aimock:
+def test_the_coding_suite_passes_with_its_refused_edits(evalctl: Driver, tmp_path: Path) -> None:
+    with saying(conversations("smoke-coding", tmp_path / "played"), tmp_path, "openai") as aimock:
         done = run_bundled(evalctl, aimock, "smoke-coding", "openai")
     assert done.code == 0, done.stderr
     assert (done.json["summary"]["passes"], done.json["summary"]["judged"]) == (7, 7)

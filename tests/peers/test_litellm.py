@@ -12,7 +12,7 @@ from tests.peers.litellm import MASTER_KEY, Litellm, running_litellm
 
 pytestmark = pytest.mark.peers
 
-SHAPES = ["openai"]
+SHAPES = ["openai", "openai-responses", "anthropic"]
 """The wire formats it speaks to us; behind it, they are all one."""
 
 PROMPT = "Say that it is done."

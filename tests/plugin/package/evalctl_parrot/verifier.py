@@ -27,5 +27,5 @@ class MostLines:
             lines = len(resolve_inside(evidence.workspace, self.path).read_bytes().splitlines())
         except (PathEscapes, OSError) as error:
             return Judgement(verifier=self.id, kind=self.kind, verdict="error", detail={"problem": str(error)})
-        verdict = "pass" if lines <= self.max_lines else "fail"
-        return Judgement(verifier=self.id, kind=self.kind, verdict=verdict, detail={"lines": lines})
+        holds = lines <= self.max_lines
+        return Judgement(verifier=self.id, kind=self.kind, verdict="pass" if holds else "fail", detail={"lines": lines})
