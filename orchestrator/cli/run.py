@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,8 @@ from orchestrator.cli.common import Exit, say
 
 if TYPE_CHECKING:
     from orchestrator.config import Config
-    from orchestrator.suite import Suite
+    from orchestrator.grants import Grants
+    from orchestrator.suite import Suite, Task
     from providers.base import Effect
 
 LARGEST_SEED = 2**53 - 1
@@ -23,7 +25,11 @@ DEAREST = 1_000_000
 
 
 def run(  # noqa: PLR0917 - typer takes options by position
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.")],
+    context: typer.Context,
+    suite: Annotated[
+        str | None,
+        typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.", show_default=False),
+    ] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
     k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, metavar="N", help="Repetitions of every task.")] = 5,
     seed: Annotated[
@@ -75,6 +81,12 @@ def run(  # noqa: PLR0917 - typer takes options by position
     trust_project: Annotated[
         bool, typer.Option("--trust-project", help="Let the project's file name provider, endpoint and key variable.")
     ] = False,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config", help="Show every setting and where it comes from, with or without a SUITE; run nothing."
+        ),
+    ] = False,
 ) -> None:
     """Run SUITE k times per task and report what passed.
 
@@ -83,7 +95,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     """
     from orchestrator.bundled import find_suite
     from orchestrator.cli import sweeping
-    from orchestrator.config import config_hash, load_config
+    from orchestrator.config import config_hash, load_config, with_flags
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
     from orchestrator.settings import Settings
@@ -94,30 +106,44 @@ def run(  # noqa: PLR0917 - typer takes options by position
         raise typer.BadParameter(f"expected live, got {mode!r}", param_hint="--mode")
     world = real_world()
     rates = _rates(input_rate, output_rate)
-    chosen = find_suite(suite, suite_dir)
-    wanted = choose(chosen, options.names(tasks))
-    found = load_config(world.environment, Path.cwd(), config, trust_project)
-    provider, model = _who(found, provider, model)
+    if suite is None and not print_config:
+        raise typer.BadParameter("it is missing", param_hint="SUITE")
+    chosen = find_suite(suite, suite_dir) if suite is not None else None
+    wanted = choose(chosen, options.names(tasks)) if chosen is not None else ()
+    found = with_flags(
+        load_config(world.environment, Path.cwd(), config, trust_project),
+        {
+            "--provider": ("provider", provider),
+            "--model": ("model", model),
+            "--base-url": ("baseUrl", base_url),
+            "--api-key-env": ("apiKeyEnv", api_key_env),
+        },
+    )
+    grants = Grants(
+        effects=_effects(write=allow_write, process=allow_process, external=allow_external, analysis=allow_analysis),
+        read_only=read_only,
+        suite_full=allow_suite_full,
+    )
+    if chosen is None or print_config:
+        _print(context, found, wanted, grants, world.environment)
+        return
+    asked_provider, asked_model = _who(found)
     settings = Settings(
         suite=chosen.suite_id,
         tasks=tuple(task.id for task in wanted) if tasks else (),
         k=k,
         seed=seed,
         mode=mode,
-        provider=provider,
-        model=model,
-        base_url=base_url or found.base_url,
-        api_key_env=api_key_env or found.api_key_env,
+        provider=asked_provider,
+        model=asked_model,
+        base_url=found.base_url,
+        api_key_env=found.api_key_env,
+        context_window=found.context_window,
+        fetch_private=found.fetch_private,
         agent=found.agent,
         agents=dict(found.definitions),
         config_hash=config_hash(found.agent),
-        grants=Grants(
-            effects=_effects(
-                write=allow_write, process=allow_process, external=allow_external, analysis=allow_analysis
-            ),
-            read_only=read_only,
-            suite_full=allow_suite_full,
-        ),
+        grants=grants,
         caps=Caps(calls=max_calls, tokens=max_tokens),
         max_wall_s=max_wall,
         input_rate=rates[0],
@@ -132,19 +158,32 @@ def run(  # noqa: PLR0917 - typer takes options by position
     raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
 
 
-def _who(config: Config, provider: str | None, model: str | None) -> tuple[str, str]:
-    """The provider and the model to ask: flags over files."""
+def _print(
+    context: typer.Context, config: Config, tasks: Sequence[Task], grants: Grants, environment: Mapping[str, str]
+) -> None:
+    """What would be done, in place of doing it."""
+    from orchestrator.cli import print_config
+    from orchestrator.effective import effective
+
+    flags = print_config.flags_of(context)
+    print_config.show(
+        effective(config, flags, environment=environment, tasks=tasks, effects=frozenset(grants.usable()))
+    )
+
+
+def _who(config: Config) -> tuple[str, str]:
+    """The provider and the model to ask."""
     from providers.registry import find_provider
     from store.errors import UsageError
 
-    provider = provider or config.provider
+    provider = config.provider
     if provider is None:
         raise UsageError(
             "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
             "Or set `provider` in your config.json.",
         )
     find_provider(provider)  # an unknown name is told before a missing model
-    model = model or config.model or ("scripted" if provider == "scripted" else None)
+    model = config.model or ("scripted" if provider == "scripted" else None)
     if model is None:
         raise UsageError(f"no model for provider {provider!r}: pass --model")
     return provider, model

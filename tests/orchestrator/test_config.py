@@ -14,6 +14,7 @@ from orchestrator.config import (
     project_file,
     resolve_key,
     with_agent,
+    with_flags,
     with_values,
 )
 from providers.base import AgentSettings
@@ -97,6 +98,30 @@ def test_a_project_may_not_decide_where_a_key_is_sent(home, key, value):
     assert key in load(home).origins
 
 
+def test_a_project_may_not_open_the_users_network_to_a_model(home):
+    file = write(home / "work" / "evalctl.json", fetch={"allowPrivate": True})
+    assert "fetch.allowPrivate: a project's file may set this only with --trust-project" in refusal(home)
+    assert load(home, trust=True).fetch_private is True
+    file.unlink()
+    write(home / "home" / "config.json", fetch={"allowPrivate": True}, contextWindow=8192)
+    config = load(home)
+    assert (config.fetch_private, config.context_window) == (True, 8192)
+    assert config_hash(config.agent) == config_hash(AgentSettings())
+
+
+def test_flags_are_laid_over_files_and_what_does_not_fit_is_told_at_once(home):
+    write(home / "home" / "config.json", model="m", provider="openai")
+    config = with_flags(load(home), {"--model": ("model", "n"), "--provider": ("provider", None)})
+    assert (config.model, config.provider, config.origins["model"]) == ("n", "openai", "--model")
+    assert config.origins["provider"] == str(home / "home" / "config.json")
+    with pytest.raises(UsageError) as caught:
+        with_flags(config, {"--model": ("model", " "), "--base-url": ("baseUrl", f"https://h/?key={SECRET}")})
+    assert [line.partition(": ")[0] for line in str(caught.value).splitlines()] == ["--model", "--base-url"]
+    assert SECRET not in str(caught.value)
+    azure = "https://host/openai?api-version=2026-01-01"
+    assert with_flags(config, {"--base-url": ("baseUrl", azure)}).base_url == azure
+
+
 def test_a_project_may_name_its_model(home):
     write(home / "work" / "evalctl.json", model="m")
     assert load(home).model == "m"
@@ -127,10 +152,19 @@ def test_a_project_may_name_its_model(home):
         ({"schemaVersion": 2}, "schemaVersion: expected 1, got 2"),
         ({"apiKey": SECRET}, "apiKey: unknown field 'apiKey' (did you mean 'apiKeyEnv'?)"),
         ({"apiKeyEnv": SECRET}, "apiKeyEnv: expected the name of an environment variable"),
-        ({"baseUrl": f"https://user:{SECRET}@host/v1"}, "baseUrl: a URL with a user or a password in it"),
+        ({"baseUrl": f"https://user:{SECRET}@host/v1"}, "baseUrl: a base URL with a user or a password in it"),
+        ({"contextWindow": 0}, "contextWindow: expected an integer from 1 to 100,000,000, or null, got 0"),
+        ({"fetch": {"allowPrivate": 1}}, "fetch.allowPrivate: expected true or false, got 1"),
+        (
+            {"fetch": {"allowPrivat": True}},
+            "fetch.allowPrivat: unknown field 'allowPrivat' (did you mean 'allowPrivate'?)",
+        ),
         ({"baseUrl": "ftp://host"}, "baseUrl: expected a URL such as https://host/v1"),
         ({"baseUrl": "http://[::1"}, "baseUrl: expected a URL such as https://host/v1"),
-        ({"baseUrl": f"https://host/?key={SECRET}"}, "baseUrl: a URL without query and fragment is expected"),
+        (
+            {"baseUrl": f"https://host/?key={SECRET}"},
+            "baseUrl: a URL whose query names nothing but api-version is expected",
+        ),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_place_and_never_a_secret(home, document, told):

@@ -1,0 +1,95 @@
+"""`run --print-config`: every setting with its value and its origin, for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from orchestrator.cli.common import COMMON, out
+from orchestrator.effective import DEFAULT, Effective, Setting, document, rows
+from orchestrator.reports.plain import one_line, printable
+
+if TYPE_CHECKING:
+    from store.events import Json
+
+STANDARD = {"concurrency": "concurrency", "max_wait": "max_wait_s", "max_stall": "max_stall_s"}
+"""Flags whose default stands in `Settings`, and its field."""
+ELSEWHERE = frozenset(
+    {"suite", "provider", "model", "base_url", "api_key_env", "config", "trust_project", "yes", "print_config"}
+)
+"""Parameters that are told otherwise: by their keys in files, or as the file that they name."""
+
+
+def flags_of(context: typer.Context) -> list[Setting]:
+    """The settings that only flags have, those that were not given, too."""
+    return [
+        Setting(key=parameter.opts[-1].removeprefix("--"), value=_value(context, name), origin=_origin(context, name))
+        for parameter in context.command.params
+        if (name := parameter.name) is not None and name not in ELSEWHERE and name in context.params
+    ]
+
+
+def _value(context: typer.Context, name: str) -> Json:
+    import attrs
+
+    from orchestrator.settings import Settings
+
+    value: Any = context.params[name]
+    if value is None and name in STANDARD:
+        return attrs.fields_dict(Settings)[STANDARD[name]].default
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _origin(context: typer.Context, name: str) -> str:
+    source = context.get_parameter_source(name)
+    return "flag" if source is not None and source.name == "COMMANDLINE" else DEFAULT
+
+
+def show(found: Effective) -> None:
+    """Print it."""
+    if COMMON.json:
+        out(json.dumps(document(found)))
+    else:
+        out(printable("\n".join(_lines(found)), sys.stdout.encoding))
+
+
+def _lines(found: Effective) -> Iterator[str]:
+    yield f"configuration hash {found.config_hash}, over the settings marked *"
+    yield ""
+    yield from _table(
+        [("", "SETTING", "VALUE", "FROM"), *((mark, key, _shown(v), o) for mark, key, v, o in rows(found))]
+    )
+    yield ""
+    yield _credential(found)
+    for one in found.agents:
+        yield f"task {one_line(one.task)} has the agent {one_line(one.agent)}: configuration hash {one.config_hash}"
+    yield ""
+    granted = [("TOOL", "EFFECT", "GRANTED")]
+    yield from _table([*granted, *((one.name, one.effect, "yes" if one.granted else "no") for one in found.tools)])
+    yield ""
+    yield from _table([("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in found.limits.items())])
+
+
+def _credential(found: Effective) -> str:
+    key = found.credential
+    if key is None:
+        return "credential: none is sent"
+    state = "set" if key.is_set else "not set"
+    return f"credential: in the variable {key.variable} ({one_line(key.origin)}), which is {state}"
+
+
+def _shown(value: Json) -> str:
+    if value is None:
+        return "-"
+    return one_line(value if isinstance(value, str) else json.dumps(value), 80)
+
+
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    cells = [[one_line(cell, 300) for cell in line] for line in lines]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
