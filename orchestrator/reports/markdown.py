@@ -65,7 +65,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _section(
             "Compaction, in no figure above", ("Task", "Runs", "Calls", "Input tokens", "Output tokens"), compactions
         )
-    if report.summary.cost_usd is not None:
+    if any(figures.cost_usd is not None for _, figures in _every(report)):
         yield from _section("Estimated", ("Task", "Judged", "Cost"), _estimated(report))
         rates = conditions.get("inputRate"), conditions.get("outputRate")
         yield (

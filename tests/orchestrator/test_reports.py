@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.reports import json_report, markdown, terminal
+from orchestrator.reports import json_report, markdown, terminal, wording
 from orchestrator.reports.build import build_report
 from orchestrator.reports.plain import harmless, one_line, printable
 from orchestrator.reports.write import write_report
@@ -181,6 +181,73 @@ def test_unreported_cached_input_is_absent_and_said_to_be(make):
     report = report_of(make({"a": [PASS] * 5}))
     assert "cachedInput" not in json_report.text(report)
     assert "not reported" in markdown.text(report)
+
+
+def compacted(**tokens):
+    return {**PASS, "detail": {"compaction": {"calls": 2, **tokens}, "incidents": {"compaction": 2}}}
+
+
+def test_compaction_is_counted_apart_from_the_tokens_of_the_turns(make):
+    whole = compacted(input=900, output=30)
+    report = report_of(make({"a": [whole, whole, PASS, PASS, PASS], "b": [PASS] * 5}))
+    found = json_report.document(report)
+    apart = {"runs": 2, "calls": 4, "inputTokens": 1800, "outputTokens": 60}
+    assert found["tasks"][0]["measured"]["compaction"] == apart
+    assert "compaction" not in found["tasks"][1]["measured"]
+    assert found["summary"]["measured"]["compaction"] == apart
+    assert found["summary"]["measured"]["totalTokens"] == 10 * 120
+    assert found["summary"]["incidents"] == {"compaction": 4}
+    assert any("compacted in 2 of 10 judged runs, of a:" in note for note in report.notes)
+    page = markdown.text(report)
+    assert "| a | 2 of 5 | 4 | 1,800 | 60 |" in page
+    assert "| b | 0" not in page
+
+
+def test_tokens_of_compaction_are_omitted_where_one_summary_had_none(make):
+    report = report_of(make({"a": [compacted(input=900, output=30), compacted(), PASS, PASS, PASS]}))
+    assert json_report.document(report)["summary"]["measured"]["compaction"] == {"runs": 2, "calls": 4}
+    assert "| a | 2 of 5 | 4 | n/a | n/a |" in markdown.text(report)
+
+
+def test_a_run_names_its_compactions(make, tmp_path):
+    reader = make({"a": [compacted(input=900, output=30), PASS]})
+    write_report(reader, reader.sweep("last"), tmp_path / "out")
+    records = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
+    measured = records[0]["measured"]
+    assert [measured[f"compaction{name}"] for name in ("Calls", "InputTokens", "OutputTokens")] == [2, 900, 30]
+    assert not any(name.startswith("compaction") for name in records[1]["measured"])
+
+
+def test_a_partly_reported_cache_is_marked_and_not_counted(make, tmp_path):
+    reader = make({"a": [{**PASS, "cached_tokens": 90, "detail": {"cachedPartial": True}}]})
+    write_report(reader, reader.sweep("last"), tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "runs.jsonl").read_text())
+    assert record["cachedPartial"] is True
+    assert "cachedInputTokens" not in record["measured"]
+
+
+def test_an_estimate_for_some_tasks_is_shown_and_the_one_for_all_is_not_guessed(make):
+    silent = {**PASS, "input_tokens": None, "output_tokens": None}
+    rates = {"input_rate": "1", "output_rate": "2"}
+    report = report_of(make({"a": [PASS] * 5, "b": [silent] * 5}, settings=rates))
+    found = json_report.document(report)
+    assert found["tasks"][0]["estimated"] == {"costUsd": (500 + 200) / 1e6}
+    assert "estimated" not in found["tasks"][1]
+    assert "estimated" not in found["summary"]
+    page = markdown.text(report)
+    assert "| a | 5 | 0.0007 USD |" in page
+    assert "| all | 10 | n/a |" in page
+    assert any("for b; their token figures are omitted, and so is every estimate" in note for note in report.notes)
+
+
+def test_a_report_says_first_that_figures_need_their_conditions(make):
+    page = markdown.text(report_of(make({"a": [PASS]})))
+    assert page.index(wording.PRINCIPLE) < page.index("## Conditions") < page.index("## Results")
+
+
+def test_conditions_name_a_known_window_and_an_opened_network(make):
+    conditions = report_of(make({"a": [PASS]}, settings={"context_window": 8192, "fetch_private": True})).conditions
+    assert (conditions["contextWindow"], conditions["fetchPrivate"]) == (8192, True)
 
 
 def test_replay_says_what_it_does_not_measure_and_has_no_interval(make):
