@@ -119,6 +119,28 @@ async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(pl
     assert (await ask(provider, TURN, UserText(text="go on")))[0].text == "two"
 
 
+async def test_turns_that_a_summary_has_taken_the_place_of_count_on(play):
+    provider = play([{"text": "first"}, {"text": "second"}, {"text": "third"}])
+
+    assert (await provider.answer(request(turn=2), lambda _: None)).text == "third"
+    assert (await provider.answer(request(AssistantTurn(text=""), turn=0), lambda _: None)).text == "first"
+
+
+async def test_summaries_have_answers_of_their_own(tmp_path):
+    document = {
+        "format": "evalctl.script/1",
+        "plays": [{"answers": [{"text": "turn"}], "compaction": [{"text": "one"}, {"text": "two"}]}],
+    }
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
+    provider = open_provider(ProviderOptions(suite_root=tmp_path))
+    seen = []
+    answers = [await provider.answer(request(purpose="compaction", turn=n), seen.append) for n in range(3)]
+
+    assert [answer.text for answer in answers] == ["one", "two", "Script ended."]
+    assert Responded(status=200, provider_request_id="scripted-compaction-0") in seen
+
+
 async def test_past_its_last_answer_a_script_ends_the_conversation(play):
     answer, _ = await ask(play([{"text": "one"}], []), TURN)
     assert (answer.text, answer.calls, answer.finish) == ("Script ended.", (), "stop")
