@@ -28,7 +28,7 @@ from providers.base import Provider
 from providers.process import sweep_marker
 from store.claims import SqliteClaims
 from store.grants import SqliteBudget
-from store.leases import leave, living, register, renew
+from store.leases import leave, living, register
 from store.ledger import SqliteLedger
 from store.records import Tally
 from store.rows import Claim, Ending
@@ -117,12 +117,14 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
                 concurrency=part.settings.concurrency,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            await _run(part, writer, member, control, dispatch)
+            await _run(part, member, control, dispatch)
         if control.why in ("budget", "deadline"):
             await _skip_rest(part, member, dispatch.board.unstarted(), control.message)
     finally:
         with anyio.CancelScope(shield=True):
             await part.provider.aclose()
+    # Once more: a process that worked beside this one may have died since, its last runs finished here.
+    await _clear_away(part, writer, sweep, member.claims, member.worker_id)
     remaining = await member.claims.remaining()
     if control.why is not None:
         member.ledger.notice("stopped", {"why": control.why, "message": control.message, "remaining": remaining})
@@ -170,20 +172,26 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
         on_acknowledged=acknowledged,
     )
     budget = SqliteBudget(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
-    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
-    killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead)
-    if killed:
-        part.say(f"ended {killed} processes that a dead worker had left behind")
-    remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
+    killed = await _clear_away(part, writer, sweep, claims, worker_id)
     ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
     part.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
     return Membership(worker_id=worker_id, claims=claims, ledger=ledger, budget=budget, progress=progress)
 
 
-async def _run(part: Part, writer: Writer, member: Membership, control: Control, dispatch: Dispatch) -> None:
+async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteClaims, worker_id: int) -> int:
+    """End what dead workers have left running, and remove what they have left lying about; how many processes."""
+    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
+    killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
+    if killed:
+        part.say(f"ended {killed} processes that a dead worker had left behind")
+    remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
+    return killed
+
+
+async def _run(part: Part, member: Membership, control: Control, dispatch: Dispatch) -> None:
     """Dispatch, with the services that go with it: lease, signals, deadline, and word of how far it is."""
     async with anyio.create_task_group() as service:
-        service.start_soon(_keep_lease, writer, member.worker_id, part)
+        service.start_soon(_keep_lease, member.claims, part.lease_s)
         service.start_soon(control.listen)
         if part.terminal:
             service.start_soon(bar, member.progress)
@@ -196,10 +204,10 @@ async def _run(part: Part, writer: Writer, member: Membership, control: Control,
         service.cancel_scope.cancel()
 
 
-async def _keep_lease(writer: Writer, worker_id: int, part: Part) -> None:
+async def _keep_lease(claims: SqliteClaims, lease_s: float) -> None:
     while True:
-        await anyio.sleep(part.lease_s / 4)
-        writer.submit(renew(worker_id, part.world.wall() + round(part.lease_s * 1_000_000)))
+        await anyio.sleep(lease_s / 4)
+        claims.renew()
 
 
 async def _skip_rest(part: Part, member: Membership, unstarted: Sequence[Claim], message: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 from tests.e2e.conftest import MakeSuite, against, numbered, tiny
-from tests.peers.driver import Driver, Endpoint, Started, until
+from tests.peers.driver import Driver, Endpoint, Started, marked, until
 
 LATE = (
     "SELECT count(*) FROM outcome WHERE NOT EXISTS (SELECT 1 FROM result WHERE result.attempt_id = outcome.attempt_id)"
@@ -83,3 +84,23 @@ def test_eight_processes_start_on_an_absent_store(evalctl: Driver, endpoint: End
     assert len(set(evalctl.sweep_names())) == 8
     assert evalctl.number("SELECT count(*) FROM current") == 32
     evalctl.assert_sound()
+
+
+def test_what_a_killed_one_left_behind_is_gone_when_the_other_ends(
+    evalctl: Driver, make_suite: MakeSuite, tmp_path: Path
+) -> None:
+    gate = tmp_path / "go"
+    command = f"setsid sleep 300 & while [ ! -e {gate} ]; do sleep 0.05; done"
+    call = {"id": "c", "name": "bash", "arguments": {"command": command}}
+    script = {"format": "evalctl.script/1", "plays": [{"answers": [{"toolCalls": [call]}, {"text": "done"}]}]}
+    suite = make_suite(numbered(1), allow=["process"], scripts={"task-0": script})
+    first = evalctl.start(*tiny(suite, "--k", "3", "--concurrency", "1", "--allow-process"))
+    until(lambda: len(marked(evalctl.sweep_names())) >= 2, "the first's tool call")
+    second = evalctl.start("resume", "last", "--concurrency", "1")
+    until(lambda: evalctl.number("SELECT count(DISTINCT worker_id) FROM attempt") == 2, "the second's first claim")
+    first.kill()
+    gate.touch()
+    assert second.finish().code == 0
+    assert evalctl.number("SELECT count(*) FROM current WHERE again = 0") == 3
+    assert marked(evalctl.sweep_names()) == []
+    assert not list((evalctl.home / "tmp").glob("evalctl-*"))
