@@ -70,6 +70,9 @@ class Dispatch:
     async def _next(self) -> Claim | None:
         """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
         while not self._control.draining.is_set():
+            if self._claims.lapsed():
+                await self._recheck()
+                continue
             claim = self.board.start(self._has_room)
             if self.board.waiting < self._concurrency:
                 self._wanted.set()
@@ -82,6 +85,13 @@ class Dispatch:
             else:
                 await self._arrived.wait()
         return None
+
+    async def _recheck(self) -> None:
+        """After so long an absence that others may have taken its claims: keep only what is still this process's."""
+        async with self._turn:
+            if self._claims.lapsed():
+                self.board.add(self._account, await self._claims.keep(self.board.unstarted()))
+                self._wanted.set()
 
     async def _room(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""

@@ -21,6 +21,12 @@ class Claims(Protocol):
         Returns once the claims are committed.
         """
 
+    def lapsed(self) -> bool:
+        """Whether what was claimed and not started may have gone to others since: ask `keep` first."""
+
+    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Those of *claims* that are still this process's."""
+
     async def remaining(self) -> int:
         """Runs of the sweep that have no final result yet, whoever holds them."""
 

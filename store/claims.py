@@ -10,7 +10,7 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from store.leases import drop_dead, worker_row
+from store.leases import drop_dead, renew, worker_row
 from store.rows import Claim, WorkerRow
 from store.statements import statement
 from store.writer import Writer
@@ -65,6 +65,9 @@ class SqliteClaims:
         self._policy = {"errors": int(errors), "cancelled": int(cancelled)}
         self._high: int | None = None
         self._cursor = 0
+        self._expires_at: int | None = None
+        """Until when the lease is known to hold; None before the first claim."""
+        self._lapsed = False
 
     async def claim(self, limit: int) -> Sequence[Claim]:
         """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
@@ -76,7 +79,47 @@ class SqliteClaims:
         """
         if limit <= 0:
             return ()
-        return await self._writer.transact(lambda connection: self._claim(connection, limit))
+        expires_at = self._next_expiry()
+        claims = await self._writer.transact(lambda connection: self._claim(connection, limit, expires_at))
+        self._expires_at = expires_at
+        return claims
+
+    def renew(self) -> None:
+        """Renew this process's lease, without waiting for it.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+        expires_at = self._next_expiry()
+
+        def renewed(_: None) -> None:
+            self._expires_at = expires_at
+
+        self._writer.submit(renew(self._worker_id, expires_at), acknowledged=renewed)
+
+    def lapsed(self) -> bool:
+        """Whether the lease has run out since `keep` was last asked, as it does when the process was stopped.
+
+        What is claimed and not started may have gone to others since; ask `keep` before starting it.
+        """
+        self._next_expiry()
+        return self._lapsed
+
+    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Those of *claims* that are still this process's. Renews its lease.
+
+        Raises:
+            StoreFailed: the writer has failed.
+        """
+
+        def job(connection: sqlite3.Connection) -> list[Claim]:
+            connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
+            return [claim for claim in claims if self._still_held(connection, claim)]
+
+        expires_at = self._next_expiry()
+        kept = await self._writer.transact(job)
+        self._expires_at, self._lapsed = expires_at, False
+        return kept
 
     async def remaining(self) -> int:
         """Runs of the sweep that want doing, whoever holds them.
@@ -111,14 +154,27 @@ class SqliteClaims:
 
         return await self._writer.transact(job)
 
+    @staticmethod
+    def _still_held(connection: sqlite3.Connection, claim: Claim) -> bool:
+        question = {"run": claim.run_id, "number": claim.number, "supersedes": claim.supersedes}
+        (held,) = connection.execute(statement("claim_still_held"), question).fetchone()
+        return bool(held)
+
+    def _next_expiry(self) -> int:
+        """When a lease renewed now will run out; notices when it already has."""
+        now = self._wall()
+        if self._expires_at is not None and now > self._expires_at:
+            self._lapsed = True
+        return now + self._lease_us
+
     def _question(self, connection: sqlite3.Connection) -> dict[str, Any]:
         if self._high is None:
             (self._high,) = connection.execute(statement("claim_high_water")).fetchone()
         return {"sweep": self._sweep_id, "high": self._high, **self._policy}
 
-    def _claim(self, connection: sqlite3.Connection, limit: int) -> list[Claim]:
+    def _claim(self, connection: sqlite3.Connection, limit: int, expires_at: int) -> list[Claim]:
         now = self._wall()
-        connection.execute(statement("lease_renew"), (self._worker_id, now + self._lease_us))
+        connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
         drop_dead(connection, self._worker_id, self._is_alive)
         question = {**self._question(connection), "worker": self._worker_id, "now": now}
         # The cursor only moves forward, so that claiming a whole sweep looks at every run once. What others have lost

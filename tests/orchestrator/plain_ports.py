@@ -75,12 +75,21 @@ class PlainBudget:
 class PlainClaims:
     waiting: list[Claim]
     held_by_others: int = 0
+    lost: set[int] | None = None
+    """Positions that went to others while this process was away; None: it was not."""
     asked: list[int] = attrs.field(factory=list)
 
     async def claim(self, limit: int) -> Sequence[Claim]:
         self.asked.append(limit)
         taken, self.waiting = self.waiting[:limit], self.waiting[limit:]
         return taken
+
+    def lapsed(self) -> bool:
+        return self.lost is not None
+
+    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        lost, self.lost = self.lost or set(), None
+        return [claim for claim in claims if claim.position not in lost]
 
     async def remaining(self) -> int:
         return len(self.waiting) + self.held_by_others

@@ -93,6 +93,18 @@ async def test_draining_lets_running_runs_end_and_starts_no_others():
     assert repr(share.board) == "<Board: 0 waiting, 0 running>"
 
 
+async def test_what_went_to_others_while_this_process_was_away_is_not_started():
+    source, started = PlainClaims(claims(8)), []
+
+    async def execute(claim):
+        started.append(claim.position)
+        if claim.position == 1:
+            source.lost = {3, 4}
+
+    await dispatch(source, execute, concurrency=2).run()
+    assert started == [1, 2, 5, 6, 7, 8]
+
+
 async def test_a_run_starts_only_when_its_account_has_room():
     governor = Governor(limit=2)
     governor.started()

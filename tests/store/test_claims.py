@@ -93,6 +93,38 @@ async def test_renewed_lease_keeps_the_runs(store):
         assert await other.claims.claim(10) == []
 
 
+async def test_a_process_that_was_away_keeps_only_what_nobody_took(store):
+    async with writing(store) as writer:
+        part = await take_part(writer, plan=sweep(cases=4, repetitions=1), alive=lambda _: None)
+        other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None)
+        mine = await part.claims.claim(4)
+        assert not part.claims.lapsed()
+        part.now[0] += 5_000_000
+        other.now[0] = part.now[0]
+        [taken, finished] = await other.claims.claim(2)
+        other.ledger.finish(ending(finished))
+        await durable(writer)
+        part.claims.renew()
+        assert part.claims.lapsed()
+        kept = await part.claims.keep(mine)
+        assert {claim.position for claim in mine} - {claim.position for claim in kept} == {
+            taken.position,
+            finished.position,
+        }
+        assert not part.claims.lapsed()
+
+
+async def test_renewing_in_time_loses_nothing(store):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        await part.claims.claim(2)
+        for _ in range(5):
+            part.now[0] += 600_000
+            part.claims.renew()
+            await durable(writer)
+        assert not part.claims.lapsed()
+
+
 async def test_process_that_left_frees_its_runs_at_once(store):
     async with writing(store) as writer:
         part = await take_part(writer)
