@@ -364,10 +364,18 @@ def json_blocks(page):
 
 
 def test_the_documented_suite_is_a_suite(tmp_path):
-    text, _ = json_blocks("writing-a-suite.md")
+    text, _, _ = json_blocks("writing-a-suite.md")
     (tmp_path / "my-suite" / "fixtures" / "fix-add").mkdir(parents=True)
     (tmp_path / "my-suite" / "suite.json").write_text(text)
     assert [task.id for task in find_suite("my-suite", tmp_path).tasks] == ["fix-add"]
+
+
+def test_the_documented_rules_are_those_of_the_bundled_task():
+    import json
+
+    _, verifiers, _ = json_blocks("writing-a-suite.md")
+    bundled = json.loads((TOOLS.root / "suite.json").read_text(encoding="utf-8"))["tasks"]
+    assert json.loads(verifiers) == next(task["verifiers"] for task in bundled if task["id"] == "edit-twice")
 
 
 def test_the_documented_scripts_are_scripts(tmp_path):
