@@ -109,6 +109,16 @@ class Database:
         self.warning = warning
         self.wal = not warning
         self._connection = connection
+        self._file = _file_at(path)
+
+    def check_in_place(self) -> None:
+        """See to it that what is committed will be found again.
+
+        Raises:
+            StoreRefused: the path no longer leads to the file that is open; nobody will ever read what goes there.
+        """
+        if _file_at(self.path) != self._file:
+            raise StoreRefused(str(self.path), "the file has been removed or replaced while it was in use")
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run *job* on the connection's thread: one hop, however many statements it executes.
@@ -213,6 +223,14 @@ def read_only(path: Path) -> str:
     """
     unchanging = not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists()
     return f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if unchanging else ''}"
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from store.errors import EvalctlError, StoreError, StoreFailed
+from store.errors import EvalctlError, StoreError, StoreFailed, StoreRefused
 
 if TYPE_CHECKING:
     import asyncio
@@ -272,6 +272,7 @@ class Writer:
     ) -> list[tuple[Any, EvalctlError | None]]:
         """One BEGIN IMMEDIATE .. COMMIT, and the checkpoint when it is due. On the database's thread."""
         try:
+            self._database.check_in_place()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 results = [_perform(connection, ticket) for ticket in batch]
@@ -325,7 +326,7 @@ class Writer:
             self._failure = self._describe(error)
 
     def _describe(self, error: BaseException) -> StoreFailed:
-        cause = str(error) or type(error).__name__
+        cause = error.problem if isinstance(error, StoreRefused) else str(error) or type(error).__name__
         name = getattr(error, "sqlite_errorname", None)
         if name == "SQLITE_FULL":
             cause = f"the disk is full ({cause})"

@@ -214,6 +214,19 @@ async def test_full_disk_is_told_as_such(store):
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_nothing_is_acknowledged_once_the_file_is_gone(store, replaced):
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        store.rename(store.with_name("moved.db"))
+        if replaced:
+            store.touch()
+        with pytest.raises(StoreFailed, match="has been removed or replaced"):
+            await writer.transact(notice(part.sweep_id, "late"))
+        with pytest.raises(StoreFailed, match="has been removed or replaced"):
+            writer.submit(notice(part.sweep_id, "later"))
+
+
 async def test_wal_is_copied_and_cut_when_it_has_grown(store):
     wal = Path(f"{store}-wal")
     async with writing(store, checkpoint_bytes=100_000) as writer:
