@@ -7,6 +7,7 @@ context it needs, and asks newer servers to refuse instead of cutting.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, ClassVar
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
@@ -38,11 +39,12 @@ class OllamaChat(Endpoint[Quirks]):
     path: ClassVar[str] = "/chat"
     accept: ClassVar[str] = "application/x-ndjson"
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._contexts: dict[str, int] = {}
-        """By model, the largest that was asked for. It never shrinks, or runs side by side would have the server load
-        the model anew at every request."""
+    @cached_property
+    def _contexts(self) -> dict[str, int]:
+        """By model, the largest context that was asked for. It never shrinks, or runs side by side would have the
+        server load the model anew at every request.
+        """
+        return {}
 
     def unlearnt(self) -> Quirks:
         """None are known."""

@@ -99,7 +99,8 @@ class ResponseStream(EventReader):
         """The item an event speaks of. By its place: ids can change behind gateways."""
         index = chunk.get("output_index")
         if not isinstance(index, int):
-            index = next(reversed(self._items), 0)
+            begins = chunk.get("type") == "response.output_item.added"
+            index = len(self._items) if begins else next(reversed(self._items), 0)
         return self._items.setdefault(index, _Item())
 
     def _take(self, item: _Item, content: Any, *, done: bool) -> None:
@@ -131,7 +132,7 @@ class ResponseStream(EventReader):
             self._refusal.append(piece)
 
     def _terminal(self, response: Any, kind: str = "") -> None:
-        """The end: status, usage, and the items that were not told one by one."""
+        """The end: status, usage, and the items where none was told by itself."""
         if not isinstance(response, dict):
             response = {}
         self._named(response.get("model"))
@@ -141,9 +142,9 @@ class ResponseStream(EventReader):
             self._usage = usage
         if isinstance(details := response.get("incomplete_details"), dict) and self._status == "incomplete":
             self.finish_raw = _word(details, "reason") or self._status
-        for index, content in enumerate(_parts(response, "output")):
-            if not (item := self._items.setdefault(index, _Item())).content:
-                self._take(item, content, done=True)
+        if not any(item.content for item in self._items.values()):
+            for index, content in enumerate(_parts(response, "output")):
+                self._take(self._items.setdefault(index, _Item()), content, done=True)
         if self._status in {"failed", "cancelled"} and self._error is None:
             told = response.get("error")
             self._report(told if isinstance(told, dict) else {"message": f"the response was {self._status}"})

@@ -102,6 +102,24 @@ def test_text_that_only_the_end_holds_is_read():
     assert (got.text, got.finish, got.calls[0].arguments) == ("hello", "tool_calls", {"a": 1})
 
 
+def test_items_that_the_end_tells_again_in_other_places_are_not_taken_twice():
+    got = answer(
+        event("output_item.done", 0, item=call(arguments='{"a":1}')),
+        end=completed(output=[{"type": "reasoning", "summary": []}, call(arguments='{"a":1}')]),
+    )
+    assert [c.id for c in got.calls] == ["c"]
+
+
+def test_items_without_a_place_follow_each_other():
+    events = [
+        {"type": "response.output_item.added", "item": call(call_id="a")},
+        {"type": "response.function_call_arguments.delta", "delta": '{"x":1}'},
+        {"type": "response.output_item.added", "item": call(call_id="b")},
+        {"type": "response.function_call_arguments.delta", "delta": '{"y":2}'},
+    ]
+    assert calls_of(*events) == [("a", "f", {"x": 1}), ("b", "f", {"y": 2})]
+
+
 def test_reasoning_is_read_from_summaries_and_from_texts():
     assert answer(event("reasoning_summary_text.delta", delta="hm")).reasoning == "hm"
     assert answer(event("reasoning_text.delta", delta="hm")).reasoning == "hm"
