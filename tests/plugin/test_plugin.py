@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
+from providers.contract import REQUEST, check_answer
+from providers.registry import ProviderOptions, find_provider
 from tests.peers.driver import Driver
 from tests.plugin.conftest import InstallSource
 
 SHORT: dict[str, Any] = {"kind": "most-lines", "id": "short", "path": "note.txt", "maxLines": 2}
 PARROT = ("--provider", "parrot", "--model", "polly")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture
@@ -56,6 +63,13 @@ def test_its_provider_and_its_verifier_are_used_in_a_run(evalctl: Driver, suite:
     assert evalctl.query("SELECT outcome, calls, input_tokens, output_tokens FROM outcome") == [("pass", 1, 3, 5)] * 2
     assert evalctl.query("SELECT DISTINCT verifier, kind, verdict FROM verdict") == [("short", "most-lines", "pass")]
     assert "polly says: Pieces of eight!" in evalctl.run("show", "last/1").stdout
+
+
+@pytest.mark.anyio
+async def test_it_keeps_the_ports_contract(parrot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(parrot))
+    provider = find_provider("parrot")(ProviderOptions(model="polly"))
+    assert await check_answer(provider, REQUEST) == []
 
 
 def test_its_verifier_fails_what_it_should(evalctl: Driver, tmp_path: Path) -> None:
