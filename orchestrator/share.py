@@ -126,8 +126,7 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     # Once more: a process that worked beside this one may have died since, its last runs finished here.
     await _clear_away(part, writer, sweep, member.claims, member.worker_id)
     remaining = await member.claims.remaining()
-    if control.why is not None:
-        member.ledger.notice("stopped", {"why": control.why, "message": control.message, "remaining": remaining})
+    member.ledger.notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
     await member.budget.close()
     await writer.transact(leave(member.worker_id))
     part.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)

@@ -29,7 +29,7 @@ class Worker:
     version: str
     state: str
     """`running`; `stalled` (its lease has run out, the process has not); `unknown` (of another host, without a
-    lease); `gone`."""
+    lease); `left`, having said so; `died`."""
     attempts: int
     open: int
     """Attempts without an outcome."""
@@ -74,18 +74,19 @@ class Standing:
 
 def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
     """How *sweep* stands at *now* (microseconds UTC)."""
+    left = {notice.worker_id for notice in reader.notices(sweep.id) if notice.kind == "left"}
     return Standing(
         sweep=sweep,
         tallies=tuple(reader.tally(sweep.id)),
         remaining=reader.remaining(sweep.id),
-        workers=tuple(_worker(state, now, is_alive) for state in reader.workers(sweep.id)),
+        workers=tuple(_worker(state, state.id in left, now, is_alive) for state in reader.workers(sweep.id)),
         spent=reader.spent(sweep.id),
         granted=reader.granted(sweep.id),
         caps=attrs.asdict(caps_of(sweep, reader.control(sweep.id)), filter=lambda _field, cap: cap is not None),
     )
 
 
-def _worker(found: WorkerState, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
+def _worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
     row = WorkerRow(
         host=found.host,
         pid=found.pid,
@@ -98,7 +99,7 @@ def _worker(found: WorkerState, now: int, is_alive: Callable[[WorkerRow], bool |
         host=found.host,
         pid=found.pid,
         version=found.version,
-        state=_state(found.expires_at, now, is_alive(row)),
+        state="left" if left else _state(found.expires_at, now, is_alive(row)),
         attempts=found.attempts,
         open=found.open,
     )
@@ -106,7 +107,7 @@ def _worker(found: WorkerState, now: int, is_alive: Callable[[WorkerRow], bool |
 
 def _state(expires_at: int | None, now: int, alive: bool | None) -> str:
     if alive is False or expires_at is None:
-        return "gone"
+        return "died"
     if expires_at > now:
         return "running"
     return "unknown" if alive is None else "stalled"
@@ -165,7 +166,7 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     for worker in standing.workers:
         yield (
             f"worker {one_line(worker.host)} pid {worker.pid}, evalctl {one_line(worker.version)}: {worker.state}, "
-            f"{worker.attempts} attempts, {worker.open} open"
+            f"{worker.attempts} attempts" + (f", {worker.open} without an outcome" if worker.open else "")
         )
     yield f"spent: {_against(standing)}"
     if standing.state == "done":

@@ -67,5 +67,5 @@ def test_joining_and_stopping_early_leave_notices(evalctl: Driver, endpoint: End
     suite = make_suite(numbered(1))
     assert evalctl.run(*tiny(suite, "--k", "9", "--max-calls", "2", *against(endpoint))).code == 1
     notices = evalctl.query("SELECT kind, payload FROM notice ORDER BY id")
-    assert [kind for kind, _ in notices] == ["joined", "stopped"]
+    assert [kind for kind, _ in notices] == ["joined", "left"]
     assert json.loads(notices[1][1])["why"] == "budget"

@@ -88,7 +88,7 @@ def test_status_as_json(evalctl):
     [
         (True, 0, "running", 1),
         (None, 0, "running", 1),
-        (False, 0, "gone", 0),
+        (False, 0, "died", 0),
         (True, 61, "stalled", 0),
         (None, 61, "unknown", 0),
     ],
