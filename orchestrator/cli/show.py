@@ -29,20 +29,27 @@ def show(
         typer.Option("--attempt", min=1, metavar="N", help="This attempt at the run, not the one that counts."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts in a run's transcript.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="Every run of the sweep on a line of its own.")] = False,
 ) -> None:
     """Show a sweep's report, or one run.
 
-    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since.
+    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since; with
+    --runs it lists the runs and what each came to.
     SWEEP/POSITION shows how the run ended, what its verifiers said, its attempts and files, and the transcript of what
     happened.
     """
     from orchestrator.world import real_world
     from store.database import locate_store
+    from store.errors import UsageError
     from store.reader import Reader
 
     name, slash, position = what.partition("/")
     with Reader(locate_store(COMMON.store, real_world().environment, Path.cwd())) as reader:
-        if slash:
+        if slash and runs:
+            raise UsageError("--runs lists a whole sweep", f"Say {name!r} without a position.")
+        if runs:
+            _runs(reader, name)
+        elif slash:
             _run(reader, name, position, attempt, full=full)
         else:
             _sweep(reader, name)
@@ -62,6 +69,21 @@ def _sweep(reader: Reader, name: str) -> None:
         typed = partial(command, environment=real_world().environment)
         with printing():
             terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
+
+
+def _runs(reader: Reader, name: str) -> None:
+    from orchestrator.reports import listing, runs_jsonl
+    from orchestrator.reports.plain import printable
+
+    sweep = reader.sweep(name)
+    if not COMMON.json:
+        for line in listing.lines(reader, sweep):
+            out(printable(line, sys.stdout.encoding))
+        return
+    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    for run in reader.runs(sweep.id):
+        if run.outcome is not None:
+            out(runs_jsonl.line(sweep, run, cells[run.cell_id]))
 
 
 def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:

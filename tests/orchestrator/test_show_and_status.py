@@ -68,6 +68,24 @@ def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalct
     assert "runs the 3 that are left, given a higher cap where one is spent" in out
 
 
+def test_show_lists_the_runs_of_a_sweep(evalctl):
+    code, out, _ = evalctl("show", "last", "--runs")
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == [str(n) for n in range(1, 7)]
+    assert sum("no result yet" in line for line in lines) == 1
+    assert sum("skipped(budget)" in line for line in lines) == 2
+    assert harmless(out)
+    code, out, _ = evalctl("show", "last", "--runs", "--json")
+    assert [json.loads(line)["status"] for line in out.splitlines()].count("skipped") == 2
+
+
+def test_a_position_and_a_list_of_runs_do_not_go_together(evalctl):
+    code, _, told = evalctl("show", "last/1", "--runs")
+    assert code == 1
+    assert "--runs" in told
+
+
 def test_status_as_json(evalctl):
     code, out, _ = evalctl("status", stored.NAME[:12], "--json")
     found = json.loads(out)

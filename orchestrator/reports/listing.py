@@ -1,0 +1,35 @@
+"""Every run of a sweep on a line of its own, in the stored order. What `show SWEEP --runs` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from orchestrator.reports.plain import one_line
+from store.rows import CellRecord, RunRecord, SweepRow
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+
+def lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:
+    """For people: position, task, repetition, what it came to, and what it took."""
+    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    width = max((len(_name(cell)) for cell in cells.values()), default=0)
+    places = len(str(sweep.runs))
+    for run in reader.runs(sweep.id):
+        yield f"{run.position:>{places}}  {_name(cells[run.cell_id]):<{width}}  #{run.repetition:<4} {_came_to(run)}"
+
+
+def _name(cell: CellRecord) -> str:
+    return one_line(f"{cell.case_id} [{cell.variant}]" if cell.variant else cell.case_id)
+
+
+def _came_to(run: RunRecord) -> str:
+    if run.outcome is None:
+        return "no result yet" + (f", {run.attempts} attempts" if run.attempts else "")
+    word = run.outcome if run.reason is None else f"{run.outcome}({run.reason})"
+    took = [f"{run.wall_ms / 1000:.3f} s"] if run.wall_ms is not None else []
+    took += [f"{run.turns} turns"] if run.turns is not None else []
+    took += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
+    return "  ".join([f"{one_line(word):<24}", *took]).rstrip()
