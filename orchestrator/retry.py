@@ -18,6 +18,8 @@ class RetryPolicy:
 
     retries: int = 4
     """How often network faults and server errors are tried again."""
+    first_token_retries: int = 1
+    """How often an endpoint that answered nothing in time is asked again."""
     max_wait_s: float = 120.0
     """A longer Retry-After fails at once."""
     max_stall_s: float = 600.0
@@ -35,7 +37,8 @@ class RetryPolicy:
         if not error.retryable:
             return None
         throttled = error.kind == "rate_limit"
-        if not throttled and faults > self.retries:
+        bound = min(self.first_token_retries, self.retries) if stayed_silent(error) else self.retries
+        if not throttled and faults > bound:
             return None
         asked_s = error.retry_after_s
         if asked_s is not None and asked_s > self.max_wait_s:
@@ -53,3 +56,8 @@ class RetryPolicy:
         if throttled and waited_s + delay > self.max_stall_s:
             return None
         return delay
+
+
+def stayed_silent(error: ProviderError) -> bool:
+    """Whether an endpoint had been reached and let the time for its first token pass."""
+    return error.kind == "timeout" and not error.text and (error.status is None or error.status < 300)

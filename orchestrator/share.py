@@ -231,7 +231,11 @@ def _gate(part: Part, sweep: Stored, member: Membership) -> Gate:
         budget=member.budget,
         caps=settings.caps,
         ledger=member.ledger,
-        policy=RetryPolicy(max_wait_s=settings.max_wait_s, max_stall_s=settings.max_stall_s),
+        policy=RetryPolicy(
+            first_token_retries=settings.agent.first_token_retries,
+            max_wait_s=settings.max_wait_s,
+            max_stall_s=settings.max_stall_s,
+        ),
         rng=part.world.rng,
     )
 

@@ -404,7 +404,7 @@ def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderEr
 
     match error:
         case httpx.ConnectTimeout():
-            return _failed("timeout", f"{where}: no connection within {CONNECT_S:g} s")
+            return _failed("network", f"{where}: no connection within {CONNECT_S:g} s")
         case httpx.TimeoutException():
             return _failed("timeout", f"{where}: timed out", mid_stream=mid_stream)
         case httpx.ConnectError():

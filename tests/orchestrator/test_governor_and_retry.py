@@ -45,6 +45,21 @@ def test_a_server_error_does_not_pause_the_account():
     assert governor.admits(0.0)
 
 
+@pytest.mark.parametrize(("retries", "asked"), [(0, 1), (1, 2), (3, 4)])
+def test_an_endpoint_that_stays_silent_is_asked_again_as_often_as_configured(retries, asked):
+    policy = RetryPolicy(first_token_retries=retries)
+    delays = [policy.delay(fault("timeout"), faults=n, waited_s=0.0, rng=random.Random(0)) for n in range(1, 6)]
+    assert [delay is not None for delay in delays] == [n < asked for n in range(1, 6)]
+
+
+def test_a_timeout_after_some_text_or_told_by_a_gateway_is_a_fault_like_others():
+    policy = RetryPolicy(retries=4, first_token_retries=0)
+    begun, told = fault("timeout"), fault("timeout")
+    begun.text, told.status = "so far", 504
+    for error in (begun, told):
+        assert policy.delay(error, faults=4, waited_s=0.0, rng=random.Random(0)) is not None
+
+
 def test_faults_are_retried_a_bounded_number_of_times():
     policy = RetryPolicy(retries=2)
     delays = [policy.delay(fault(), faults=n, waited_s=0.0, rng=random.Random(0)) for n in (1, 2, 3)]
