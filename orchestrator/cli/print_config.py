@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -31,6 +32,15 @@ def flags_of(context: typer.Context) -> list[Setting]:
         for parameter in context.command.params
         if (name := parameter.name) is not None and name not in ELSEWHERE and name in context.params
     ]
+
+
+def store_of(environment: Mapping[str, str]) -> Setting:
+    """Where the store would be."""
+    from store.database import locate_store
+
+    path = locate_store(COMMON.store, environment, Path.cwd())
+    variable = "EVALCTL_STORE" if environment.get("EVALCTL_STORE") else DEFAULT
+    return Setting(key="store", value=str(path), origin="--store" if COMMON.store else variable)
 
 
 def _value(context: typer.Context, name: str) -> Json:

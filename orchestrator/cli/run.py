@@ -165,7 +165,7 @@ def _print(
     from orchestrator.cli import print_config
     from orchestrator.effective import effective
 
-    flags = print_config.flags_of(context)
+    flags = [*print_config.flags_of(context), print_config.store_of(environment)]
     print_config.show(
         effective(config, flags, environment=environment, tasks=tasks, effects=frozenset(grants.usable()))
     )

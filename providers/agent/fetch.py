@@ -129,7 +129,8 @@ async def resolved(target: Target, *, allow_private: bool) -> list[str]:
         found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ToolFailed(f"the host {target.host[:100]} cannot be found") from error
-    addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
+    # an address with a scope means nothing beyond its own link
+    addresses = [one for one in dict.fromkeys(str(place[4][0]) for place in found) if "%" not in one]
     if not addresses:
         raise ToolFailed(f"the host {target.host[:100]} has no address")
     if not allow_private and not all(map(is_public, addresses)):

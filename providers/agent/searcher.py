@@ -85,10 +85,16 @@ def search(wanted: dict[str, Any]) -> Iterator[Any]:
     yield {"truncated": False, "skipped": skipped}
 
 
+def bound(what: int, most: int) -> None:
+    """Let this process have at most so much; a hard limit that is lower stays."""
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def main() -> None:
     """Search as the argument says."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    bound(resource.RLIMIT_CPU, CPU_S)
+    bound(resource.RLIMIT_AS, MEMORY_BYTES)
     for item in search(json.loads(sys.argv[1])):
         print(json.dumps(item), flush=True)  # noqa: T201 - this program's own output
 

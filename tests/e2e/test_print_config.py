@@ -48,6 +48,7 @@ def test_every_setting_is_told_with_its_origin_and_nothing_runs(evalctl: Driver,
     assert told["concurrency"] == (4, "default", False)
     assert told["max-stall"] == (600.0, "default", False)
     assert told["max-calls"] == (9, "flag", False)
+    assert told["store"] == (str(evalctl.store), "EVALCTL_STORE", False)
     assert told["fetch.allowPrivate"] == (False, "default", False)
     assert document["credential"] == {"variable": "MY_KEY", "set": True, "origin": str(user)}
     (own,) = document["taskAgents"]
