@@ -49,6 +49,14 @@ class _Counts:
         return None
 
 
+def believable(usage: Usage | None) -> bool:
+    """Whether every field could be a count of tokens. A negative one would give a budget back what it never had."""
+    if usage is None:
+        return True
+    told = (usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning)
+    return all(tokens is None or 0 <= tokens <= MAX_TOKENS for tokens in told)
+
+
 def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
     """Tokens as chat completions endpoints report them, and notes: `usage_unreported`, `usage_implausible` (a field
     was dropped).

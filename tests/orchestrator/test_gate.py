@@ -114,6 +114,18 @@ async def test_a_failed_try_is_recorded_and_charged_like_any_other():
     assert ask.tally.calls == 2
 
 
+@pytest.mark.parametrize("usage", [Usage(input=-100_000, output=5), Usage(input=5, output=10**30)])
+async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage):
+    budget = PlainBudget()
+    failure = broken("server_error", usage=usage)
+    ask, _, _ = opened(Replies([failure, attrs.evolve(ANSWER, usage=usage)]), budget=budget)
+    answer = await ask(REQUEST)
+    assert answer.usage is None
+    assert ask.tally.incidents == {"usage_implausible": 1}
+    assert (ask.tally.unknown, ask.tally.tokens) == (2, 0)
+    assert budget.reserved == budget.spent
+
+
 async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_usage_is_unknown():
     budget = PlainBudget()
     ask, _, _ = opened(Replies([attrs.evolve(ANSWER, usage=None)]), budget=budget)
