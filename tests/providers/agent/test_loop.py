@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from providers.agent.loop import INSTRUCTIONS, BuiltinAgent
+from providers.agent.loop import INSTRUCTIONS, TOOLS, BuiltinAgent
 from providers.base import (
     AgentSettings,
     Answer,
@@ -444,3 +447,9 @@ async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path, calls):
     )
     assert (await BuiltinAgent().work(task, ask, lambda _: None)).stop == "completed"
     assert workspace.exists() == bool(calls)
+
+
+def test_the_document_lists_every_tool_with_its_effect():
+    page = (Path(__file__).parents[3] / "docs" / "the-agent.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE))
+    assert rows == {tool.name: tool.effect for tool in TOOLS}
