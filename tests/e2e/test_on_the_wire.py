@@ -85,3 +85,28 @@ async def test_usage_that_no_endpoint_reports_is_an_incident_and_no_figure(
     assert summary["incidents"] == {"usage_unreported": 2}
     assert "totalTokens" not in summary["measured"]
     assert summary["measured"]["usageRuns"] == 0
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_private_page_is_fetched_only_where_the_user_allows_it(
+    evalctl: Driver, make_suite: MakeSuite, allowed: bool
+) -> None:
+    async def page(exchange: Any) -> None:
+        await exchange.whole(b"the page", content_type="text/plain")
+
+    if allowed:
+        (evalctl.home / "config").mkdir()
+        document = {"schemaVersion": 1, "fetch": {"allowPrivate": True}}
+        (evalctl.home / "config" / "config.json").write_text(json.dumps(document), encoding="utf-8")
+    async with serving(page) as server:
+        fetch = {"id": "f", "name": "fetch_url", "arguments": {"url": server.url}}
+        script = {"format": "evalctl.script/1", "plays": [{"answers": [{"toolCalls": [fetch]}, {"text": "done"}]}]}
+        suite = make_suite({"one": "Look."}, allow=["external"], scripts={"one": script})
+        done = await anyio.to_thread.run_sync(partial(evalctl.run, *tiny(suite, "--k", "1", "--allow-external")))
+        assert done.code == 0, done.stderr
+        shown = await anyio.to_thread.run_sync(partial(evalctl.run, "--json", "show", "last/1"))
+
+    (completed,) = [event for event in shown.json["events"] if event["kind"] == "tool_completed"]
+    assert completed["is_error"] is not allowed
+    assert ("the page" if allowed else "private network") in completed["output"]
+    assert len(server.requests) == int(allowed)
