@@ -8,7 +8,7 @@ from typing import Literal
 
 import anyio
 
-Why = Literal["budget", "deadline", "interrupt", "terminate"]
+Why = Literal["budget", "deadline", "blocked", "interrupt", "terminate"]
 
 
 class Control:

@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.gate import Gate, GateOfRun
+from orchestrator.gate import Gate, GateOfRun, ProviderBlocked
 from orchestrator.grants import policy_for
 from orchestrator.ports import AttemptLog
 from orchestrator.settings import Settings
@@ -272,6 +272,8 @@ def finding_of(error: EvalctlError) -> Finding:
     match error:
         case BudgetSpent():
             return Finding(outcome="skipped", reason="budget", message=str(error))
+        case ProviderBlocked():
+            return Finding(outcome="skipped", reason="provider_blocked", message=str(error))
         case ProviderError(kind="auth" | "permission"):
             reason = "auth"
         case ProviderError(kind="quota"):

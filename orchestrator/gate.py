@@ -14,25 +14,44 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from orchestrator.governor import Governor
+from orchestrator.breaker import Breaker
+from orchestrator.governor import Governor, Ticket
 from orchestrator.ports import AttemptLog, Budget, Ledger
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from providers.base import Answer, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta, Usage
 from providers.usage import believable
-from store.events import Call, CallResponded, CallSent, Incident, Waited
+from store.errors import EvalctlError
+from store.events import Call, CallResponded, CallSent, Incident, Json, Waited
 from store.rows import Amount, Caps, Claim
 
 FALLBACK_OUTPUT_TOKENS = 16_384
 """The output limit a request gets under a cap when it has none of its own."""
 NOTICEABLE_WAIT_MS = 50
+CLIMB = 1.25
+"""A limit that has grown by so much since it was last recorded is recorded again."""
+
+
+@attrs.define(slots=False)
+class ProviderBlocked(EvalctlError):
+    """The account has refused for good; nothing more is asked of it in this invocation."""
+
+    cause: ProviderError
+
+    def __str__(self) -> str:
+        return f"nothing more is asked of the provider after {self.cause}"
 
 
 class Permits:
     """The governor's permits as something one can wait for."""
 
-    def __init__(self, governor: Governor) -> None:
+    def __init__(
+        self, governor: Governor, told: Callable[[str, dict[str, Json]], None] = lambda _kind, _facts: None
+    ) -> None:
         self.governor = governor
+        self._told = told
+        """Where changes of the limit are recorded: kind and facts of a notice."""
+        self._last_told = governor.allowed
         self._clock = asyncio.get_running_loop().time
         self._changed: anyio.Event | None = None
         """Set and dropped at the next change; None while nobody waits for one."""
@@ -41,31 +60,49 @@ class Permits:
         """Whether a request could start now."""
         return self.governor.admits(self._clock())
 
-    def take(self) -> bool:
-        """Take a permit if there is one now."""
-        if not self.free():
-            return False
-        self.governor.started()
-        return True
+    def take(self, tokens: int) -> Ticket | None:
+        """Take a permit for a request of at most *tokens*, if there is one now."""
+        now = self._clock()
+        return self.governor.started(now, tokens) if self.governor.admits(now, tokens) else None
 
-    async def changed(self) -> None:
+    async def changed(self, tokens: int = 0) -> None:
         """Return when `free` may have become true."""
         if self._changed is None:
             self._changed = anyio.Event()
-        with anyio.move_on_after(self.governor.opens_in(self._clock())):
+        with anyio.move_on_after(self.governor.opens_in(self._clock(), tokens)):
             await self._changed.wait()
 
-    async def enter(self) -> None:
+    async def enter(self, tokens: int) -> Ticket:
         """Wait for a permit and take it."""
-        while not self.take():
-            await self.changed()
+        while (ticket := self.take(tokens)) is None:
+            await self.changed(tokens)
+        return ticket
 
-    def leave(self, error: ProviderError | None = None) -> None:
-        """Give the permit back and wake those who wait for one."""
-        self.governor.ended(self._clock(), error)
+    def leave(self, ticket: Ticket, error: ProviderError | None = None, tokens: int | None = None) -> None:
+        """Give the permit back, with what the request used, and wake those who wait for one."""
+        cut = self.governor.ended(self._clock(), ticket, error, tokens)
+        self._tell(cut=cut)
+        self._wake()
+
+    def share(self, processes: int) -> None:
+        """So many live processes use the account's rates."""
+        self.governor.share(processes)
+
+    def _wake(self) -> None:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+
+    def _tell(self, *, cut: bool) -> None:
+        """Record each cut, and the climb after it by steps that a reader can follow."""
+        allowed = self.governor.allowed
+        if cut:
+            self._told("limit_cut", {"limit": allowed, "cuts": self.governor.cuts, "inFlight": self.governor.in_flight})
+        elif allowed >= self._last_told * CLIMB or (allowed == self.governor.cap != self._last_told):
+            self._told("limit_raised", {"limit": allowed})
+        else:
+            return
+        self._last_told = allowed
 
 
 @attrs.define(kw_only=True)
@@ -80,6 +117,9 @@ class Gate:
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
+    blocked: Callable[[ProviderError], None] = lambda _error: None
+    """Told once, when the account refuses for good."""
+    breaker: Breaker = attrs.field(factory=Breaker)
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     clock: Callable[[], float] = attrs.field(factory=lambda: asyncio.get_running_loop().time)
     """Seconds. Asked for the loop once and not for every time."""
@@ -120,6 +160,7 @@ class GateOfRun:
 
         Raises:
             ProviderError: no answer within the retry policy.
+            ProviderBlocked: the account has refused for good before.
             BudgetSpent: a cap of the sweep leaves no room.
             StoreFailed: the record can no longer be kept.
         """
@@ -129,30 +170,40 @@ class GateOfRun:
         faults, waited_s = 0, 0.0
         while True:
             await gate.ledger.room()
-            if not gate.permits.take():
+            ticket = gate.permits.take(bound.tokens)
+            if ticket is None:
                 with self._waiting("permit"):
-                    await gate.permits.enter()
+                    ticket = await gate.permits.enter(bound.tokens)
+            used: int | None = 0
             failure: ProviderError | None = None
             try:
+                if gate.breaker.cause is not None:
+                    raise ProviderBlocked(gate.breaker.cause)
                 with self._waiting("budget"):
                     await gate.budget.reserve(bound)
+                used = None
                 sent = _Sent(self._log, request, self._requests, gate.provider.account, gate.clock)
                 try:
                     answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
                 finally:
-                    gate.budget.settle(bound, self._charge(bound, sent.usage))
+                    spent = self._charge(bound, sent.usage)
+                    used = spent.tokens
+                    gate.budget.settle(bound, spent)
             except ProviderError as error:
                 failure = error
             else:
+                gate.breaker.note(None)
                 sent.record(answer, None)
                 self._take(answer)
                 return answer
             finally:
-                gate.permits.leave(failure)
+                gate.permits.leave(ticket, failure, used)
             faults += failure.kind != "rate_limit"
             delay = gate.policy.delay(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
             sent.record(failure, delay)
             if delay is None:
+                if gate.breaker.note(failure):
+                    gate.blocked(failure)
                 raise failure
             with self._waiting("retry"):
                 await gate.sleep(delay)

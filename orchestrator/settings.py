@@ -47,6 +47,10 @@ class Settings:
     caps: Caps = attrs.field(factory=Caps)
     concurrency: int = 4
     """Runs in flight at once in this process."""
+    rpm: float | None = None
+    """Requests per minute that the account may be asked, over all live processes."""
+    tpm: float | None = None
+    """Tokens per minute, by upper bounds corrected when requests have been answered."""
     max_wall_s: float | None = None
     """Deadline of the whole sweep, in this invocation."""
     max_wait_s: float = 120.0

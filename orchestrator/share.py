@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import attrs
 
+from orchestrator.bucket import Bucket
 from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
 from orchestrator.execute import Executor, skipped
@@ -24,7 +25,7 @@ from orchestrator.workspaces.fixture import Fixtures
 from orchestrator.workspaces.scratch import remove_abandoned, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.agent.loop import BuiltinAgent
-from providers.base import Provider
+from providers.base import Provider, quirks_of
 from providers.process import sweep_marker
 from store.claims import SqliteClaims
 from store.grants import SqliteBudget
@@ -40,6 +41,8 @@ LEASE_S = 15.0
 VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
 """What command verifiers get of this process's environment."""
 SKIP_BATCH = 500
+SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked"}
+"""Why a process stops -> the reason its unstarted runs are skipped for; with other whys they are left as they are."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +58,10 @@ class Part:
     world: World
     say: Callable[[str], None]
     terminal: bool
+    errors: bool = False
+    """Runs that had ended in an infrastructural error are run again."""
+    cancelled: bool = False
+    """The same for cancelled ones."""
     log: Log = silent
     told: Callable[[str, int], None] = lambda _sweep, _position: None
     """Told of each result that counts, when it is durable: the sweep's name and the run's position."""
@@ -91,6 +98,7 @@ class Stored:
 class Membership:
     """What makes this process a worker of the sweep, and its ways to the record."""
 
+    writer: Writer
     worker_id: int
     claims: SqliteClaims
     ledger: SqliteLedger
@@ -105,7 +113,7 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
         StoreFailed: the record can no longer be kept.
     """
     member, control = await _join(part, writer, sweep), Control(part.say)
-    gate = _gate(part, sweep, member)
+    gate = _gate(part, sweep, member, control)
     try:
         with scratch(sweep.name, member.worker_id) as workspaces:
             dispatch = Dispatch(
@@ -117,14 +125,16 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
                 concurrency=part.settings.concurrency,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            await _run(part, member, control, dispatch)
-        if control.why in ("budget", "deadline"):
-            await _skip_rest(part, member, dispatch.board.unstarted(), control.message)
+            await _run(part, member, control, gate.permits, dispatch)
+        if (reason := SKIPS.get(control.why or "")) is not None:
+            await _skip_rest(part, member, dispatch.board.unstarted(), reason, control.message)
     finally:
         with anyio.CancelScope(shield=True):
             await part.provider.aclose()
     # Once more: a process that worked beside this one may have died since, its last runs finished here.
     await _clear_away(part, writer, sweep, member.claims, member.worker_id)
+    if quirks := quirks_of(part.provider):
+        member.ledger.notice("provider_adapted", {"account": part.provider.account, "quirks": list(quirks)})
     remaining = await member.claims.remaining()
     member.ledger.notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
     await member.budget.close()
@@ -141,7 +151,14 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
     lease_us = round(part.lease_s * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
     claims = SqliteClaims(
-        writer, sweep_id=sweep.id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
+        writer,
+        sweep_id=sweep.id,
+        worker_id=worker_id,
+        wall=world.wall,
+        lease_us=lease_us,
+        is_alive=is_alive,
+        errors=part.errors,
+        cancelled=part.cancelled,
     )
     progress = Progress(planned=sweep.planned, before=sweep.before, now=world.monotonic)
 
@@ -174,7 +191,9 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
     killed = await _clear_away(part, writer, sweep, claims, worker_id)
     ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
     part.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
-    return Membership(worker_id=worker_id, claims=claims, ledger=ledger, budget=budget, progress=progress)
+    return Membership(
+        writer=writer, worker_id=worker_id, claims=claims, ledger=ledger, budget=budget, progress=progress
+    )
 
 
 async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteClaims, worker_id: int) -> int:
@@ -187,10 +206,10 @@ async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteC
     return killed
 
 
-async def _run(part: Part, member: Membership, control: Control, dispatch: Dispatch) -> None:
+async def _run(part: Part, member: Membership, control: Control, permits: Permits, dispatch: Dispatch) -> None:
     """Dispatch, with the services that go with it: lease, signals, deadline, and word of how far it is."""
     async with anyio.create_task_group() as service:
-        service.start_soon(_keep_lease, member.claims, part.lease_s)
+        service.start_soon(_keep_lease, part, member, permits)
         service.start_soon(control.listen)
         if part.terminal:
             service.start_soon(bar, member.progress)
@@ -203,31 +222,41 @@ async def _run(part: Part, member: Membership, control: Control, dispatch: Dispa
         service.cancel_scope.cancel()
 
 
-async def _keep_lease(claims: SqliteClaims, lease_s: float) -> None:
+async def _keep_lease(part: Part, member: Membership, permits: Permits) -> None:
+    """Renew the lease, and share the account's rates with whoever else is alive."""
     while True:
-        await anyio.sleep(lease_s / 4)
-        claims.renew()
+        permits.share(len(await member.writer.transact(living(member.worker_id, is_alive))))
+        await anyio.sleep(part.lease_s / 4)
+        member.claims.renew()
 
 
-async def _skip_rest(part: Part, member: Membership, unstarted: Sequence[Claim], message: str) -> None:
-    """Nothing more may be spent: the rest of the plan is `skipped(budget)`, for `resume` to run.
+async def _skip_rest(part: Part, member: Membership, unstarted: Sequence[Claim], reason: str, message: str) -> None:
+    """Nothing more may be spent or asked: the rest of the plan is `skipped`, for `resume` to run.
 
     Runs that another live process holds stay its own.
     """
     batch: Sequence[Claim] = unstarted or await member.claims.claim(SKIP_BATCH)
     while batch:
         for claim in batch:
-            member.ledger.finish(skipped(claim, "budget", message, part.world.wall()))
+            member.ledger.finish(skipped(claim, reason, message, part.world.wall()))
         await member.ledger.room()
         batch = await member.claims.claim(SKIP_BATCH)
 
 
-def _gate(part: Part, sweep: Stored, member: Membership) -> Gate:
+def _gate(part: Part, sweep: Stored, member: Membership, control: Control) -> Gate:
     settings = part.settings
     return Gate(
         sweep=sweep.name,
         provider=part.provider,
-        permits=Permits(Governor(limit=settings.concurrency, longest_pause_s=settings.max_wait_s)),
+        permits=Permits(
+            Governor(
+                cap=settings.concurrency,
+                longest_pause_s=settings.max_wait_s,
+                requests=Bucket(settings.rpm) if settings.rpm else None,
+                tokens=Bucket(settings.tpm) if settings.tpm else None,
+            ),
+            told=member.ledger.notice,
+        ),
         budget=member.budget,
         caps=settings.caps,
         ledger=member.ledger,
@@ -237,6 +266,7 @@ def _gate(part: Part, sweep: Stored, member: Membership) -> Gate:
             max_stall_s=settings.max_stall_s,
         ),
         rng=part.world.rng,
+        blocked=lambda error: control.drain("blocked", f"nothing more is asked of {part.provider.account}: {error}"),
     )
 
 

@@ -62,6 +62,10 @@ MaxWall = Annotated[
     float | None,
     typer.Option("--max-wall", parser=duration, metavar="TIME", help="Stop the sweep after TIME (90s, 15m, 8h)."),
 ]
+Rpm = Annotated[
+    float | None, typer.Option("--rpm", min=0.01, metavar="N", help="Requests per minute the account may be asked.")
+]
+Tpm = Annotated[float | None, typer.Option("--tpm", min=1, metavar="N", help="Tokens per minute, by upper bounds.")]
 MaxWait = Annotated[
     float | None,
     typer.Option("--max-wait", parser=duration, metavar="TIME", help="Longest Retry-After to obey. [default: 120s]"),

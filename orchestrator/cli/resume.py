@@ -13,12 +13,17 @@ from orchestrator.cli.common import COMMON
 
 def resume(  # noqa: PLR0917 - typer takes options by position
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Run again, too, what had ended in an infrastructural error.")
+    ] = False,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,
     concurrency: options.Concurrency = None,
     max_calls: options.MaxCalls = None,
     max_tokens: options.MaxTokens = None,
     max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
     max_wait: options.MaxWait = None,
     max_stall: options.MaxStall = None,
     keep: options.Keep = False,
@@ -49,6 +54,8 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         api_key_env=api_key_env,
         concurrency=concurrency,
         max_wall_s=max_wall,
+        rpm=rpm,
+        tpm=tpm,
         max_wait_s=max_wait,
         max_stall_s=max_stall,
         keep=keep or None,
@@ -59,4 +66,4 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     )
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
-    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=settings.caps != caps))
+    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=settings.caps != caps, errors=errors))

@@ -65,6 +65,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
     max_calls: options.MaxCalls = None,
     max_tokens: options.MaxTokens = None,
     max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
     max_wait: options.MaxWait = None,
     max_stall: options.MaxStall = None,
     input_rate: Annotated[
@@ -150,7 +152,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
         output_rate=rates[1],
         keep=keep,
         out=options.directory(out),
-        **options.given(concurrency=concurrency, max_wait_s=max_wait, max_stall_s=max_stall),
+        **options.given(concurrency=concurrency, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall),
     )
     refuse_ungranted(wanted, settings.grants)
     if not chosen.bundled:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import attrs
 
 from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, out, say
@@ -42,10 +43,10 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
     return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")), records)
 
 
-def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool) -> int:
-    """Finish a stored sweep, under new caps where they were *raised*; the exit code."""
+def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool, errors: bool) -> int:
+    """Finish a stored sweep, under new caps where they were *raised*, *errors* too if wanted; the exit code."""
     records = _records(world)
-    part = _part(suite, settings, world, records)
+    part = attrs.evolve(_part(suite, settings, world, records), errors=errors)
     return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
 
 

@@ -97,7 +97,11 @@ class Workspace:
         change. Made when first asked for; many runs need none.
         """
         beside = self.beside
-        beside.mkdir(mode=0o700, exist_ok=True)
+        try:
+            if beside.is_symlink() or not beside.is_dir():
+                _make_directory(beside)
+        except OSError as error:
+            raise SetupFailed(str(self.fixture.root), _told(error)) from error
         return beside
 
     def materialise(self) -> None:
@@ -248,10 +252,24 @@ def _free_place(parent: Path, name: str) -> Path:
 
 
 def _make_directory(path: Path) -> None:
+    """Make *path*, whatever an earlier run has made of the place: all of a process's runs are neighbours there.
+
+    What stands in the way has no business to, as every run has a name of its own.
+    """
     try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        remove_tree(path)
         path.mkdir(mode=0o700)
     except FileNotFoundError:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except NotADirectoryError:
+        path.parent.unlink()
+        path.parent.mkdir(mode=0o700)
+        path.mkdir(mode=0o700)
+    except PermissionError:
+        path.parent.chmod(0o700)
         path.mkdir(mode=0o700)
 
 

@@ -41,7 +41,7 @@ def dispatch(source, runs, *, concurrency=4, control=None, permits=None):
         claims=source,
         execute=runs,
         account="a",
-        permits=permits or Permits(Governor(limit=1000)),
+        permits=permits or Permits(Governor(cap=1000, limit=1000)),
         control=control or Control(),
         concurrency=concurrency,
     )
@@ -106,24 +106,24 @@ async def test_what_went_to_others_while_this_process_was_away_is_not_started():
 
 
 async def test_a_run_starts_only_when_its_account_has_room():
-    governor = Governor(limit=2)
-    governor.started()
-    governor.started()
+    governor = Governor(cap=2)
+    held = governor.started(0.0)
+    governor.started(0.0)
     permits, runs = Permits(governor), Runs()
     share = dispatch(PlainClaims(claims(5)), runs, permits=permits)
     async with anyio.create_task_group() as group:
         group.start_soon(share.run)
         await anyio.wait_all_tasks_blocked()
         assert runs.started == []
-        permits.leave()
+        permits.leave(held)
     assert len(runs.started) == 5
 
 
 @pytest.mark.parametrize("why", ["no room", "no runs"])
 async def test_draining_sends_idle_workers_home(why):
     control, runs = Control(), Runs()
-    governor = Governor(limit=1)
-    governor.started()
+    governor = Governor(cap=1)
+    governor.started(0.0)
     source = PlainClaims(claims(5 if why == "no room" else 0), held_by_others=1)
     share = dispatch(source, runs, control=control, permits=Permits(governor))
     async with anyio.create_task_group() as group:

@@ -68,7 +68,7 @@ def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None
     gate = Gate(
         sweep="sw",
         provider=provider,
-        permits=Permits(Governor(limit=limit)),
+        permits=Permits(Governor(cap=limit)),
         budget=budget or PlainBudget(),
         caps=caps or Caps(),
         ledger=PlainLedger(),
@@ -192,11 +192,11 @@ async def test_waiting_for_a_permit_is_not_the_runs_work():
     provider, watch, log = Replies([ANSWER]), Stopwatch(None), PlainLog()
     _, _, gate = opened(provider, limit=1)
     ask = GateOfRun(gate, claim(8), log, watch)
-    await gate.permits.enter()
+    held = await gate.permits.enter(0)
 
     async def give_back():
         await anyio.sleep(0.3)
-        gate.permits.leave()
+        gate.permits.leave(held)
 
     async with anyio.create_task_group() as group:
         group.start_soon(give_back)

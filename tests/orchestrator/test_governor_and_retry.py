@@ -2,7 +2,9 @@ import random
 
 import pytest
 
-from orchestrator.governor import Governor
+from orchestrator.breaker import Breaker
+from orchestrator.bucket import Bucket
+from orchestrator.governor import Governor, Ticket
 from orchestrator.retry import RetryPolicy
 from providers.base import ProviderError
 
@@ -11,53 +13,146 @@ def fault(kind="server_error", *, retryable=True, after=None):
     return ProviderError(kind=kind, message="x", retryable=retryable, retry_after_s=after)
 
 
+def answered(governor, now=0.0, error=None):
+    """One request that starts and ends at *now*."""
+    return governor.ended(now, governor.started(now), error)
+
+
 def test_the_governor_admits_up_to_its_limit():
-    governor = Governor(limit=2)
-    governor.started()
+    governor = Governor(cap=2)
+    first = governor.started(0.0)
     assert governor.admits(0.0)
-    governor.started()
+    governor.started(0.0)
     assert not governor.admits(0.0)
     assert governor.opens_in(0.0) is None
-    governor.ended(0.0, None)
+    governor.ended(0.0, first, None)
     assert governor.admits(0.0)
+
+
+@pytest.mark.parametrize(("cap", "start"), [(4, 4), (20, 20), (30, 20), (100, 50)])
+def test_the_limit_starts_at_half_the_cap_and_at_least_twenty(cap, start):
+    assert Governor(cap=cap).allowed == start
+
+
+def test_the_limit_grows_by_one_an_answer_up_to_the_cap():
+    governor = Governor(cap=60)
+    tickets = [governor.started(0.0) for _ in range(30)]
+    for ticket in tickets:
+        governor.ended(1.0, ticket, None)
+        tickets.append(governor.started(1.0)) if len(tickets) < 200 else None
+    assert governor.allowed == 60
+
+
+def test_a_burst_of_throttled_answers_costs_one_cut():
+    governor = Governor(cap=100)
+    tickets = [governor.started(0.0) for _ in range(50)]
+    cuts = [governor.ended(1.0, ticket, fault("rate_limit")) for ticket in tickets]
+    assert cuts.count(True) == 1
+    assert governor.allowed == 25
+    later = governor.started(2.0)
+    assert governor.ended(3.0, later, fault("rate_limit"))
+    assert governor.cuts == 2
+
+
+def test_a_storm_brings_the_limit_to_its_floor_and_clear_weather_lets_it_climb_back():
+    governor, now = Governor(cap=40), 0.0
+    for _ in range(60):
+        now += 1
+        while governor.admits(now):
+            governor.started(now)
+        for ticket in [Ticket(at=now, tokens=0) for _ in range(governor.in_flight)]:
+            governor.ended(now, ticket, fault("rate_limit"))
+    assert governor.allowed == 1
+    for _ in range(2000):
+        now += 1
+        while governor.admits(now):
+            governor.started(now)
+        for ticket in [Ticket(at=now, tokens=0) for _ in range(governor.in_flight)]:
+            governor.ended(now, ticket, None)
+    assert governor.allowed == 40
+
+
+def test_an_unused_limit_does_not_grow():
+    governor = Governor(cap=100)
+    for _ in range(100):
+        answered(governor)
+    assert governor.allowed == 50
 
 
 def test_a_retry_after_pauses_the_whole_account_until_then():
-    governor = Governor(limit=2)
-    governor.started()
-    governor.ended(10.0, fault("rate_limit", after=2.0))
+    governor = Governor(cap=2)
+    answered(governor, 10.0, fault("rate_limit", after=2.0))
     assert not governor.admits(11.9)
     assert governor.opens_in(11.0) == pytest.approx(1.0)
     assert governor.admits(12.0)
 
 
-def test_a_retry_after_that_nobody_will_wait_for_pauses_nobody():
-    governor = Governor(limit=2, longest_pause_s=120.0)
-    governor.started()
-    governor.ended(10.0, fault("rate_limit", after=99_999.0))
+def test_a_retry_after_that_nobody_will_wait_for_does_not_pause_the_others():
+    governor = Governor(cap=2, longest_pause_s=120.0)
+    answered(governor, 10.0, fault("rate_limit", after=3600.0))
     assert governor.admits(10.0)
 
 
-def test_a_server_error_does_not_pause_the_account():
-    governor = Governor(limit=1)
-    governor.started()
-    governor.ended(0.0, fault("server_error", after=5.0))
+def test_a_server_error_neither_pauses_nor_cuts():
+    governor = Governor(cap=1)
+    assert not answered(governor, 0.0, fault("server_error", after=5.0))
     assert governor.admits(0.0)
 
 
-@pytest.mark.parametrize(("retries", "asked"), [(0, 1), (1, 2), (3, 4)])
-def test_an_endpoint_that_stays_silent_is_asked_again_as_often_as_configured(retries, asked):
-    policy = RetryPolicy(first_token_retries=retries)
-    delays = [policy.delay(fault("timeout"), faults=n, waited_s=0.0, rng=random.Random(0)) for n in range(1, 6)]
-    assert [delay is not None for delay in delays] == [n < asked for n in range(1, 6)]
+def test_requests_per_minute_are_kept_over_any_minute():
+    governor, started = Governor(cap=1000, requests=Bucket(60)), []
+    for tick in range(1200):  # two minutes in tenths of a second, as fast as allowed
+        now = tick / 10
+        while governor.admits(now):
+            governor.ended(now, governor.started(now), None)
+            started.append(now)
+    assert 118 <= len(started) <= 130
+    busiest = max(sum(at <= other < at + 60 for other in started) for at in started)
+    assert busiest <= 70  # the rate and one burst of a sixth
 
 
-def test_a_timeout_after_some_text_or_told_by_a_gateway_is_a_fault_like_others():
-    policy = RetryPolicy(retries=4, first_token_retries=0)
-    begun, told = fault("timeout"), fault("timeout")
-    begun.text, told.status = "so far", 504
-    for error in (begun, told):
-        assert policy.delay(error, faults=4, waited_s=0.0, rng=random.Random(0)) is not None
+def test_tokens_are_charged_by_bound_and_corrected_by_use():
+    governor = Governor(cap=10, tokens=Bucket(6000))
+    ticket = governor.started(0.0, 1000)
+    assert governor.opens_in(0.0, 1000) == pytest.approx(10.0)
+    governor.ended(0.0, ticket, None, 100)
+    assert governor.opens_in(0.0, 900) == 0
+
+
+def test_a_request_above_the_rate_passes_when_the_bucket_is_full():
+    governor = Governor(cap=10, tokens=Bucket(600))
+    assert governor.admits(0.0, 5000)
+    governor.started(0.0, 5000)
+    assert governor.opens_in(0.0, 1) == pytest.approx(490.1)
+
+
+def test_rates_are_shared_by_live_processes():
+    governor = Governor(cap=10, requests=Bucket(120))
+    governor.share(2)
+    for _ in range(10):
+        answered(governor)
+    assert governor.opens_in(0.0) == pytest.approx(1.0)
+
+
+def test_a_refused_credential_opens_the_breaker_once():
+    breaker = Breaker()
+    assert breaker.note(fault("auth", retryable=False))
+    assert not breaker.note(fault("auth", retryable=False))
+    assert breaker.cause.kind == "auth"
+
+
+def test_refusals_that_may_concern_one_request_open_it_when_nothing_else_comes():
+    breaker = Breaker()
+    refusals = [fault("permission", retryable=False)] * 2
+    assert [breaker.note(error) for error in [*refusals, None, *refusals]] == [False] * 5
+    assert breaker.note(refusals[0])
+
+
+def test_other_failures_leave_the_breaker_closed():
+    breaker = Breaker()
+    for kind in ("network", "rate_limit", "context_length", "model_not_found"):
+        assert not breaker.note(fault(kind, retryable=False))
+    assert breaker.cause is None
 
 
 def test_faults_are_retried_a_bounded_number_of_times():

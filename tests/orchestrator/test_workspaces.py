@@ -248,3 +248,31 @@ async def test_git_that_is_missing_is_a_failed_setup(root, place, tmp_path):
         async with make(root, place, git=True, environment={"PATH": str(tmp_path)}):
             pass
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("thing", ["file", "link", "nothing"])
+async def test_a_home_is_a_directory_whatever_the_run_has_made_of_it(root, place, thing):
+    async with make(root, place) as made:
+        made.home.rmdir()
+        if thing == "file":
+            made.path.with_name(f"{made.path.name}.home").touch()
+        elif thing == "link":
+            made.path.with_name(f"{made.path.name}.home").symlink_to("nowhere")
+        assert made.home.is_dir()
+        assert not made.home.is_symlink()
+
+
+async def test_what_a_run_has_put_in_the_place_of_another_is_no_obstacle(root, place):
+    place.mkdir()
+    for name in ("s-1-1", "s-1-1.home"):
+        (place / name).write_text("planted")
+    async with make(root, place) as made:
+        assert (made.path / "src" / "add.py").is_file()
+        assert made.home.is_dir()
+
+
+async def test_the_place_of_all_runs_is_mended_when_one_has_spoilt_it(root, place):
+    place.touch()
+    async with make(root, place) as made:
+        assert made.home.is_dir()
+        assert (made.path / "src" / "add.py").is_file()

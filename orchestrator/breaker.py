@@ -1,0 +1,37 @@
+"""When to stop asking an account at all. Pure.
+
+A refused credential or a spent account does not mend itself, and every further request would say the same.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from providers.base import ProviderError
+
+AT_ONCE = frozenset({"auth", "quota"})
+IN_A_ROW = {"permission": 3}
+"""Kinds that may concern one request alone: so many of them, with no answer between, are about the account."""
+
+
+@attrs.define
+class Breaker:
+    """Opens once and stays open for the rest of this process's share."""
+
+    cause: ProviderError | None = None
+    """Why it is open; None while it is closed."""
+    _row: int = attrs.field(init=False, default=0)
+
+    def note(self, error: ProviderError | None) -> bool:
+        """A request was answered or has failed for good with *error*. Returns whether the breaker opened just now."""
+        if error is None:
+            self._row = 0
+            return False
+        needed = 1 if error.kind in AT_ONCE else IN_A_ROW.get(error.kind)
+        if needed is None or self.cause is not None:
+            return False
+        self._row += 1
+        if self._row < needed:
+            return False
+        self.cause = error
+        return True
