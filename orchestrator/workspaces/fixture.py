@@ -254,12 +254,14 @@ def _free_place(parent: Path, name: str) -> Path:
 def _make_directory(path: Path) -> None:
     """Make *path*, whatever an earlier run has made of the place: all of a process's runs are neighbours there.
 
-    What stands in the way has no business to, as every run has a name of its own.
+    A directory in the way may be somebody's workspace and stays; anything else was put there by a command.
     """
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
-        remove_tree(path)
+        if path.is_dir() and not path.is_symlink():
+            raise
+        path.unlink()
         path.mkdir(mode=0o700)
     except FileNotFoundError:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
