@@ -112,7 +112,7 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     Raises:
         StoreFailed: the record can no longer be kept.
     """
-    member, control = await _join(part, writer, sweep), Control(part.say)
+    member, control = await _join(part, writer, sweep), Control(_saying(part))
     gate = _gate(part, sweep, member, control)
     try:
         with scratch(sweep.name, member.worker_id) as workspaces:
@@ -143,6 +143,11 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     return SweepEnd(
         name=sweep.name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak
     )
+
+
+def _saying(part: Part) -> Callable[[str], None]:
+    """To the person at the terminal, without secrets: a reason to stop may quote an endpoint, which may quote a key."""
+    return lambda text: part.say(part.redactor.text(text))
 
 
 async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:

@@ -53,3 +53,14 @@ def test_requests_per_minute_are_kept(evalctl: Driver, endpoint: Endpoint, make_
     assert done.code == 0, done.stderr
     times = sorted(line["at"] for line in endpoint.lines())
     assert times[-1] - times[0] >= 4  # ten at once, then one a second
+
+
+def test_a_refusal_that_quotes_a_credential_is_told_without_it(evalctl: Driver, make_suite: MakeSuite) -> None:
+    secret = "peer-credential-4f1c9b7a2d"
+    evalctl.environment["OTHER_API_KEY"] = secret
+    fault = {"kind": "auth", "status": 401, "message": f"the key {secret} is unknown"}
+    script = {"format": "evalctl.script/1", "plays": [{"answers": [{"text": "never", "faults": [fault]}]}]}
+    done = evalctl.run(*tiny(make_suite(numbered(1), scripts={"task-0": script}), "--k", "2"))
+    assert done.code == 1
+    assert "is unknown" in done.stderr
+    assert secret not in done.stdout + done.stderr
