@@ -97,7 +97,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     """
     from orchestrator.bundled import find_suite
     from orchestrator.cli import sweeping
-    from orchestrator.config import config_hash, load_config, with_flags
+    from orchestrator.config import config_hash, load_config, with_flags, with_values
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
     from orchestrator.settings import Settings
@@ -121,6 +121,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
             "--api-key-env": ("apiKeyEnv", api_key_env),
         },
     )
+    if found.provider == "scripted" and found.model is None:
+        found = with_values(found, {"model": "scripted"}, "default")
     grants = Grants(
         effects=_effects(write=allow_write, process=allow_process, external=allow_external, analysis=allow_analysis),
         read_only=read_only,
@@ -185,10 +187,9 @@ def _who(config: Config) -> tuple[str, str]:
             "Or set `provider` in your config.json.",
         )
     find_provider(provider)  # an unknown name is told before a missing model
-    model = config.model or ("scripted" if provider == "scripted" else None)
-    if model is None:
+    if config.model is None:
         raise UsageError(f"no model for provider {provider!r}: pass --model")
-    return provider, model
+    return provider, config.model
 
 
 def _effects(**granted: bool) -> frozenset[Effect]:

@@ -84,6 +84,8 @@ def test_people_get_a_table_and_need_no_suite_and_no_provider(evalctl: Driver) -
     assert ["provider", "openai", "--provider"] in lines
     assert "credential: in the variable NO_SUCH_KEY (--api-key-env), which is not set" in done.stdout
     assert evalctl.run("run", "--print-config").code == 0
+    scripted = settings(evalctl.run("--json", "run", "--print-config", "--provider", "scripted").json)
+    assert (scripted["model"]["value"], scripted["model"]["origin"]) == ("scripted", "default")
 
 
 def test_without_it_a_suite_is_needed(evalctl: Driver) -> None:
