@@ -1,7 +1,8 @@
 """The verifiers `file-equals`, `file-contains` and `file-absent`: one file of the workspace.
 
-A path that leads outside the workspace, also through symbolic links, is an error, and so is one that names a
-directory, a FIFO or a device: nothing of that kind is opened. A file beyond `LARGEST` bytes is not read; it fails.
+A path that leads outside the workspace, also through symbolic links, or names a directory, a FIFO or a device is never
+opened. It is an error where the suite is to blame, and a fail where the run has made it so: a run cannot leave the
+rates by putting a link or a directory in a file's place. A file beyond `LARGEST` bytes is not read; it fails.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class FileEquals:
 
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge."""
-        return await _look(self.id, self.kind, evidence.workspace, self.path, self._check)
+        return await _look(self.id, self.kind, evidence, self.path, self._check)
 
     def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
         sha = hashlib.sha256()
@@ -66,7 +67,7 @@ class FileContains:
 
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge."""
-        return await _look(self.id, self.kind, evidence.workspace, self.path, self._check)
+        return await _look(self.id, self.kind, evidence, self.path, self._check)
 
     def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
         wanted = self.text.encode("utf-8", "surrogatepass")
@@ -93,9 +94,9 @@ class FileAbsent:
         try:
             found = _exists(_own(evidence.workspace), self.path)
         except _NotReadError as error:
-            return _judgement(self.id, self.kind, error.verdict, {"reason": error.reason, "path": self.path})
+            return _judgement(self.id, self.kind, "fail", {"reason": error.reason, "path": self.path})
         except (PathEscapes, OSError) as error:
-            return _judgement(self.id, self.kind, "error", _why(error, self.path))
+            return _judgement(self.id, self.kind, _blame(error, evidence, self.path), _why(error, self.path))
         if found:
             return _judgement(self.id, self.kind, "fail", {"reason": "present", "path": self.path})
         return _judgement(self.id, self.kind, "pass", {})
@@ -107,25 +108,31 @@ Check = Callable[[Iterator[bytes]], dict[str, Json] | None]
 
 @attrs.define(slots=False)
 class _NotReadError(EvalctlError):
-    """The path does not name something that can be read."""
+    """The path does not name something that can be read: the run's doing."""
 
-    verdict: VerdictWord
     reason: str
 
 
-async def _look(name: str, kind: str, workspace: Path, relative: str, check: Check) -> Judgement:
+class _NotAFileError(_NotReadError):
+    """There is a directory, a FIFO or a device; a directory may be the fixture's own."""
+
+
+async def _look(name: str, kind: str, evidence: Evidence, relative: str, check: Check) -> Judgement:
     try:
-        path, size = _file(_own(workspace), relative)
+        path, size = _file(_own(evidence.workspace), relative)
         if size <= CHUNK:
             wrong = check(_chunks(path))
         else:
             import anyio.to_thread
 
             wrong = await anyio.to_thread.run_sync(lambda: check(_chunks(path)))
+    except _NotAFileError as error:
+        verdict: VerdictWord = "error" if (evidence.fixture / relative).is_dir() else "fail"
+        return _judgement(name, kind, verdict, {"reason": error.reason, "path": relative})
     except _NotReadError as error:
-        return _judgement(name, kind, error.verdict, {"reason": error.reason, "path": relative})
+        return _judgement(name, kind, "fail", {"reason": error.reason, "path": relative})
     except (PathEscapes, OSError) as error:
-        return _judgement(name, kind, "error", _why(error, relative))
+        return _judgement(name, kind, _blame(error, evidence, relative), _why(error, relative))
     if wrong is None:
         return _judgement(name, kind, "pass", {})
     return _judgement(name, kind, "fail", {**wrong, "path": relative})
@@ -134,7 +141,7 @@ async def _look(name: str, kind: str, workspace: Path, relative: str, check: Che
 def _own(workspace: Path) -> Path:
     """The workspace, unless the run has put a link in its place: what that leads to is not looked at."""
     if workspace.is_symlink():
-        raise _NotReadError("fail", "workspace_gone")
+        raise _NotReadError("workspace_gone")
     return workspace
 
 
@@ -155,17 +162,17 @@ def _file(workspace: Path, relative: str) -> tuple[str, int]:
             path = str(resolve_inside(workspace, relative))
             found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise _NotReadError("fail", "missing") from error
+        raise _NotReadError("missing") from error
     return path, _size(found)
 
 
 def _size(found: os.stat_result) -> int:
     if stat.S_ISLNK(found.st_mode):  # what is left after resolving leads nowhere
-        raise _NotReadError("fail", "missing")
+        raise _NotReadError("missing")
     if not stat.S_ISREG(found.st_mode):
-        raise _NotReadError("error", "not_a_file")
+        raise _NotAFileError("not_a_file")
     if found.st_size > LARGEST:
-        raise _NotReadError("fail", "too_large")
+        raise _NotReadError("too_large")
     return found.st_size
 
 
@@ -179,6 +186,17 @@ def _chunks(path: str) -> Iterator[bytes]:
             yield chunk
     finally:
         os.close(handle)
+
+
+def _blame(error: PathEscapes | OSError, evidence: Evidence, relative: str) -> VerdictWord:
+    """Whether the suite named a path that cannot be looked at, or the run has made it one."""
+    if isinstance(error, OSError):
+        return "error"
+    try:
+        resolve_inside(evidence.fixture, relative)
+    except PathEscapes:
+        return "error"
+    return "fail"
 
 
 def _why(error: PathEscapes | OSError, relative: str) -> dict[str, Json]:

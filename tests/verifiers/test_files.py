@@ -48,10 +48,11 @@ async def test_a_path_that_leads_outside_is_an_error(evidence, path, kind):
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../fixture/check.py"])
-async def test_a_link_that_leads_outside_is_an_error(evidence, workspace, target):
+async def test_a_link_that_the_run_made_to_lead_outside_fails(evidence, workspace, target):
     (workspace / "out").symlink_to(target)
-    assert (await contains("out").verify(evidence())).verdict == "error"
-    assert (await FileAbsent(id="f", path="out").verify(evidence())).verdict == "error"
+    for verifier in (contains("out"), FileAbsent(id="f", path="out")):
+        said = await verifier.verify(evidence())
+        assert (said.verdict, said.detail["reason"]) == ("fail", "path_escapes")
 
 
 @pytest.mark.parametrize(
@@ -74,11 +75,17 @@ async def test_a_link_inside_is_followed(evidence, workspace):
     assert (await contains("out").verify(evidence())).verdict == "pass"
 
 
-async def test_what_is_no_file_is_an_error_and_is_not_waited_for(evidence, workspace):
+async def test_a_directory_of_the_fixture_is_no_file_to_name_in_a_suite(evidence):
+    said = await contains("src").verify(evidence())
+    assert (said.verdict, said.detail["reason"]) == ("error", "not_a_file")
+
+
+async def test_what_the_run_put_in_a_files_place_fails_and_is_not_waited_for(evidence, workspace):
     os.mkfifo(workspace / "pipe")
-    for path in ("pipe", "src"):
+    (workspace / "made").mkdir()
+    for path in ("pipe", "made"):
         said = await contains(path).verify(evidence())
-        assert (said.verdict, said.detail["reason"]) == ("error", "not_a_file")
+        assert (said.verdict, said.detail["reason"]) == ("fail", "not_a_file")
 
 
 @pytest.mark.parametrize("thing", ["file", "directory", "dangling link"])
