@@ -26,7 +26,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
-from orchestrator.world import World
+from orchestrator.world import World, conceal
 from providers.http import checked_base
 from providers.registry import ProviderOptions, find_provider
 from store.database import locate_store
@@ -65,6 +65,7 @@ def _log(redactor: Redactor) -> Log:
 
 
 def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> Part:
+    conceal()
     if settings.base_url is not None:
         checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
