@@ -25,6 +25,21 @@ class DeadAttempt(NamedTuple):
     number: int
 
 
+class Held(NamedTuple):
+    """What another living process holds of a sweep. Two looks that differ: something has happened there."""
+
+    host: str
+    pid: int
+    runs: int
+    """Unfinished attempts."""
+    first: int
+    """The lowest position."""
+    newest: int
+    """The newest attempt's id."""
+    events: int
+    """Of all of them."""
+
+
 class SqliteClaims:
     """Claims of one process in one sweep; implements `orchestrator.ports.Claims`.
 
@@ -133,6 +148,19 @@ class SqliteClaims:
             return int(count)
 
         return await self._writer.transact(job)
+
+    async def others(self) -> tuple[Held, ...]:
+        """What other living processes hold of the sweep.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+
+        def job(connection: sqlite3.Connection) -> tuple[Held, ...]:
+            rows = connection.execute(statement("claim_others"), (self._sweep_id, self._worker_id)).fetchall()
+            return tuple(Held(*row) for row in rows)
+
+        return await self._writer.look(job)
 
     async def dead_attempts(self) -> list[DeadAttempt]:
         """Unfinished attempts at this sweep's runs whose process is known to be gone, in the stored order.

@@ -1,15 +1,17 @@
-"""What people tell a sweep to do, written down: who, why and when. `Reader.control` reads it back."""
+"""What people tell a sweep to do, written down: who, why and when. `Reader.control` reads all of it back."""
 
 from __future__ import annotations
 
+import json
 import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 from store.encoding import encode
 from store.events import Json
+from store.records import ControlRow
 from store.statements import statement
-from store.text import to_column
+from store.text import from_column, to_column
 
 Verb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
 
@@ -22,5 +24,20 @@ def tell(
     def job(connection: sqlite3.Connection) -> None:
         row = (sweep_id, verb, to_column(who), to_column(why), encode(dict(payload)), at)
         connection.execute(statement("insert_control"), row)
+
+    return job
+
+
+def in_force(sweep_id: int) -> Callable[[sqlite3.Connection], ControlRow | None]:
+    """The job that finds the last order to pause, continue or cancel: the one that holds. It only reads."""
+
+    def job(connection: sqlite3.Connection) -> ControlRow | None:
+        row = connection.execute(statement("control_in_force"), (sweep_id,)).fetchone()
+        if row is None:
+            return None
+        number, verb, who, why, payload, at = row
+        return ControlRow(
+            id=number, verb=verb, who=from_column(who), why=from_column(why), payload=json.loads(payload), at=at
+        )
 
     return job

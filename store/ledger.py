@@ -104,6 +104,7 @@ class SqliteLedger:
             rows=2 + len(ending.verdicts) + len(ending.changes),
             size=sum(len(change.content) for change in ending.changes if change.content is not None),
             acknowledged=lambda accepted: self._on_acknowledged(ending, accepted),
+            what="outcomes",
         )
 
     def notice(self, kind: str, payload: dict[str, Json]) -> None:

@@ -19,7 +19,7 @@ import attrs
 from store.blobs import get_blob
 from store.database import SCHEMA, examine, read_only
 from store.errors import StoreError, StoreRefused, UsageError
-from store.records import AttemptRecord, ControlRow, NoticeRow, Tally, WorkerState
+from store.records import AttemptRecord, ControlRow, Doing, NoticeRow, Tally, WorkerState
 from store.rows import (
     Amount,
     CellRecord,
@@ -44,7 +44,7 @@ EVENT_PAGE = 100
 SHOWN = 10
 """Names that an error lists."""
 
-_TEXT = ("reason", "cost_source", "model_resolved", "command", "path", "link", "verifier", "kind")
+_TEXT = ("reason", "cost_source", "model_resolved", "command", "path", "link", "verifier", "kind", "who", "why")
 """Columns of free text, escaped by the writer where SQLite could not hold them."""
 
 
@@ -175,6 +175,15 @@ class Reader:
     def workers(self, sweep_id: int) -> list[WorkerState]:
         """The processes that have claimed runs of the sweep, oldest first."""
         return [_value(WorkerState, row) for row in self._rows("read_workers", {"sweep": sweep_id})]
+
+    def doing(self, sweep_id: int) -> list[Doing]:
+        """Attempts that are under way in processes with a lease, in the stored order of their runs."""
+        return [_value(Doing, row) for row in self._rows("read_doing", {"sweep": sweep_id})]
+
+    def recent(self, sweep_id: int, since: int) -> int:
+        """Current results that are final and not older than *since* (microseconds UTC)."""
+        (row,) = self._rows("read_recent", {"sweep": sweep_id, "since": since})
+        return int(row["count"])
 
     def spent(self, sweep_id: int) -> Amount:
         """What all attempts of the sweep have used up, late and repeated ones too.

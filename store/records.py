@@ -81,6 +81,21 @@ class ControlRow:
 
 
 @attrs.frozen(kw_only=True)
+class Doing:
+    """An unfinished attempt of a process that holds a lease, and what it was last about."""
+
+    attempt_id: int
+    position: int
+    number: int
+    worker_id: int
+    claimed_at: int
+    at: int | None
+    """Milliseconds from the claim to the event; None where nothing has happened yet, and it only waits to start."""
+    kind: str | None
+    payload: Mapping[str, Json]
+
+
+@attrs.frozen(kw_only=True)
 class WorkerState:
     """A process that has claimed runs of a sweep."""
 

@@ -46,6 +46,7 @@ class Turnstile:
         self._report = report
         self._max_stall_s = max_stall_s
         self._report_after_s = report_after_s
+        self._deadline_s: float | None = None
         self._fd: int | None = None
         self._held = False
         self._kept = False
@@ -106,6 +107,12 @@ class Turnstile:
         assert self._held
         self._kept = True
 
+    def hurry(self, seconds: float) -> None:
+        """Wait no longer than so many seconds from now, whether a wait has begun or not: the process is to end."""
+        import anyio
+
+        self._deadline_s = anyio.current_time() + seconds
+
     def close(self) -> None:
         """Leave for good."""
         self._kept = self._held = False
@@ -131,8 +138,9 @@ class Turnstile:
         begun = anyio.current_time()
         pause, told = FIRST_WAIT_S, False
         while not self.enter():
-            waited = anyio.current_time() - begun
-            if waited > self._max_stall_s:
+            now = anyio.current_time()
+            waited = now - begun
+            if waited > self._max_stall_s or (self._deadline_s is not None and now > self._deadline_s):
                 raise StoreStalled(str(self.store), self.holder(), waited)
             if not told and waited > self._report_after_s:
                 told = True

@@ -8,7 +8,7 @@ given. The first failure to write is final: every waiter and every later produce
 from __future__ import annotations
 
 import sqlite3  # noqa: TID251 - a SQL module of the store
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,7 +40,7 @@ CHECKPOINT_BYTES = 8 << 20
 class Ticket:
     """A queued job. Until it is `taken` into a batch it may still grow."""
 
-    __slots__ = ("acknowledged", "failed", "future", "hurry", "job", "rows", "size", "taken")
+    __slots__ = ("acknowledged", "failed", "future", "hurry", "job", "rows", "size", "taken", "what")
 
     def __init__(self, job: Job[Any], rows: int, size: int) -> None:
         self.job = job
@@ -51,6 +51,7 @@ class Ticket:
         self.future: asyncio.Future[Any] | None = None
         self.acknowledged: Callable[[Any], None] | None = None
         self.failed: Callable[[StoreFailed], None] | None = None
+        self.what = ""
 
 
 class Writer:
@@ -81,6 +82,8 @@ class Writer:
         """Committed so far."""
         self.checkpoints = 0
         """Checkpoints made so far."""
+        self.lost: Counter[str] = Counter()
+        """What was offered and will never be written, counted by what it is; only of jobs that say what they are."""
 
     def __repr__(self) -> str:
         state = "failed" if self._failure else "ended" if self._ended else "closing" if self._closing else "open"
@@ -111,6 +114,7 @@ class Writer:
         acknowledged: Callable[[T], None] | None = None,
         failed: Callable[[StoreFailed], None] | None = None,
         hurry: bool = False,
+        what: str = "",
     ) -> Ticket:
         """Queue *job*; nobody waits.
 
@@ -121,6 +125,7 @@ class Writer:
             acknowledged: called with the job's result, on the event loop, once it is durable.
             failed: called instead when it never will be.
             hurry: somebody waits for it; the batch does not linger.
+            what: what people call it, to be counted in `lost` when it cannot be written.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
@@ -130,6 +135,7 @@ class Writer:
         ticket.acknowledged = acknowledged
         ticket.failed = failed
         ticket.hurry = hurry
+        ticket.what = what
         self._queue.append(ticket)
         self.grow(ticket, rows, size)
         if hurry and self._hurry is not None:
@@ -161,6 +167,22 @@ class Writer:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(job, hurry=True).future = future
         return await future
+
+    async def look(self, job: Job[T]) -> T:
+        """Run a *job* that only reads, between two transactions, on what is committed. It waits for no other process.
+
+        Raises:
+            StoreFailed: the writer has failed or has ended, or the store cannot be read.
+        """
+        self.check()
+        try:
+            return await self._database.run(job)
+        except sqlite3.Error as error:
+            raise self._describe(error) from error
+
+    def hurry(self, seconds: float) -> None:
+        """The process is to end: from now on wait only so long for other processes; what is not written is `lost`."""
+        self._database.turnstile.hurry(seconds)
 
     async def room(self) -> None:
         """Wait until the backlog is small again. Usually returns at once.
@@ -345,6 +367,8 @@ class Writer:
         while self._queue:
             ticket = self._queue.popleft()
             ticket.taken = True
+            if ticket.what:
+                self.lost[ticket.what] += 1
             if ticket.future is not None:
                 if not ticket.future.done():
                     ticket.future.set_exception(StoreFailed(failure.path, failure.cause))
