@@ -21,6 +21,7 @@ from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
 from providers.base import Assignment, Done, Origin, ProviderError, Subject
+from providers.sandbox import Sandbox
 from providers.tree import changes
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Event, Incident, Json, WorkEnded
@@ -80,6 +81,7 @@ class Executor:
         control: Control,
         environment: Mapping[str, str],
         wall: Callable[[], int],
+        sandbox: Sandbox | None = None,
         kept: Callable[[Claim, Path], None],
     ) -> None:
         self._tasks = {task.id: task for task in suite.tasks}
@@ -94,6 +96,7 @@ class Executor:
         self._workspaces = workspaces
         self._control = control
         self._environment = environment
+        self._sandbox = sandbox
         self._wall = wall
         self._kept = kept
 
@@ -167,6 +170,7 @@ class Executor:
                 tools=done.tools,
                 marker=self._marker(attempt.claim),
                 environment=environment,
+                sandbox=self._confinement(attempt.task),
             ),
         )
         verdict, composite = verdict_of(verdicts)
@@ -198,10 +202,17 @@ class Executor:
             max_tool_calls=task.budget.max_tool_calls,
             context_window=settings.context_window,
             allow_private=settings.fetch_private,
+            sandbox=self._confinement(task),
             marker=self._marker(claim),
             home=made.beside,
             materialise=made.materialise,
         )
+
+    def _confinement(self, task: Task) -> Sandbox | None:
+        """The sandbox with a network only where the task's policy grants `external`."""
+        if self._sandbox is None:
+            return None
+        return attrs.evolve(self._sandbox, network="external" in self._policies[task.id].granted)
 
     def _marker(self, claim: Claim) -> str:
         return f"{self._gate.sweep}/{claim.position}/{claim.number}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -16,6 +16,9 @@ from orchestrator.grants import Grants
 from providers.base import AgentSettings
 from store.events import Json
 from store.rows import Caps
+
+if TYPE_CHECKING:
+    from providers.sandbox import Kind
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +63,8 @@ class Settings:
     input_rate: str | None = None
     output_rate: str | None = None
     """USD per million tokens as decimal text: both or neither; only for the report's estimate."""
+    sandbox: Kind = "none"
+    """What programs of the agent and of the suite are confined by."""
     keep: bool = False
     out: str | None = None
 

@@ -27,6 +27,7 @@ from orchestrator.world import World, is_alive, this_worker
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, quirks_of
 from providers.process import sweep_marker
+from providers.sandbox import Sandbox
 from store.claims import SqliteClaims
 from store.grants import SqliteBudget
 from store.leases import leave, living, register
@@ -58,6 +59,8 @@ class Part:
     world: World
     say: Callable[[str], None]
     terminal: bool
+    sandbox: Sandbox | None = None
+    """What the settings ask for, proven to work; None is none."""
     errors: bool = False
     """Runs that had ended in an infrastructural error are run again."""
     cancelled: bool = False
@@ -286,6 +289,7 @@ def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Exe
         workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
         control=control,
         environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
+        sandbox=part.sandbox,
         wall=part.world.wall,
         kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
     )

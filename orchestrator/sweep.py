@@ -42,7 +42,7 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
             "bundled": part.suite.bundled,
             "content": part.suite.content,
         },
-        "sandbox": "none",
+        "sandbox": part.settings.sandbox,
     }
     planned = plan(
         part.suite,

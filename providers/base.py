@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import attrs
 
 from store.errors import EvalctlError
 from store.events import Event, Json
+
+if TYPE_CHECKING:
+    from providers.sandbox import Sandbox
 
 PROVIDER_API = 1
 """Version of the provider port; an entry point of another version is refused."""
@@ -144,6 +147,8 @@ class Usage:
     cached: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+    cache_write_1h: int | None = None
+    """Those of `cache_write` that are kept for an hour, which some providers charge otherwise."""
 
     def reported(self) -> dict[str, int]:
         """The fields that were reported."""
@@ -166,6 +171,8 @@ class Answer:
     finish_raw: str | None = None
     model: str | None = None
     continuation: Json = None
+    cost_nusd: int | None = None
+    """Nano-USD that the provider itself says the request cost; None where it says nothing."""
     notes: tuple[str, ...] = ()
     """Incidents of the wire worth counting, such as `usage_unreported` or `usage_implausible`."""
 
@@ -314,6 +321,8 @@ class Assignment:
     """Tokens the model takes in all, where that is known."""
     allow_private: bool = False
     """Whether tools may connect to addresses of this machine and of private networks."""
+    sandbox: Sandbox | None = None
+    """What the programs it starts are confined by."""
     marker: str = ""
     """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
     home: Path | None = None

@@ -94,10 +94,12 @@ async def run_process(
     grace_s: float = 2.0,
     stdin: bytes = b"",
     merge: bool = False,
+    pass_fds: Sequence[int] = (),
 ) -> Finished:
     """Run *argv* to its end and leave nothing of it alive, however it or this call ends.
 
     The program sees *environment* and the marks, nothing else; its first word is looked up in the PATH given there.
+    Of this process's descriptors it inherits *pass_fds* alone.
     *output_limit* bounds the bytes kept of both streams together; the rest is read and thrown away. After *timeout_s*
     seconds, or when the caller is cancelled, the group gets SIGTERM, *grace_s* seconds later SIGKILL. Call it on the
     event loop's own thread, which must live as long as the program may: the kernel ties the two together.
@@ -113,7 +115,9 @@ async def run_process(
     token = secrets.token_hex(16)
     marks = {ATTEMPT_VARIABLE: marker, PROCESS_VARIABLE: token, "PYTHONDONTWRITEBYTECODE": "1"}
     with _input_file(stdin) as source:
-        child = _spawn(argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge)
+        child = _spawn(
+            argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge, pass_fds=pass_fds
+        )
     begun = time.monotonic()
     ended = begun
     reaper = Reaper(for_process(token), leader=child.pid)
@@ -208,6 +212,7 @@ def _spawn(
     environment: Mapping[str, str],
     stdin: IO[bytes] | int,
     merge: bool,
+    pass_fds: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     import subprocess
 
@@ -222,6 +227,7 @@ def _spawn(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.PIPE,
             start_new_session=True,
+            pass_fds=tuple(pass_fds),
             preexec_fn=_dies_with(os.getpid()),  # noqa: PLW1509 - it makes two system calls and takes no lock
         )
     except OSError as error:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import attrs
 
 from providers.base import ToolUse
 from store.rows import FileChange, Judgement
+
+if TYPE_CHECKING:
+    from providers.sandbox import Sandbox
 
 VERIFIER_API = 1
 """Version of the verifier port; an entry point of another version is refused."""
@@ -30,6 +33,8 @@ class Evidence:
     """Goes into the environment of every process as EVALCTL_ATTEMPT."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """The variables a command verifier starts with (PATH, HOME, ...)."""
+    sandbox: Sandbox | None = None
+    """What the programs that verifiers start are confined by; for `providers.sandbox.run_confined`."""
     protected: tuple[str, ...] = ()
     """The task's check files, relative to the fixture: put back before a command runs. Filled in by `judge`."""
 

@@ -54,7 +54,8 @@ class Command:
 
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge. The workspace may look different afterwards."""
-        from providers.process import ProcessNotStarted, run_process  # brings asyncio, which reading a suite can spare
+        from providers.process import ProcessNotStarted  # brings what reading a suite can spare
+        from providers.sandbox import run_confined
 
         workspace = evidence.workspace
         if workspace.is_symlink() or not workspace.is_dir():
@@ -65,7 +66,8 @@ class Command:
             return self._judgement("error", {"reason": "check_file", "message": str(error)})
         told: dict[str, Json] = {"tampered": list(tampered)} if tampered else {}
         try:
-            finished = await run_process(
+            finished = await run_confined(
+                evidence.sandbox,
                 self.command,
                 cwd=workspace,
                 environment=_environment(evidence),

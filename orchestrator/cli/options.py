@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from providers.sandbox import Kind
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -83,3 +86,25 @@ ApiKeyEnv = Annotated[
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep every run's workspace and print its path.")]
 Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.")]
+Sandbox = Annotated[
+    str,
+    typer.Option(
+        "--sandbox",
+        metavar="none|bwrap",
+        help="Confine commands of the agent and of verifiers: bwrap needs bubblewrap.",
+    ),
+]
+
+
+def kind_of_sandbox(text: str) -> Kind:
+    """What confines commands.
+
+    Raises:
+        typer.BadParameter: there is no such thing.
+    """
+    from providers.sandbox import KINDS
+
+    for kind in KINDS:
+        if text == kind:
+            return kind
+    raise typer.BadParameter(f"expected {' or '.join(KINDS)}, got {text!r}", param_hint="--sandbox")

@@ -75,6 +75,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     output_rate: Annotated[
         str | None, typer.Option("--output-rate", metavar="USD", help="The same for output; both or neither.")
     ] = None,
+    sandbox: options.Sandbox = "none",
     keep: options.Keep = False,
     out: options.Out = None,
     config: Annotated[
@@ -106,6 +107,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
 
     if mode != "live":
         raise typer.BadParameter(f"expected live, got {mode!r}", param_hint="--mode")
+    confined = options.kind_of_sandbox(sandbox)
     world = real_world()
     rates = _rates(input_rate, output_rate)
     if suite is None and not print_config:
@@ -152,13 +154,14 @@ def run(  # noqa: PLR0917 - typer takes options by position
         max_wall_s=max_wall,
         input_rate=rates[0],
         output_rate=rates[1],
+        sandbox=confined,
         keep=keep,
         out=options.directory(out),
         **options.given(concurrency=concurrency, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall),
     )
     refuse_ungranted(wanted, settings.grants)
     if not chosen.bundled:
-        _confirm(chosen, yes=yes)
+        _confirm(chosen, yes=yes, sandboxed=settings.sandbox != "none")
     raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
 
 
@@ -215,13 +218,13 @@ def _rates(input_rate: str | None, output_rate: str | None) -> tuple[str | None,
     return input_rate, output_rate
 
 
-def _confirm(suite: Suite, *, yes: bool) -> None:
+def _confirm(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
     """A suite of somebody else's is code: warn, and go on only with a yes."""
     from store.errors import UsageError
 
     say(
         f"warning: {suite.root} is not a bundled suite. Its verifier commands and the tools it enables run with your "
-        "privileges and are not sandboxed. Only run suites you trust."
+        f"privileges{', confined by bwrap' if sandboxed else ' and are not sandboxed'}. Only run suites you trust."
     )
     if yes:
         return

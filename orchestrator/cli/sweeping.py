@@ -29,6 +29,7 @@ from orchestrator.suite import Suite, Task
 from orchestrator.world import World, conceal
 from providers.http import checked_base
 from providers.registry import ProviderOptions, find_provider
+from providers.sandbox import Sandbox, bubblewrap, prove
 from store.database import locate_store
 from store.errors import UsageError
 from store.reader import Reader
@@ -64,6 +65,19 @@ def _log(redactor: Redactor) -> Log:
     return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
 
 
+def _sandbox(settings: Settings, world: World) -> Sandbox | None:
+    """The sandbox that is asked for, tried before anything is started.
+
+    Raises:
+        SandboxUnusable: it does not work here.
+    """
+    if settings.sandbox == "none":
+        return None
+    sandbox = bubblewrap(world.environment, store=_store(world))
+    anyio.run(partial(prove, sandbox, world.environment))
+    return sandbox
+
+
 def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> Part:
     conceal()
     if settings.base_url is not None:
@@ -90,6 +104,7 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
         world=world,
         say=say,
         terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
+        sandbox=_sandbox(settings, world),
         log=_log(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),

@@ -90,6 +90,7 @@ class BuiltinAgent:
                 home=home,
                 materialise=task.materialise,
                 allow_private=task.allow_private,
+                sandbox=task.sandbox,
             )
             tools = ToolRunner(tools=TOOLS, policy=task.policy, place=place, note=note, specs=specs_under(task.policy))
             given = task.settings.instructions

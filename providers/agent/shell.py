@@ -11,7 +11,8 @@ from pathlib import Path
 
 from providers.agent.tools import Place, Tool, parameters
 from providers.base import ToolSpec
-from providers.process import run_process, tool_environment
+from providers.process import tool_environment
+from providers.sandbox import run_confined
 from store.events import Json
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -30,7 +31,8 @@ async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
     home = place.home()
     environment = tool_environment(home)
     shell = "bash" if shutil.which("bash", path=environment["PATH"]) else "sh"
-    finished = await run_process(
+    finished = await run_confined(
+        place.sandbox,
         [shell, "-c", arguments["command"]],
         cwd=place.workspace,
         environment=environment,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from providers.base import Effect, ToolSpec
 from store.errors import EvalctlError
 from store.events import Json
+
+if TYPE_CHECKING:
+    from providers.sandbox import Sandbox
 
 
 @attrs.define(slots=False)
@@ -34,6 +38,8 @@ class Place:
     """Puts the workspace on the disk; called before a tool runs."""
     allow_private: bool = False
     """Whether a tool may connect to addresses of this machine and of private networks."""
+    sandbox: Sandbox | None = None
+    """What commands are confined by."""
 
 
 Run = Callable[[Place, Mapping[str, Json]], Awaitable[str]]

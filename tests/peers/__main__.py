@@ -1,4 +1,4 @@
-"""`make peers`: installs every foreign server, then runs the tests against those that could be had.
+"""`make peers`: installs every foreign program, then runs the tests against those that could be had.
 
     python -m tests.peers [arguments for pytest]
 
@@ -13,19 +13,20 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from tests.peers import aimock, litellm
+from tests.peers import aimock, bubblewrap, litellm
 from tests.peers.driver import ROOT
 
 
 @attrs.frozen(kw_only=True)
 class Peer:
-    """A foreign server: how it is installed, and which file tests against it."""
+    """A foreign program: how it is installed, and which file tests against it."""
 
     install: Callable[[], str | None]
     tests: str
 
 
 PEERS: Mapping[str, Peer] = {
+    "bubblewrap": Peer(install=bubblewrap.install, tests="tests/peers/test_bubblewrap.py"),
     "aimock": Peer(install=aimock.install, tests="tests/peers/test_aimock.py"),
     "litellm": Peer(install=litellm.install, tests="tests/peers/test_litellm.py"),
 }

@@ -1,0 +1,269 @@
+"""An optional sandbox for programs that the agent or a suite brings along: bubblewrap (`bwrap`), started per program.
+
+Inside, a program sees the machine read-only, its run's workspace and home writable, a `/tmp` of its own, and no process
+but its own descendants. It has no capabilities, and no network unless its run was granted `external`. Hidden are the
+homes of users, the store, everything temporary and every socket of a service. The process tree dies with `bwrap`, so
+that ending it stays what it is without a sandbox.
+
+What it is not: it does not bound memory, CPU or disk, and it hides nothing else of the machine that the user can read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from providers.process import Finished, ProcessNotStarted, run_process
+from store.errors import EvalctlError
+
+if TYPE_CHECKING:
+    from store.events import Json
+
+Kind = Literal["none", "bwrap"]
+KINDS: tuple[Kind, ...] = ("none", "bwrap")
+
+HIDDEN = (Path("/home"), Path("/root"), Path("/run"), Path("/media"), Path("/mnt"), Path("/var/tmp"))  # noqa: S108 - to hide it
+"""Homes, sockets of services (that of a container engine is as good as root), other disks, what others left lying."""
+SYSTEM = frozenset(map(Path, ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")))
+"""What no program can do without."""
+PROBE_S = 20.0
+_OF_SHIMS = ("bin", "installs", "lib", "libexec", "plugins", "version", "versions")
+"""What version managers (pyenv, rbenv, asdf) have beside the `shims` that they put on PATH."""
+_PRIVATE = Path("/tmp")  # noqa: S108 - inside, it belongs to one program
+_PROBE = """
+set -e
+echo written > inside
+if (echo > /etc/evalctl-probe) 2>/dev/null; then echo "the machine is writable" >&2; exit 1; fi
+if ! command -v python3 > /dev/null || python3 -c ''; then exit 0; fi
+echo "the python3 of PATH does not run inside" >&2
+exit 1
+"""
+
+
+@attrs.define(slots=False)
+class SandboxUnusable(EvalctlError):
+    """The sandbox that was asked for does not work here."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return (
+            f"--sandbox bwrap: {self.problem}\n"
+            "Install bubblewrap, and let it make namespaces (in a container: --security-opt seccomp=unconfined or "
+            "more), or use --sandbox none."
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Sandbox:
+    """How programs are confined; the same for all of a sweep but for the network."""
+
+    program: Path
+    """bwrap."""
+    hidden: tuple[Path, ...]
+    """Directories that are empty inside, none within another."""
+    visible: tuple[tuple[Path, Path], ...] = ()
+    """(where it is, where it is seen): what a hidden directory holds and programs need, read-only."""
+    network: bool = False
+    """Whether programs may connect: to this machine, too."""
+
+    def argv(self, argv: Sequence[str], *, writable: Iterable[Path], status: int) -> list[str]:
+        """The command line that runs *argv* confined, with nothing writable but *writable* and a private /tmp.
+
+        *status* is the descriptor on which bwrap tells how it went. Order matters: later mounts lie over earlier ones.
+        """
+        words = [str(self.program), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for place in self.hidden:
+            words += ["--tmpfs", str(place)]
+        for source, seen in self._seen():
+            words += ["--ro-bind-try", str(source), str(seen)]
+        for place in dict.fromkeys(path.resolve() for path in writable):
+            words += ["--bind", str(place), str(place)]
+        for place in self.hidden:
+            if place != _PRIVATE:
+                words += ["--remount-ro", str(place)]
+        words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        if not self.network:
+            words.append("--unshare-net")
+        words += ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--json-status-fd", str(status)]
+        return [*words, "--", *argv]
+
+    def _seen(self) -> Iterator[tuple[Path, Path]]:
+        yield from self.visible
+        names = Path("/etc/resolv.conf").resolve()
+        if self.network and _within(names, self.hidden):  # names of hosts are looked up by what /run holds
+            yield names, names
+
+
+def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
+    """The sandbox of this machine, for programs that get PATH from *environment*; not tried yet: see `prove`.
+
+    Raises:
+        SandboxUnusable: there is no bwrap, or *store*, the file to hide, lies where nothing can be hidden.
+    """
+    path = environment.get("PATH", os.defpath)
+    program = shutil.which("bwrap", path=path)
+    if program is None:
+        raise SandboxUnusable("there is no bwrap on PATH")
+    kept = store.parent.resolve()
+    if kept in SYSTEM:
+        raise SandboxUnusable(f"the store lies in {kept}, which cannot be hidden; give it a directory of its own")
+    hidden = _hidden([*_homes(environment), Path(tempfile.gettempdir()), _PRIVATE, *HIDDEN, kept])
+    return Sandbox(program=Path(program), hidden=hidden, visible=tuple(_visible(path, hidden)))
+
+
+async def prove(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
+    """Run a small program in the sandbox, which must be able to do what it should and nothing else.
+
+    Raises:
+        SandboxUnusable: it does not work; the problem is what it said.
+    """
+    with tempfile.TemporaryDirectory(prefix="evalctl-probe-") as made:
+        try:
+            finished = await run_confined(
+                sandbox,
+                ["sh", "-c", _PROBE],
+                cwd=Path(made),
+                environment={"PATH": environment.get("PATH", os.defpath), "HOME": made, "TMPDIR": made},
+                marker="",
+                timeout_s=PROBE_S,
+                output_limit=4096,
+            )
+        except ProcessNotStarted as error:
+            raise SandboxUnusable(error.problem) from error
+        if finished.timed_out:
+            raise SandboxUnusable(f"a probe took longer than {PROBE_S:g} s")
+        if finished.exit_code != 0 or not (Path(made) / "inside").exists():
+            raise SandboxUnusable(f"a probe failed: {_last_line(finished.stderr) or 'it said nothing'}")
+
+
+async def run_confined(
+    sandbox: Sandbox | None,
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    marker: str,
+    timeout_s: float,
+    output_limit: int,
+) -> Finished:
+    """`run_process` in *sandbox*, with *cwd* and the HOME of *environment* writable; without one, the same unconfined.
+
+    In a sandbox a program that a signal ended has the exit code 128 plus its number, as in a shell, and a timeout
+    gives it no grace.
+
+    Raises:
+        ProcessNotStarted: the program, or the sandbox around it, could not be started.
+    """
+    if sandbox is None:
+        return await run_process(
+            argv,
+            cwd=cwd,
+            environment=environment,
+            marker=marker,
+            timeout_s=timeout_s,
+            output_limit=output_limit,
+        )
+    program = argv[0][:200] if argv else "nothing"
+    home = environment.get("HOME")
+    told, status = os.pipe()
+    try:
+        try:
+            finished = await run_process(
+                sandbox.argv(argv, writable=[cwd, *([Path(home)] if home else [])], status=status),
+                cwd=cwd,
+                environment=environment,
+                marker=marker,
+                timeout_s=timeout_s,
+                output_limit=output_limit,
+                pass_fds=(status,),
+            )
+        finally:
+            os.close(status)
+        said = _status(told)
+    finally:
+        os.close(told)
+    # bwrap tells an exit code only of a program that it did start; its own failure must not pass for the program's.
+    if not finished.timed_out and "exit-code" not in said and finished.exit_code not in (None, -9, -15):
+        raise ProcessNotStarted(program, _last_line(finished.stderr) or "the sandbox could not be made")
+    return finished
+
+
+def _status(pipe: int) -> Mapping[str, Json]:
+    """What bwrap told: JSON objects, one after the other. Nobody writes any more, so nothing blocks."""
+    os.set_blocking(pipe, False)
+    try:
+        text = os.read(pipe, 1 << 16).decode("utf-8", "replace")
+    except BlockingIOError:
+        return {}
+    found: dict[str, Json] = {}
+    for line in text.splitlines():
+        try:
+            one = json.loads(line)
+        except ValueError:
+            continue
+        found |= one if isinstance(one, dict) else {}
+    return found
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].removeprefix("bwrap: ")[:200] if lines else ""
+
+
+# --- what is hidden and what is seen ------------------------------------------------------------------------------
+
+
+def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
+    """The user's home, by the environment and by the system's word."""
+    if environment.get("HOME", "").startswith("/"):
+        yield Path(environment["HOME"])
+    try:
+        yield Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a user that no file knows, as in containers
+        return
+
+
+def _hidden(wanted: Iterable[Path]) -> tuple[Path, ...]:
+    """Those that exist and can be hidden, without those that lie in another."""
+    found: list[Path] = []
+    for place in sorted({path.resolve() for path in wanted}):
+        if place not in SYSTEM and place.is_dir() and not _within(place, found):
+            found.append(place)
+    return tuple(found)
+
+
+def _within(path: Path, places: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
+
+
+def _visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """The directories of PATH, and what its python needs, as far as they lie in hidden directories."""
+    needed = [Path(word) for word in path.split(os.pathsep) if word.startswith("/")]
+    for shims in [place for place in needed if place.name == "shims"]:
+        needed += [shims.parent / part for part in _OF_SHIMS]
+    for name in ("python3", "python"):
+        found = shutil.which(name, path=path)
+        if found is not None:
+            needed += _of_python(Path(found))
+    told: set[tuple[Path, Path]] = set()
+    for place in needed:
+        real = place.resolve()
+        for seen in dict.fromkeys((place, real)):
+            if real.exists() and _within(seen, hidden) and real not in hidden and (real, seen) not in told:
+                told.add((real, seen))
+                yield real, seen
+
+
+def _of_python(program: Path) -> Iterator[Path]:
+    """Parts of the environment, or the installation, that *program* belongs to, and of that it was made from."""
+    for root in dict.fromkeys((program.parent.parent, program.resolve().parent.parent)):
+        yield from (root / part for part in ("bin", "lib", "lib64", "pyvenv.cfg"))
