@@ -27,7 +27,7 @@ from orchestrator.settings import Settings
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World, conceal
-from providers.http import checked_base
+from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.sandbox import Sandbox, bubblewrap, prove
 from store.database import locate_store
@@ -96,6 +96,7 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
                 api_key_env=variable,
                 suite_root=suite.root,
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
+                idle_timeout_ms=round(_seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
                 wall=world.wall,
             )
         ),
@@ -103,8 +104,8 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
         store=_store(world),
         world=world,
         say=say,
-        terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
         sandbox=_sandbox(settings, world),
+        terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
         log=_log(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
