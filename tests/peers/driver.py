@@ -95,10 +95,12 @@ class Endpoint:
 
 
 @contextlib.contextmanager
-def running_endpoint(ledger: Path, *rules: Json, latency_ms: float = 0.0) -> Iterator[Endpoint]:
-    """Start the counting endpoint in a process of its own, and end it."""
-    argv = [sys.executable, "-m", "tests.peers.endpoint", "--ledger", str(ledger), "--with-stdin"]
-    argv += ["--latency-ms", str(latency_ms)]
+def running_endpoint(
+    ledger: Path, *rules: Json, latency_ms: float = 0.0, program: str = "endpoint", more: Sequence[str] = ()
+) -> Iterator[Endpoint]:
+    """Start the counting endpoint (or another *program* of this folder like it) in a process of its own, and end it."""
+    argv = [sys.executable, "-m", f"tests.peers.{program}", "--ledger", str(ledger), "--with-stdin"]
+    argv += ["--latency-ms", str(latency_ms), *more]
     if rules:
         plan = ledger.with_suffix(".plan.json")
         plan.write_text(json.dumps({"rules": rules}), encoding="utf-8")

@@ -156,6 +156,7 @@ class House:
             "in_flight": len(books.open),
             "peak": books.peak,
             "held": len(self.held),
+            "open": [exchange.key for exchange in books.open.values()],
             "statuses": {str(status): count for status, count in sorted(books.statuses.items())},
         }
 
@@ -270,7 +271,7 @@ class Conversation(asyncio.BufferedProtocol):
         path, _, query = target.decode("latin-1").partition("?")
         if path.endswith("/chat/completions"):
             key = KEY.search(head)
-            self.complete(key[1].decode("latin-1") if key else "", body)
+            self.complete(key[1].decode("latin-1") if key else "", body, head)
         elif path == "/ledger":
             self.plain(200, self.house.counts())
         elif path == "/release" and method == b"POST":
@@ -300,7 +301,8 @@ class Conversation(asyncio.BufferedProtocol):
 
     # --- one completion ---------------------------------------------------------------------------------------
 
-    def complete(self, key: str, body: bytes) -> None:
+    def complete(self, key: str, body: bytes, head: bytes) -> None:
+        """Answer a request with this Idempotency-Key and body; *head* is its request line and headers."""
         exchange = self.exchange = self.house.books.arrive(key, len(body))
         asked = json.loads(body)
         messages = asked["messages"]
@@ -422,16 +424,22 @@ def watch(stop: asyncio.Event) -> None:
         stop.set()
 
 
-async def serve(options: argparse.Namespace) -> None:
+async def serve(
+    options: argparse.Namespace,
+    *,
+    house_of: Callable[..., House] = House,
+    conversation: Callable[[Any], Conversation] = Conversation,
+) -> None:
+    """Serve until told to end; *conversation* makes a connection of a house that *house_of* makes."""
     plan = Plan(json.loads(options.plan.read_bytes()) if options.plan else None)
-    house = House(books=Books(options.ledger), plan=plan, latency_ms=options.latency_ms)
+    house = house_of(books=Books(options.ledger), plan=plan, latency_ms=options.latency_ms)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if options.with_stdin:
         loop.add_reader(0, watch, stop)
-    server = await loop.create_server(lambda: Conversation(house), "127.0.0.1", options.port, backlog=2048)
+    server = await loop.create_server(lambda: conversation(house), "127.0.0.1", options.port, backlog=2048)
     port = server.sockets[0].getsockname()[1]
     sys.stdout.write(json.dumps({"port": port, "pid": os.getpid()}) + "\n")
     sys.stdout.flush()
@@ -440,14 +448,19 @@ async def serve(options: argparse.Namespace) -> None:
     house.books.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.peers.endpoint", description=__doc__.partition("\n")[0])
+def arguments(prog: str, told: str) -> argparse.ArgumentParser:
+    """The flags of an endpoint's program, described by the first line of its docstring."""
+    parser = argparse.ArgumentParser(prog=prog, description=told.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--ledger", type=Path)
     parser.add_argument("--latency-ms", type=float, default=0.0)
     parser.add_argument("--plan", type=Path)
     parser.add_argument("--with-stdin", action="store_true", help="end when stdin is closed")
-    asyncio.run(serve(parser.parse_args()))
+    return parser
+
+
+def main() -> None:
+    asyncio.run(serve(arguments("python -m tests.peers.endpoint", __doc__ or "").parse_args()))
 
 
 if __name__ == "__main__":
