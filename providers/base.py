@@ -214,6 +214,8 @@ class ProviderError(EvalctlError):
     status: int | None = None
     retry_after_s: float | None = None
     mid_stream: bool = False
+    turned_away: bool = False
+    """The request came to nobody who works for money: no connection was had, or the endpoint refused it unread."""
     usage: Usage | None = None
     text: str = ""
     """What had arrived before a stream broke; evidence only."""

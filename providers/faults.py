@@ -158,6 +158,8 @@ def refusal(
         retryable=retryable,
         status=status,
         retry_after_s=after,
+        # Of 408 and of errors of the server's own nobody knows what had been done by then.
+        turned_away=300 <= status < 500 and status != 408,
     )
 
 

@@ -394,8 +394,12 @@ def _decoder(encoding: str, where: str) -> _Inflater | None:
     raise _failed("bad_payload", f"{where}: a body in an encoding that was not asked for", retryable=False)
 
 
-def _failed(kind: ErrorKind, message: str, *, mid_stream: bool = False, retryable: bool = True) -> ProviderError:
-    return ProviderError(kind=kind, message=message[:400], retryable=retryable, mid_stream=mid_stream)
+def _failed(
+    kind: ErrorKind, message: str, *, mid_stream: bool = False, retryable: bool = True, turned_away: bool = False
+) -> ProviderError:
+    return ProviderError(
+        kind=kind, message=message[:400], retryable=retryable, mid_stream=mid_stream, turned_away=turned_away
+    )
 
 
 def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
@@ -404,11 +408,11 @@ def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderEr
 
     match error:
         case httpx.ConnectTimeout():
-            return _failed("network", f"{where}: no connection within {CONNECT_S:g} s")
+            return _failed("network", f"{where}: no connection within {CONNECT_S:g} s", turned_away=True)
         case httpx.TimeoutException():
             return _failed("timeout", f"{where}: timed out", mid_stream=mid_stream)
         case httpx.ConnectError():
-            return _failed("network", f"{where}: cannot connect: {_reason(error)}")
+            return _failed("network", f"{where}: cannot connect: {_reason(error)}", turned_away=True)
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
             return _failed("invalid_request", f"{where}: the request cannot be sent", retryable=False)
         case _ if mid_stream:

@@ -209,3 +209,11 @@ def test_any_body_gives_a_printable_message(body):
     message = refusal(500, {}, body).message
     assert message.isprintable()
     assert len(message) <= MAX_EXCERPT
+
+
+@pytest.mark.parametrize(
+    ("status", "turned_away"),
+    [(307, True), (400, True), (401, True), (404, True), (429, True), (408, False), (500, False), (503, False)],
+)
+def test_only_a_refusal_that_comes_before_any_work_is_known_to_cost_nothing(status, turned_away):
+    assert refusal(status, {}, b"").turned_away is turned_away
