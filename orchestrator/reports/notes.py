@@ -47,7 +47,10 @@ def _notes(report: Report) -> Iterator[str]:
         )
     if isinstance(report.conditions.get("harnessVersion"), list):
         yield "several versions of the harness worked on this sweep."
-    if len(answering := report.conditions.get("modelsAnswering", [])) > 1:
+    answering = report.conditions.get("modelsAnswering", [])
+    if len(answering) == 1 and answering[0] != (asked := report.conditions.get("model")):
+        yield f"asked for {asked}, answered by {answering[0]}."
+    if len(answering) > 1:
         yield f"{len(answering)} different models answered: {', '.join(answering)}."
 
 
