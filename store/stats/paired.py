@@ -1,0 +1,206 @@
+"""Differences over the cases of a suite. The unit is the case: repetitions of one are not independent of each other.
+
+Every interval says which question it answers. *Cases like these*: the cases are a sample of those one cares about
+(`paired_t`, `signflip_p`, `se_clustered`, `cluster_bootstrap`). *These cases*: only the repetitions are random
+(`fixed_suite_diff`). Differences are candidate minus baseline.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from store.stats.rates import CONFIDENCE, Interval, quantile7, variance
+from store.stats.student import t_quantile, t_two_sided
+
+MIN_CASES = 5
+"""Fewer cases than this have low power."""
+EXACT_CASES = 16
+"""Up to so many non-zero differences all sign flips are gone through."""
+FLIPS = 20_000
+SAME = 1e-12
+"""Differences that are no further apart than this are the same."""
+
+SuiteVerdict = Literal["improved", "regressed", "inconclusive", "low power"]
+
+
+@attrs.frozen(kw_only=True)
+class PairedT:
+    """The mean difference over cases, with its t interval. About cases like these."""
+
+    diff: float
+    se: float
+    df: int
+    ci: Interval
+    p: float | None
+    """Two-sided; None where every case moved by the same amount, since 0 is no probability: use `signflip_p`."""
+
+
+@attrs.frozen(kw_only=True)
+class FixedDiff:
+    """The mean difference over these very cases, with its z interval. Says nothing about other cases."""
+
+    diff: float
+    se: float
+    ci: Interval
+
+
+def paired_t(diffs: Sequence[float]) -> PairedT | None:
+    """The mean of the differences, one for each case, and its 95 % t interval; None below two cases.
+
+    Raises:
+        ValueError: a difference that is missing or NaN.
+    """
+    spread = variance(diffs)
+    if spread is None:
+        return None
+    n = len(diffs)
+    mean = math.fsum(diffs) / n
+    if max(diffs) - min(diffs) <= SAME:
+        return PairedT(diff=mean, se=0.0, df=n - 1, ci=(mean, mean), p=1.0 if abs(mean) <= SAME else None)
+    se = math.sqrt(spread / n)
+    half = t_quantile(0.5 + CONFIDENCE / 2, n - 1) * se
+    return PairedT(diff=mean, se=se, df=n - 1, ci=(mean - half, mean + half), p=t_two_sided(mean / se, n - 1))
+
+
+def suite_verdict(found: PairedT | None) -> SuiteVerdict:
+    """What a paired difference says about cases like these; below five cases nothing."""
+    if found is None or found.df + 1 < MIN_CASES:
+        return "low power"
+    if found.ci[0] > SAME:
+        return "improved"
+    return "regressed" if found.ci[1] < -SAME else "inconclusive"
+
+
+def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[Sequence[float]]) -> FixedDiff | None:
+    """The mean difference over these cases, from the scores of their repetitions on both sides.
+
+    None without cases, or where one has fewer than two repetitions on a side.
+
+    Raises:
+        ValueError: the sides differ in cases, or a score is missing or NaN.
+    """
+    total = spread = 0.0
+    for a, b in zip(a_by_case, b_by_case, strict=True):
+        spreads = variance(a), variance(b)
+        if spreads[0] is None or spreads[1] is None:
+            return None
+        total += math.fsum(b) / len(b) - math.fsum(a) / len(a)
+        spread += spreads[0] / len(a) + spreads[1] / len(b)
+    cases = len(a_by_case)
+    if not cases:
+        return None
+    diff, se = total / cases, math.sqrt(spread) / cases
+    half = statistics.NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * se
+    return FixedDiff(diff=diff, se=se, ci=(diff - half, diff + half))
+
+
+def se_clt(values: Sequence[float]) -> float | None:
+    """The standard error of a mean of independent values; None below two.
+
+    Raises:
+        ValueError: a value that is missing or NaN.
+    """
+    spread = variance(values)
+    return None if spread is None else math.sqrt(spread / len(values))
+
+
+def se_clustered(groups: Sequence[Sequence[float]]) -> float | None:
+    """The standard error of the mean over all values, which come in groups (the repetitions of a case); None below two.
+
+    Raises:
+        ValueError: a value that is missing or NaN.
+    """
+    filled = _filled(groups)
+    if len(filled) < 2:
+        return None
+    n = sum(map(len, filled))
+    mean = math.fsum(itertools.chain.from_iterable(filled)) / n
+    strayed = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in filled)
+    return math.sqrt(len(filled) / (len(filled) - 1) * strayed) / n
+
+
+def icc1(groups: Sequence[Sequence[float]]) -> float | None:
+    """How alike the values of one group are: the intraclass correlation by one-way analysis of variance.
+
+    May be negative. None below two groups, without a repetition in any of them, and where all values are equal.
+
+    Raises:
+        ValueError: a value that is missing or NaN.
+    """
+    filled = _filled(groups)
+    n = sum(map(len, filled))
+    if len(filled) < 2 or n == len(filled):
+        return None
+    mean = math.fsum(itertools.chain.from_iterable(filled)) / n
+    means = [math.fsum(group) / len(group) for group in filled]
+    sizes = [len(group) for group in filled]
+    between = math.fsum(size * (own - mean) ** 2 for size, own in zip(sizes, means, strict=True)) / (len(filled) - 1)
+    inside = math.fsum((value - own) ** 2 for group, own in zip(filled, means, strict=True) for value in group)
+    within = inside / (n - len(filled))
+    usual = (n - sum(size * size for size in sizes) / n) / (len(filled) - 1)
+    whole = between + (usual - 1) * within
+    return (between - within) / whole if whole else None
+
+
+def design_effect(m: float, icc: float) -> float:
+    """By how much *m* repetitions per case widen the variance of a pooled rate; a negative *icc* counts as 0."""
+    return 1 + (m - 1) * max(icc, 0.0)
+
+
+def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
+    """Two-sided p of the mean difference if each sign were a coin's; 1.0 where nothing moved.
+
+    Exact up to 16 differences that are not zero, else from 20,000 draws. Below six it cannot reach 0.05.
+
+    Raises:
+        ValueError: a difference that is missing or NaN.
+    """
+    variance(diffs)  # refuses what is no number
+    moved = [diff for diff in diffs if abs(diff) > SAME]
+    if not moved:
+        return 1.0
+    observed = abs(math.fsum(moved)) - SAME * len(moved)
+    if len(moved) <= EXACT_CASES:
+        sums = [0.0]
+        for diff in moved:
+            sums = [total + step for step in (diff, -diff) for total in sums]
+        return sum(abs(total) >= observed for total in sums) / len(sums)
+    rng = random.Random(seed)  # noqa: S311 - statistics, and the same every time
+    whole = math.fsum(moved)
+    hits = 0
+    for _ in range(FLIPS):
+        bits = rng.getrandbits(len(moved))
+        flipped = sum(diff for place, diff in enumerate(moved) if bits >> place & 1)
+        hits += abs(whole - 2 * flipped) >= observed
+    return (hits + 1) / (FLIPS + 1)
+
+
+def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) -> Interval | None:
+    """The 95 % percentile interval of the mean over resampled cases; None without any. To look at, not to decide by.
+
+    Raises:
+        ValueError: a difference that is missing or NaN.
+    """
+    variance(diffs)  # refuses what is no number
+    if not diffs:
+        return None
+    rng = random.Random(seed)  # noqa: S311 - statistics, and the same every time
+    means = [math.fsum(rng.choices(diffs, k=len(diffs))) / len(diffs) for _ in range(draws)]
+    low, high = quantile7(means, 0.5 - CONFIDENCE / 2), quantile7(means, 0.5 + CONFIDENCE / 2)
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+def _filled(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    filled = [group for group in groups if group]
+    for group in filled:
+        variance(group)  # refuses what is no number
+    return filled

@@ -1,0 +1,207 @@
+"""How many cases or repetitions it takes to see a difference. Estimates: they are as good as the rates put in."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from functools import cache
+
+import attrs
+
+from store.stats.rates import CONFIDENCE, MIN_JUDGED, variance, wilson_interval
+
+POWER = 0.8
+USUAL_WITHIN = 0.15
+"""Variance within a case where no history tells it."""
+USUAL_EFFECT = 0.02
+"""Variance of the true effect from case to case where no history tells it."""
+SMALL = 10
+"""Below so many cases the t interval costs two more."""
+MOST = 200
+"""Repetitions beyond which nothing is planned."""
+TOUCHING = 1e-12
+
+
+@attrs.frozen(kw_only=True)
+class ScreenPower:
+    """The chances that the screen claims a direction."""
+
+    improved: float
+    regressed: float
+
+
+@attrs.frozen(kw_only=True)
+class Variances:
+    """What a difference over cases varies by."""
+
+    effect: float
+    """Of the true effect, from case to case."""
+    baseline: float
+    """Within a case, mean over cases."""
+    candidate: float
+    assumed: bool
+    """The stored runs do not tell; these are the usual ones."""
+
+
+def miller_n(delta: float, omega2: float, sA2: float, kA: float, sB2: float, kB: float) -> float:  # noqa: N803, PLR0917 - the formula's names and order
+    """Cases that show a true mean difference *delta* with 80 % power, not rounded.
+
+    *omega2* is the variance of the true effect over cases, *sA2* and *sB2* the mean variance within a case, *kA* and
+    *kB* the repetitions.
+
+    Raises:
+        ValueError: no difference, a negative variance, or no repetition.
+    """
+    if not delta or math.isnan(delta):
+        raise ValueError("no number of cases shows a difference of nothing")
+    return _noncentrality() ** 2 * _spread(omega2, sA2, kA, sB2, kB) / delta**2
+
+
+def miller_mde(n: float, omega2: float, sA2: float, kA: float, sB2: float, kB: float) -> float:  # noqa: N803, PLR0917 - the formula's names and order
+    """The smallest true mean difference that *n* cases show with 80 % power; see `miller_n`.
+
+    Raises:
+        ValueError: no case, a negative variance, or no repetition.
+    """
+    if not n > 0:
+        raise ValueError("at least one case is needed")
+    return _noncentrality() * math.sqrt(_spread(omega2, sA2, kA, sB2, kB) / n)
+
+
+def cases_needed(delta: float, variances: Variances, k: float) -> int:
+    """Cases, whole, that show *delta* with *k* repetitions a side; two more where they are few.
+
+    Raises:
+        ValueError: no difference, or no repetition.
+    """
+    n = math.ceil(miller_n(delta, variances.effect, variances.baseline, k, variances.candidate, k) - 1e-9)
+    return n + 2 if n < SMALL else max(n, 2)
+
+
+def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | None:
+    """Repetitions a side with which *cases* cases show *delta*; None where none would: only more cases can.
+
+    Raises:
+        ValueError: no difference.
+    """
+    if not delta or math.isnan(delta):
+        raise ValueError("no number of repetitions shows a difference of nothing")
+    # Fewer than ten cases pay for the t interval as `cases_needed` says.
+    room = (cases - 2 if cases < SMALL + 2 else cases) * delta**2 / _noncentrality() ** 2 - variances.effect
+    if room <= 0:
+        return None
+    return max(1, math.ceil((variances.baseline + variances.candidate) / room - 1e-9))
+
+
+def variances_of(
+    diffs: Sequence[float], a_by_case: Sequence[tuple[int, int]], b_by_case: Sequence[tuple[int, int]]
+) -> Variances:
+    """What stored runs tell: the differences per case, and per side (passes, judged) of each case, judged > 0.
+
+    The usual variances, and `assumed`, where fewer than two cases or no case with two repetitions a side are there.
+
+    Raises:
+        ValueError: a difference that is missing or NaN.
+    """
+    spread = variance(diffs)
+    within = _within(a_by_case), _within(b_by_case)
+    if spread is None or within[0] is None or within[1] is None:
+        return Variances(effect=USUAL_EFFECT, baseline=USUAL_WITHIN, candidate=USUAL_WITHIN, assumed=True)
+    sampling = _sampling(within[0], a_by_case) + _sampling(within[1], b_by_case)
+    return Variances(effect=max(0.0, spread - sampling), baseline=within[0], candidate=within[1], assumed=False)
+
+
+def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
+    """The exact chances of `improved` and `regressed` from *k* judged runs a side, at pass rates *pa* and *pb*.
+
+    Raises:
+        ValueError: a rate outside 0 to 1.
+    """
+    if k < MIN_JUDGED:
+        _binomial(pa, 1), _binomial(pb, 1)
+        return ScreenPower(improved=0.0, regressed=0.0)
+    a, b = _binomial(pa, k), _binomial(pb, k)
+    needed = _needed(k)
+    return ScreenPower(improved=_chance(a, b, needed), regressed=_chance(b, a, needed))
+
+
+def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -> int | None:
+    """The fewest judged runs a side with which the screen sees the difference with this power.
+
+    None where the rates are equal, or it would take more than *most*.
+
+    Raises:
+        ValueError: a rate outside 0 to 1.
+    """
+    _binomial(pa, 1), _binomial(pb, 1)
+    low, high = sorted((pa, pb))
+    if low == high:
+        return None
+    for k in range(MIN_JUDGED, most + 1):
+        if _chance(_binomial(low, k), _binomial(high, k), _needed(k)) >= power:
+            return k
+    return None
+
+
+def _noncentrality() -> float:
+    normal = statistics.NormalDist()
+    return normal.inv_cdf(0.5 + CONFIDENCE / 2) + normal.inv_cdf(POWER)
+
+
+def _spread(omega2: float, a2: float, ka: float, b2: float, kb: float) -> float:
+    if not (min(omega2, a2, b2) >= 0 and ka > 0 and kb > 0):
+        raise ValueError("variances are at least 0, and repetitions more")
+    return omega2 + a2 / ka + b2 / kb
+
+
+def _within(by_case: Sequence[tuple[int, int]]) -> float | None:
+    found = [passes * (n - passes) / (n * (n - 1)) for passes, n in by_case if n > 1]
+    return math.fsum(found) / len(found) if found else None
+
+
+def _sampling(within: float, by_case: Sequence[tuple[int, int]]) -> float:
+    """How far the mean of a case's repetitions strays, mean over cases."""
+    return within * math.fsum(1 / n for _, n in by_case) / len(by_case)
+
+
+@cache
+def _needed(k: int) -> tuple[int, ...]:
+    """For each number of passes in *k* runs, the fewest on the other side that count as better; k + 1 for none."""
+    intervals = [wilson_interval(passes, k) for passes in range(k + 1)]
+    needed = []
+    better = 0
+    for own in intervals:
+        assert own is not None
+        while better <= k:
+            other = intervals[better]
+            assert other is not None
+            if other[0] - own[1] > TOUCHING:
+                break
+            better += 1
+        needed.append(better)
+    return tuple(needed)
+
+
+def _chance(worse: Sequence[float], better: Sequence[float], needed: Sequence[int]) -> float:
+    """The chance that the better side passes often enough."""
+    tails = [0.0] * (len(better) + 1)
+    for passes in range(len(better) - 1, -1, -1):
+        tails[passes] = tails[passes + 1] + better[passes]
+    return sum(chance * tails[least] for chance, least in zip(worse, needed, strict=True))
+
+
+@cache
+def _binomial(p: float, n: int) -> tuple[float, ...]:
+    """The chances of 0 to *n* passes."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"a rate lies between 0 and 1, not at {p}")
+    if p in (0, 1):
+        certain = [0.0] * (n + 1)
+        certain[n if p else 0] = 1.0
+        return tuple(certain)
+    log_p, log_q = math.log(p), math.log1p(-p)
+    return tuple(
+        math.exp(math.lgamma(n + 1) - math.lgamma(x + 1) - math.lgamma(n - x + 1) + x * log_p + (n - x) * log_q)
+        for x in range(n + 1)
+    )
