@@ -59,30 +59,41 @@ def make_suite(tmp_path: Path) -> MakeSuite:
         scripts: Mapping[str, Any] | None = None,
         **task: Any,
     ) -> Path:
-        root = tmp_path / "tiny"
-        (root / "fixtures" / "note").mkdir(parents=True)
-        (root / "fixtures" / "note" / "note.txt").write_text("hello\n", encoding="ascii")
-        common = {
-            "fixture": "fixtures/note",
-            "budget": {"maxTurns": 10, "maxWallMs": 600_000},
-            "policy": {"mode": "auto", "allow": list(allow)},
-            "verifiers": [{"kind": "file-contains", "id": "note", "path": "note.txt", "text": "hello"}],
-        }
-        document = {
-            "schemaVersion": 1,
-            "suiteId": "tiny",
-            "suiteVersion": "1.0.0",
-            "description": "Small tasks for tests.",
-            "tasks": [{"id": name, "prompt": prompt} | common | task for name, prompt in tasks.items()],
-        }
-        (root / "suite.json").write_text(json.dumps(document, indent=2), encoding="utf-8")
-        if scripts:
-            (root / "scripts").mkdir()
-            for name, script in scripts.items():
-                (root / "scripts" / f"{name}.json").write_text(json.dumps(script), encoding="utf-8")
-        return root
+        return write_suite(tmp_path / "tiny", tasks, allow=allow, scripts=scripts, **task)
 
     return make
+
+
+def write_suite(
+    root: Path,
+    tasks: Mapping[str, str],
+    *,
+    allow: Sequence[str] = (),
+    scripts: Mapping[str, Any] | None = None,
+    **task: Any,
+) -> Path:
+    """A suite `tiny` at *root*; see `make_suite`."""
+    (root / "fixtures" / "note").mkdir(parents=True)
+    (root / "fixtures" / "note" / "note.txt").write_text("hello\n", encoding="ascii")
+    common = {
+        "fixture": "fixtures/note",
+        "budget": {"maxTurns": 10, "maxWallMs": 600_000},
+        "policy": {"mode": "auto", "allow": list(allow)},
+        "verifiers": [{"kind": "file-contains", "id": "note", "path": "note.txt", "text": "hello"}],
+    }
+    document = {
+        "schemaVersion": 1,
+        "suiteId": "tiny",
+        "suiteVersion": "1.0.0",
+        "description": "Small tasks for tests.",
+        "tasks": [{"id": name, "prompt": prompt} | common | task for name, prompt in tasks.items()],
+    }
+    (root / "suite.json").write_text(json.dumps(document, indent=2), encoding="utf-8")
+    if scripts:
+        (root / "scripts").mkdir()
+        for name, script in scripts.items():
+            (root / "scripts" / f"{name}.json").write_text(json.dumps(script), encoding="utf-8")
+    return root
 
 
 def against(endpoint: Endpoint) -> list[str]:

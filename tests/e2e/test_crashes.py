@@ -6,55 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.crash.aftermath import Crash, assert_nothing_lost_or_doubled
 from tests.e2e.conftest import MakeSuite, against, numbered, tiny
-from tests.peers.driver import Driver, Endpoint, Started, marked, positions, until
+from tests.peers.driver import Driver, Endpoint, marked, until
 
 
 def sweep(suite: Path, endpoint: Endpoint, *, k: int, concurrency: int, more: tuple[str, ...] = ()) -> list[str]:
     return tiny(suite, *against(endpoint), "--k", str(k), "--concurrency", str(concurrency), *more)
-
-
-class Crash:
-    """What had been seen when a process was killed."""
-
-    def __init__(self, evalctl: Driver, endpoint: Endpoint, started: Started) -> None:
-        assert started.process.poll() is None, started.said()
-        started.kill()
-        self.lines = len(endpoint.idle())
-        self.finished = evalctl.finished_positions()
-        """Runs with a committed outcome when the process died."""
-
-
-def assert_nothing_lost_or_doubled(
-    evalctl: Driver, endpoint: Endpoint, *crashes: Crash, runs: int
-) -> dict[int, set[int]]:
-    """The whole promise, checked from outside; returns position -> attempts that reached the endpoint."""
-    lines = endpoint.idle()
-    assert evalctl.number("SELECT count(*) FROM current WHERE again = 0") == runs
-    evalctl.assert_sound()
-    keys = [line["key"] for line in lines if line["status"] == 200]
-    assert len(keys) == len(set(keys)), "a request was sent twice within one attempt"
-    planned = {position for (position,) in evalctl.query("SELECT position FROM run")}
-    open_at_a_kill: set[int] = set()
-    for crash in crashes:
-        again = positions(lines[crash.lines :])
-        assert crash.finished & set(again) == set(), "a finished run was asked again"
-        open_at_a_kill |= planned - crash.finished
-    seen = positions(lines)
-    assert {position for position, attempts in seen.items() if len(attempts) > 1} <= open_at_a_kill
-    counted = evalctl.query(
-        "SELECT run.position, attempt.number, outcome.input_tokens FROM outcome"
-        " JOIN attempt ON attempt.id = outcome.attempt_id JOIN run ON run.id = attempt.run_id"
-    )
-    spent: dict[tuple[int, int], int] = {}
-    for line in lines:
-        _, position, attempt, _ = line["key"].rsplit("/", 3)
-        if line["status"] == 200 and not line["gone"]:
-            where = int(position), int(attempt)
-            spent[where] = spent.get(where, 0) + line["input_tokens"]
-    assert {(p, n): tokens for p, n, tokens in counted} == {(p, n): spent[p, n] for p, n, _ in counted}
-    assert marked(evalctl.sweep_names()) == []
-    return seen
 
 
 def resume(evalctl: Driver) -> None:
