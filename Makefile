@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DOCS := .venv-docs
 PEER_LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: setup demo check test peers live-llm bench docs lock clean
+.PHONY: setup demo check test faults crash peers live-llm bench docs lock clean
 
 setup: $(READY)  ## an environment of its own, from the hashed lock
 
@@ -25,6 +25,12 @@ check: $(READY)  ## formatting, lint, types, layers
 
 test: $(READY)  ## everything that needs nothing beyond the lock
 	$(BIN)/python -m pytest -m "not peers"
+
+faults: $(READY)  ## every fault of an endpoint against the command: outcome, requests and usage beside what is expected
+	$(BIN)/python -m tests.peers.fault_table
+
+crash: $(READY)  ## 300 sweeps killed at named points and at any, and resumed; RUNS=20 for fewer
+	$(BIN)/python -m tests.crash.driver $(if $(RUNS),--runs $(RUNS))
 
 peers: $(READY)  ## tests against programs that are downloaded; one that cannot be had is reported and left out
 	$(BIN)/python -m tests.peers
