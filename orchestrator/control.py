@@ -1,4 +1,4 @@
-"""How a sweep is told to stop: first gently, then for good."""
+"""How a sweep is told to stop or to pause: first gently, then for good."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from typing import Literal
 
 import anyio
 
-Why = Literal["budget", "deadline", "blocked", "interrupt", "terminate"]
+from orchestrator.reports.plain import one_line
+from store.records import ControlRow
+
+Why = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "terminate", "cancelled"]
 
 
 class Control:
     """The stop switch of this process's part of a sweep.
 
-    *Draining* starts nothing new and lets running attempts end; *cancelling* ends them too. The first reason is kept.
+    *Draining* starts nothing new and lets running attempts end; *cancelling* ends them too. The first reason is kept,
+    unless somebody cancels the whole sweep. A *pause* starts nothing new either, but is waited out.
     """
 
-    def __init__(self, tell: Callable[[str], None] = lambda _text: None) -> None:
+    def __init__(
+        self, tell: Callable[[str], None] = lambda _text: None, at_once: Callable[[], None] = lambda: None
+    ) -> None:
+        """Words go to *tell*; *at_once* is called when running attempts are to end."""
         self._tell = tell
+        self._at_once = at_once
         self.why: Why | None = None
         self.message = ""
         """The reason in words."""
@@ -27,7 +35,17 @@ class Control:
         """Around everything that executes runs; cancelled when they are not to be waited for."""
         self.signal: int | None = None
         """The last signal that was received."""
+        self.pause: ControlRow | None = None
+        """The order that holds this process back; None while it may start runs."""
+        self.changed = anyio.Event()
+        """Set, and replaced by a new one, when a pause begins or ends."""
         self._interrupted = False
+        self._obeyed: int | None = None
+
+    @property
+    def paused(self) -> str:
+        """By whom and why the sweep is paused; empty when it is not."""
+        return f"paused by {signed(self.pause)}" if self.pause is not None else ""
 
     def drain(self, why: Why, message: str) -> None:
         """Start nothing new."""
@@ -40,16 +58,40 @@ class Control:
         """Start nothing new and end what runs."""
         if self.why is not None and not self.running.cancel_called:
             self._tell(message)
+        if why == "cancelled" and self.why is not None:
+            self.why, self.message = why, message
         self.drain(why, message)
+        if not self.running.cancel_called:
+            self._at_once()
         self.running.cancel()
 
+    def obey(self, order: ControlRow | None) -> None:
+        """Do what the last order says, once; None is no order."""
+        if order is None or order.id == self._obeyed:
+            return
+        self._obeyed = order.id
+        if order.verb == "cancel":
+            self.cancel("cancelled", f"cancelled by {signed(order)}: `resume --cancelled` runs what is skipped now")
+        elif order.verb == "pause":
+            self._hold(order)
+            self._tell(f"{self.paused}: nothing new starts, running attempts finish")
+        elif self.pause is not None:
+            self._hold(None)
+            self._tell(f"continued by {signed(order)}")
+
     async def listen(self) -> None:
-        """Ctrl-C drains, a second one or SIGTERM cancels. Runs until it is cancelled itself."""
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        """Ctrl-C drains, a second one, SIGTERM or SIGHUP cancels. Runs until it is cancelled itself.
+
+        A SIGHUP that was ignored from the start, as under `nohup`, stays ignored.
+        """
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        with anyio.open_signal_receiver(*numbers) as signals:
             async for number in signals:
                 self.signal = number
-                if number == signal.SIGTERM:
-                    self.cancel("terminate", "SIGTERM: running attempts are ended")
+                if number != signal.SIGINT:
+                    self.cancel("terminate", f"{number.name}: running attempts are ended")
                 elif self._interrupted:
                     self.cancel("interrupt", "Ctrl-C twice: running attempts are ended")
                 else:
@@ -60,3 +102,13 @@ class Control:
         """Cancel when the sweep's deadline is reached."""
         await anyio.sleep(seconds)
         self.cancel("deadline", "--max-wall was reached")
+
+    def _hold(self, order: ControlRow | None) -> None:
+        self.pause = order
+        self.changed.set()
+        self.changed = anyio.Event()
+
+
+def signed(order: ControlRow) -> str:
+    """Who gave an order, and why where that was said; harmless for a terminal."""
+    return one_line(order.who) + (f" ({one_line(order.why)})" if order.why else "")

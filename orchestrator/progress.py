@@ -30,6 +30,8 @@ class Progress:
         self.late = 0
         """Attempts that ended after another attempt's result had been accepted."""
         self.in_flight: Callable[[], int] = lambda: 0
+        self.remarks: Callable[[], Iterable[str]] = tuple
+        """What else the line is to say, such as what is waited for."""
         self._now = now
         self._began = now()
         self._fresh = 0
@@ -51,6 +53,7 @@ class Progress:
         parts += [f"{count} {word}" for word, count in sorted(self.outcomes.items())]
         parts.append(f"{self.in_flight()} in flight")
         parts.append(f"{self._fresh / seconds:.1f}/s")
+        parts += [remark for remark in self.remarks() if remark]
         return ", ".join(parts)
 
 

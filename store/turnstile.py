@@ -46,7 +46,8 @@ class Turnstile:
         self._report = report
         self._max_stall_s = max_stall_s
         self._report_after_s = report_after_s
-        self._deadline_s: float | None = None
+        self._hurried_at = 0.0
+        self._hurry_s: float | None = None
         self._fd: int | None = None
         self._held = False
         self._kept = False
@@ -108,10 +109,11 @@ class Turnstile:
         self._kept = True
 
     def hurry(self, seconds: float) -> None:
-        """Wait no longer than so many seconds from now, whether a wait has begun or not: the process is to end."""
+        """The process is to end: from now on no wait may last longer than so many seconds, one that goes on neither."""
         import anyio
 
-        self._deadline_s = anyio.current_time() + seconds
+        self._hurried_at = anyio.current_time()
+        self._hurry_s = seconds
 
     def close(self) -> None:
         """Leave for good."""
@@ -140,7 +142,8 @@ class Turnstile:
         while not self.enter():
             now = anyio.current_time()
             waited = now - begun
-            if waited > self._max_stall_s or (self._deadline_s is not None and now > self._deadline_s):
+            hurried = self._hurry_s is not None and now - max(begun, self._hurried_at) > self._hurry_s
+            if waited > self._max_stall_s or hurried:
                 raise StoreStalled(str(self.store), self.holder(), waited)
             if not told and waited > self._report_after_s:
                 told = True

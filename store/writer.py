@@ -181,7 +181,7 @@ class Writer:
             raise self._describe(error) from error
 
     def hurry(self, seconds: float) -> None:
-        """The process is to end: from now on wait only so long for other processes; what is not written is `lost`."""
+        """The process is to end: wait no longer than so many seconds for another one; what is not written is `lost`."""
         self._database.turnstile.hurry(seconds)
 
     async def room(self) -> None:

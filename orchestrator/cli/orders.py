@@ -1,0 +1,108 @@
+"""The verbs `pause`, `continue` and `cancel`: what another terminal tells a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.common import COMMON, out, say
+
+if TYPE_CHECKING:
+    from orchestrator.orders import Order
+    from orchestrator.reports.standing import Standing
+    from store.rows import SweepRow
+
+SCHEMA = "evalctl.order/1"
+
+Sweep = Annotated[
+    str, typer.Argument(metavar="SWEEP", help="A sweep's name, its beginning, or `last`.", show_default=False)
+]
+Because = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept with the order, and shown.")]
+
+
+def pause(sweep: Sweep, why: Because = "") -> None:
+    """Let SWEEP start nothing new: running attempts end, and its processes wait for `continue`.
+
+    It holds for every process that works on the sweep, on this machine or another, and is heard within about a second.
+    """
+    _give("pause", sweep, why)
+
+
+def go_on(sweep: Sweep, why: Because = "") -> None:
+    """Let a paused SWEEP go on."""
+    _give("continue", sweep, why)
+
+
+def cancel(sweep: Sweep, why: Because = "") -> None:
+    """End SWEEP: what runs is ended and recorded, and the rest is skipped. Asks nothing.
+
+    All of it becomes skipped(cancelled), which `resume` leaves alone and `resume --cancelled` runs. Processes that work
+    on the sweep leave with exit code 1.
+    """
+    _give("cancel", sweep, why)
+
+
+def _give(order: Order, name: str, why: str) -> None:
+    from functools import partial
+
+    import anyio
+
+    from orchestrator.orders import give, in_force
+    from orchestrator.reports.standing import standing_of
+    from orchestrator.world import is_alive, real_world
+    from store.database import locate_store
+    from store.reader import Reader
+    from store.secrets import Redactor, credentials
+
+    world = real_world()
+    store = locate_store(COMMON.store, world.environment, Path.cwd())
+    with Reader(store) as reader:
+        sweep = reader.sweep(name)
+        held = in_force(reader.control(sweep.id))
+        if (needless := _needless(order, None if held is None else held.verb, reader.remaining(sweep.id))) is not None:
+            _tell(sweep, order, needless, given=False)
+            return
+    redactor = Redactor(credentials(world.environment))
+    skipped = anyio.run(partial(give, store, sweep, order, why=why, redactor=redactor, world=world, say=say))
+    with Reader(store) as reader:
+        found = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
+    _tell(sweep, order, _effect(order, found, skipped), given=True, processes=_working(found), skipped=skipped)
+
+
+def _needless(order: Order, held: str | None, remaining: int) -> str | None:
+    """Why an order would change nothing; None when it would."""
+    if order == "continue":
+        return None if held == "pause" else _not_paused(held)
+    if not remaining:
+        return f"nothing is left to {order}"
+    return "it is paused already" if order == held == "pause" else None
+
+
+def _not_paused(held: str | None) -> str:
+    return "it is cancelled: `evalctl resume --cancelled` runs it after all" if held else "it is not paused"
+
+
+def _working(found: Standing) -> int:
+    return sum(worker.state == "running" for worker in found.workers)
+
+
+def _effect(order: Order, found: Standing, skipped: int) -> str:
+    working = _working(found)
+    processes = f"{working} process{'es work' if working != 1 else ' works'} on it"
+    if order == "pause":
+        return f"paused: {processes}, and what runs may end" if working else "paused, though no process works on it"
+    if order == "continue":
+        return f"it goes on: {processes}" if working else "it may go on: no process works on it, so `evalctl resume` it"
+    return f"cancelled: {skipped:,} runs skipped" + (f"; {processes}, and end what they have begun" if working else "")
+
+
+def _tell(sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0) -> None:
+    if COMMON.json:
+        import json
+
+        facts = {"sweep": sweep.name, "order": order, "given": given, "processes": processes, "skipped": skipped}
+        out(json.dumps({"schema": SCHEMA, **facts, "message": words}))
+    else:
+        out(f"sweep {sweep.name}: {words}")

@@ -1,0 +1,102 @@
+"""Orders from another terminal: pause, continue, cancel. Rows of the store; whoever works obeys the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from orchestrator.world import World, is_alive, this_worker, who
+
+if TYPE_CHECKING:
+    from store.records import ControlRow
+    from store.rows import SweepRow
+    from store.secrets import Redactor
+    from store.writer import Writer
+
+Order = Literal["pause", "continue", "cancel"]
+ORDERS = ("pause", "continue", "cancel")
+PATIENCE_S = 60.0
+"""How long an order waits for others to leave the store."""
+LEASE_S = 15.0
+"""How long a process that cancels is believed to live, should it die meanwhile."""
+
+
+def in_force(controls: Iterable[ControlRow]) -> ControlRow | None:
+    """The pause or the cancel that holds now; None where the last order was to continue, or there was none."""
+    orders = [row for row in controls if row.verb in ORDERS]
+    return orders[-1] if orders and orders[-1].verb != "continue" else None
+
+
+async def give(
+    store: Path,
+    sweep: SweepRow,
+    order: Order,
+    *,
+    why: str,
+    redactor: Redactor,
+    world: World,
+    say: Callable[[str], None],
+) -> int:
+    """Write an order down, with who gave it and *why*. Of a cancelled sweep, skip all that nobody works on; how much.
+
+    Raises:
+        StoreRefused, StoreStalled: the store cannot be opened for writing.
+        StoreFailed: the order could not be written.
+    """
+    from orchestrator.recording import writing
+    from store.controls import tell
+
+    by, why = redactor.text(who()), redactor.text(why)
+    async with writing(store, say=say, max_stall_s=PATIENCE_S) as writer:
+        await writer.transact(tell(sweep.id, order, who=by, why=why, payload={}, at=world.wall()))
+        if order != "cancel":
+            return 0
+        reason = f"cancelled by {by}" + (f" ({why})" if why else "")
+        return await _skip_free(writer, sweep, reason, redactor, world)
+
+
+async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Redactor, world: World) -> int:
+    """Give what no live process holds the outcome `skipped(cancelled)`, so that nobody has to work on it for that."""
+    from orchestrator.skips import skip_rest
+    from orchestrator.version import __version__
+    from store.claims import SqliteClaims
+    from store.leases import leave, register
+    from store.ledger import SqliteLedger
+
+    lease_us = round(LEASE_S * 1_000_000)
+    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
+    claims = SqliteClaims(
+        writer, sweep_id=sweep.id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
+    )
+    ledger = SqliteLedger(
+        writer,
+        redactor,
+        sweep_id=sweep.id,
+        worker_id=worker_id,
+        wall=world.wall,
+        monotonic=world.monotonic,
+        on_acknowledged=lambda _ending, _counts: None,
+    )
+    count = await skip_rest(claims, ledger, (), reason="cancelled", message=message, wall=world.wall)
+    ledger.notice("left", {"why": "cancelled", "message": message, "remaining": await claims.remaining()})
+    await writer.transact(leave(worker_id))
+    return count
+
+
+@attrs.frozen(kw_only=True)
+class Lift:
+    """What resuming a sweep does to an order that holds it back."""
+
+    order: ControlRow
+    why: str
+    """Kept with the order to continue."""
+
+
+def to_lift(order: ControlRow | None, *, cancelled: bool) -> Lift | None:
+    """Resuming lifts a pause; a cancel only where *cancelled* runs are asked for."""
+    if order is None or (order.verb == "cancel" and not cancelled):
+        return None
+    return Lift(order=order, why="resume" if order.verb == "pause" else "resume --cancelled")

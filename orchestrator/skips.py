@@ -1,0 +1,38 @@
+"""Runs that nobody will start: they get a result all the same, which says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from orchestrator.execute import skipped
+from orchestrator.ports import Claims, Ledger
+from store.rows import Claim
+
+BATCH = 500
+
+
+async def skip_rest(
+    claims: Claims,
+    ledger: Ledger,
+    unstarted: Sequence[Claim],
+    *,
+    reason: str,
+    message: str,
+    wall: Callable[[], int],
+) -> int:
+    """Give the *unstarted* claims, and whatever else is free, the outcome `skipped(reason)`; how many.
+
+    Runs that another live process holds stay its own.
+
+    Raises:
+        StoreFailed: the record can no longer be kept.
+    """
+    count = 0
+    batch: Sequence[Claim] = unstarted or await claims.claim(BATCH)
+    while batch:
+        for claim in batch:
+            ledger.finish(skipped(claim, reason, message, wall()))
+        count += len(batch)
+        await ledger.room()
+        batch = await claims.claim(BATCH)
+    return count
