@@ -52,6 +52,9 @@ class SqliteClaims:
         sweep_id: the sweep.
         worker_id: this process.
         wall: microseconds since 1970 UTC.
+        monotonic: seconds that no setting of the clock changes and no sleep of the machine adds to. With it a clock
+            that was set is noticed: then leases, which were written by the old one, are not taken for expired before
+            their holders have had the time to renew them.
         lease_us: how long a process is believed to live after it was last heard of.
         is_alive: whether a worker's process runs; None where this machine cannot know. A process known to be gone
             loses its runs at once, any other when its lease expires.
@@ -66,6 +69,7 @@ class SqliteClaims:
         sweep_id: int,
         worker_id: int,
         wall: Callable[[], int],
+        monotonic: Callable[[], float] | None = None,
         lease_us: int,
         is_alive: Callable[[WorkerRow], bool | None],
         errors: bool = False,
@@ -75,6 +79,11 @@ class SqliteClaims:
         self._sweep_id = sweep_id
         self._worker_id = worker_id
         self._wall = wall
+        self._monotonic = monotonic
+        self._clocks: tuple[int, float] | None = None
+        """Both clocks when they were last looked at."""
+        self._trusting_until = 0.0
+        """Until when, by the monotonic clock, no lease counts as expired."""
         self._lease_us = lease_us
         self._is_alive = is_alive
         self._policy = {"errors": int(errors), "cancelled": int(cancelled)}
@@ -95,7 +104,8 @@ class SqliteClaims:
         if limit <= 0:
             return ()
         expires_at = self._next_expiry()
-        claims = await self._writer.transact(lambda connection: self._claim(connection, limit, expires_at))
+        expired_by = 0 if self._trusting() else self._wall()
+        claims = await self._writer.transact(lambda connection: self._claim(connection, limit, expires_at, expired_by))
         self._expires_at = expires_at
         return claims
 
@@ -189,22 +199,36 @@ class SqliteClaims:
         return bool(held)
 
     def _next_expiry(self) -> int:
-        """When a lease renewed now will run out; notices when it already has."""
+        """When a lease renewed now will run out; notices when it already has, and when the clock was set."""
         now = self._wall()
+        self._notice_jump(now)
         if self._expires_at is not None and now > self._expires_at:
             self._lapsed = True
         return now + self._lease_us
+
+    def _notice_jump(self, now: int) -> None:
+        if self._monotonic is None:
+            return
+        steady = self._monotonic()
+        if self._clocks is not None:
+            then, steadily = self._clocks
+            if abs((now - then) - (steady - steadily) * 1_000_000) > self._lease_us / 4:
+                self._trusting_until = steady + self._lease_us / 1_000_000
+        self._clocks = now, steady
+
+    def _trusting(self) -> bool:
+        return self._monotonic is not None and self._monotonic() < self._trusting_until
 
     def _question(self, connection: sqlite3.Connection) -> dict[str, Any]:
         if self._high is None:
             (self._high,) = connection.execute(statement("claim_high_water")).fetchone()
         return {"sweep": self._sweep_id, "high": self._high, **self._policy}
 
-    def _claim(self, connection: sqlite3.Connection, limit: int, expires_at: int) -> list[Claim]:
+    def _claim(self, connection: sqlite3.Connection, limit: int, expires_at: int, expired_by: int) -> list[Claim]:
         now = self._wall()
         connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
         drop_dead(connection, self._worker_id, self._is_alive)
-        question = {**self._question(connection), "worker": self._worker_id, "now": now}
+        question = {**self._question(connection), "worker": self._worker_id, "now": expired_by}
         # The cursor only moves forward, so that claiming a whole sweep looks at every run once. What others have lost
         # or given up lies behind it: for that the scan starts over, once nothing is left ahead.
         found = self._free(connection, question, self._cursor, limit)

@@ -104,6 +104,7 @@ async def take_part(
     redactor: Redactor | None = None,
     alive: Callable[[WorkerRow], bool | None] = is_alive,
     lease_us: int = 1_000_000,
+    monotonic: Callable[[], float] | None = None,
     **policy: bool,
 ) -> Part:
     """Store a plan (or join a stored one) and register as a worker."""
@@ -126,6 +127,7 @@ async def take_part(
         sweep_id=sweep_id,
         worker_id=worker_id,
         wall=lambda: now[0],
+        monotonic=monotonic,
         lease_us=lease_us,
         is_alive=alive,
         **policy,

@@ -69,6 +69,32 @@ async def test_two_processes_never_hold_the_same_run(store):
         assert len(held) == len(set(held)) == 100
 
 
+@pytest.mark.parametrize("jump_us", [3_600_000_000, -3_600_000_000])
+async def test_a_clock_that_is_set_frees_no_runs_of_a_process_that_goes_on_renewing(store, jump_us):
+    steady = [0.0]
+    async with writing(store) as writer:
+        part = await take_part(writer, alive=lambda _: None, monotonic=lambda: steady[0])
+        other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None, monotonic=lambda: steady[0])
+        held = await part.claims.claim(10)
+        for clock in (part.now, other.now):
+            clock[0] += 10_000_000_000  # away from 0, by which nothing has run out
+        assert await part.claims.keep(held) == held
+        assert await other.claims.claim(10) == []
+        for clock in (part.now, other.now):
+            clock[0] += jump_us
+        assert await other.claims.claim(10) == []
+        part.claims.renew()
+        steady[0] += 1.5
+        for clock in (part.now, other.now):
+            clock[0] += 1_500_000
+        assert await part.claims.keep(held) == held
+        assert await other.claims.claim(10) == []
+        steady[0] += 1.5
+        for clock in (part.now, other.now):
+            clock[0] += 1_500_000
+        assert len(await other.claims.claim(10)) == len(held)  # the first has not renewed since
+
+
 async def test_live_process_keeps_its_runs_and_an_expired_lease_frees_them(store):
     async with writing(store) as writer:
         part = await take_part(writer, alive=lambda _: None)
