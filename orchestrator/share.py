@@ -163,6 +163,7 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
         sweep_id=sweep.id,
         worker_id=worker_id,
         wall=world.wall,
+        monotonic=world.monotonic,
         lease_us=lease_us,
         is_alive=is_alive,
         errors=part.errors,
