@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from store.scanner import scanned
 from store.secrets import Redactor
 
 
@@ -31,9 +32,12 @@ def open_log(redactor: Redactor, *, form: str, color: bool) -> Log:
     def redacted(_logger: object, _method: str, fields: Any) -> Any:
         return redactor.json(fields)
 
+    def scanning(logger: object, method: str, fields: Any) -> str:
+        return scanned(str(render(logger, method, fields)))
+
     logger = structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
-        processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), redacted, render],
+        processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), redacted, scanning],
     )
 
     def log(event: str, /, **fields: Any) -> None:

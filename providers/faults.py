@@ -19,12 +19,12 @@ import attrs
 
 from providers.base import ErrorKind, ProviderError
 from store.events import Json
+from store.secrets import CREDENTIAL
 
 MAX_EXCERPT = 200
 """Characters of a body that go into a message."""
 MAX_ERROR_BODY = 64 * 1024
 """Bytes of a refusal's body that are read at all."""
-MASK = "***"
 _READ = 8192
 """Characters of a text that are looked at for an excerpt."""
 _SHORTEST_PIECE = 8
@@ -242,7 +242,7 @@ def excerpt(text: str, secrets: Iterable[str] = ()) -> str:
 def masked(text: str, secrets: Iterable[str]) -> str:
     """*text* without the secrets, and without the beginning of one that is 8 characters or longer."""
     for secret in sorted({secret for secret in secrets if secret}, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+        text = text.replace(secret, CREDENTIAL)
         head = secret[:_SHORTEST_PIECE]
         if len(secret) <= _SHORTEST_PIECE or head not in text:
             continue
@@ -252,7 +252,7 @@ def masked(text: str, secrets: Iterable[str]) -> str:
             shared = 0
             while shared < len(other) and secret.startswith(head + other[: shared + 1]):
                 shared += 1
-            kept += [MASK, other[shared:]]
+            kept += [CREDENTIAL, other[shared:]]
         text = "".join(kept)
     return text
 

@@ -15,6 +15,7 @@ from store.blobs import put_blob
 from store.encoding import LONGEST, encode
 from store.events import CallSent, Event, Incident, Json, Waited, WorkStarted, payload
 from store.rows import Claim, Ending, FileChange
+from store.scanner import scanned
 from store.secrets import Redactor
 from store.segments import Segment, Segmenter
 from store.statements import statement
@@ -314,7 +315,7 @@ class _WriteEnding:
         except UnicodeDecodeError:
             # Not text: latin-1 keeps every byte, and the exact values are found in it all the same.
             return self._redactor.text(content.decode("latin-1")).encode("latin-1", "replace")
-        return self._redactor.text(text).encode()
+        return scanned(self._redactor.text(text)).encode()
 
 
 _NUMBERS = (
@@ -347,7 +348,7 @@ def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> No
             continue
         blob_id = blobs.get(long)
         if blob_id is None:
-            blob_id = blobs[long] = put_blob(connection, long.encode("ascii"))
+            blob_id = blobs[long] = put_blob(connection, scanned(long).encode("ascii"))
         rows[place] = (*columns, blob_id)
     connection.executemany(statement("insert_event"), rows)
 

@@ -28,6 +28,8 @@ CONTEXT = 3
 """Characters before a position that decide whether a key may start there."""
 
 MARK = "[redacted:"
+CREDENTIAL = f"{MARK}credential]"
+"""The mark where nobody knows any more which variable it was."""
 HEAD = 4
 """Characters of a literal that are compared before the whole of it."""
 
@@ -87,7 +89,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
         literals: dict[str, str] = {}
-        names = {shape.name for shape in _SHAPES}
+        names = {shape.name for shape in _SHAPES} | {"credential"}
         for name, value in values:
             word = _plain(name)
             for form in _forms(value):

@@ -52,8 +52,10 @@ def complain(text: str) -> None:
 
 
 def _tell(text: str) -> None:
+    from store.scanner import scanned
+
     try:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+        print(scanned(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
     except OSError:
         # a terminal that has been closed, or `2>&1 | head`: nobody listens, which is no reason to give up a sweep
         from orchestrator.cli.streams import give_up
@@ -62,12 +64,13 @@ def _tell(text: str) -> None:
 
 
 def out(text: str) -> None:
-    """Data: stdout.
+    """Data: stdout, without what has the shape of a secret.
 
     Raises:
         OutputLost, BrokenPipeError: see `streams.printing`.
     """
     from orchestrator.cli.streams import printing
+    from store.scanner import scanned
 
     with printing():
-        print(text, flush=True)  # noqa: T201 - the command line's own output
+        print(scanned(text), flush=True)  # noqa: T201 - the command line's own output

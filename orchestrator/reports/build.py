@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator.reports.clean import cleaned
 from orchestrator.reports.conditions import conditions_of, rates_of
 from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport, VerifierTally
 from orchestrator.reports.notes import notes_of
 from store.rows import CellRecord, Judgement, RunRecord, SweepRow
+from store.scanner import Cleaner
 from store.stats import rates
 
 if TYPE_CHECKING:
@@ -26,9 +28,16 @@ Rates = tuple[Decimal, Decimal] | None
 
 
 def build_report(
-    reader: Reader, sweep: SweepRow, *, each: Callable[[RunRecord, CellRecord], None] | None = None
+    reader: Reader,
+    sweep: SweepRow,
+    *,
+    each: Callable[[RunRecord, CellRecord], None] | None = None,
+    cleaner: Cleaner | None = None,
 ) -> Report:
-    """Everything the rows of *sweep* say, now. *each* is handed every run that has a result, in the stored order."""
+    """Everything the rows of *sweep* say, now. *each* is handed every run that has a result, in the stored order.
+
+    Nothing in it is in the shape of a secret; a note counts what *cleaner* has replaced.
+    """
     cells = {cell.id: cell for cell in reader.cells(sweep.id)}
     tallies = {cell.id: _Tally() for cell in cells.values()}
     whole = _Tally()
@@ -59,7 +68,7 @@ def build_report(
         ledger=reader.spent(sweep.id),
         notes=(),
     )
-    return attrs.evolve(report, notes=notes_of(report))
+    return cleaned(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
 
 
 def _bounds(summary: Figures) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from orchestrator.reports.plain import harmless, one_line
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
+from store.scanner import scanned
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -138,7 +139,7 @@ LONG = ("instructions", "prompt", "arguments", "output", "text", "message", "det
 def _event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[str]:
     """The short fields on one line, the long ones below."""
     short = [
-        f"{one_line(name)}={one_line(value if isinstance(value, str) else json.dumps(value))}"
+        f"{one_line(name)}={one_line(scanned(value if isinstance(value, str) else json.dumps(value)))}"
         for name, value in payload.items()
         if name not in LONG
     ]
@@ -152,6 +153,7 @@ def _event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[st
 
 def _block(label: str, text: str, *, full: bool) -> Iterator[str]:
     """A text that may have many lines, indented below its label."""
+    text = scanned(text)  # whole: a cut or a line end could part a secret in two
     shown = text if full or len(text) <= LONGEST else text[:LONGEST]
     first, *rest = harmless(shown).rstrip("\n").split("\n")
     yield f"{label}{first}"

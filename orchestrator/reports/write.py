@@ -13,6 +13,7 @@ from orchestrator.reports.build import build_report
 from orchestrator.reports.model import Report
 from store.errors import UsageError
 from store.rows import CellRecord, RunRecord, SweepRow
+from store.scanner import Cleaner
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -25,14 +26,15 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path) -> Report:
         UsageError: the directory cannot be made or written to; the results are stored all the same.
     """
     try:
+        cleaner = Cleaner()
         directory.mkdir(parents=True, exist_ok=True)
         with _replacing(directory / "runs.jsonl") as file:
 
             def write(run: RunRecord, cell: CellRecord) -> None:
-                file.write(runs_jsonl.line(sweep, run, cell))
+                file.write(cleaner.text(runs_jsonl.line(sweep, run, cell)))
                 file.write("\n")
 
-            report = build_report(reader, sweep, each=write)
+            report = build_report(reader, sweep, each=write, cleaner=cleaner)
         for name, content in (("report.json", json_report.text(report)), ("report.md", markdown.text(report))):
             with _replacing(directory / name) as file:
                 file.write(content)

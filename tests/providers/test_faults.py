@@ -187,7 +187,7 @@ def test_key_that_is_echoed_is_masked_in_any_body():
 
 
 def test_beginning_of_a_key_is_masked_too():
-    assert masked(f"key {KEY[:15]}**** is wrong", [KEY]) == "key ******* is wrong"
+    assert masked(f"key {KEY[:15]}**** is wrong", [KEY]) == "key [redacted:credential]**** is wrong"
     assert masked("nothing here", [KEY]) == "nothing here"
 
 

@@ -1,0 +1,37 @@
+"""A report without secrets: what models, tools and suites named or said is looked through before it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from orchestrator.reports.model import Report
+from store.scanner import Cleaner
+
+
+def cleaned(report: Report, cleaner: Cleaner) -> Report:
+    """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
+    clean: Report = _clean(report, cleaner)
+    number = cleaner.found.total()
+    if not number:
+        return clean
+    shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.found.items()))
+    note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
+    return attrs.evolve(clean, notes=(*clean.notes, note))
+
+
+def _clean(value: Any, cleaner: Cleaner) -> Any:
+    if isinstance(value, str):
+        return cleaner.text(value)
+    if attrs.has(type(value)):
+        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        changed = {name: new for name, old in fields.items() if (new := _clean(old, cleaner)) is not old}
+        return attrs.evolve(value, **changed) if changed else value
+    if isinstance(value, Mapping):
+        return {_clean(name, cleaner): _clean(inner, cleaner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        every = [_clean(inner, cleaner) for inner in value]
+        return value if all(new is old for new, old in zip(every, value, strict=True)) else type(value)(every)
+    return value

@@ -1,0 +1,430 @@
+"""The full search for secrets: keys by their shape, credentials in headers and URLs, values under a telling name.
+
+It looks at what leaves the store or is kept long: blobs, reports, records of runs, log lines. On the path of events a
+cheaper `store.secrets.Redactor` knows the exact values and the commonest shapes. A finding is replaced by a mark, as
+the redactor does it: whoever writes a file to be shared takes a mark for a secret.
+
+Time is linear in the text, whatever is in it: words are found by one pass with a possessive pattern, everything else by
+plain searches for a fixed text, and every repetition of a pattern is bounded and cannot be entered from two sides. No
+finding holds a quote, and a backslash only before `n`, `r` or `t` within a private key, so that JSON stays JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, lru_cache
+from hashlib import sha256
+
+import attrs
+
+from store.secrets import MARK
+
+LEAST_ENTROPY = 2.6
+"""Bits per character; random hexadecimal digits have 3.3 and more from 16 characters on."""
+LEAST_UNDER_A_NAME = 3.0
+"""The same where nothing but a name says that the value is secret."""
+WORD = 16
+"""Characters of the shortest key that is looked for by its beginning."""
+
+
+@attrs.frozen
+class Finding:
+    """A secret in a text."""
+
+    shape: str
+    start: int
+    end: int
+
+
+def scan(text: str, *, allowed: Collection[str] = ()) -> list[Finding]:
+    """The secrets in *text*, in order, none overlapping another.
+
+    *allowed* are SHA-256 digests in hexadecimal of what is not to be taken for one, such as a documented dummy key.
+    """
+    found = sorted(_findings(text), key=lambda one: (one.start, -one.end))
+    kept: list[Finding] = []
+    for one in found:
+        if allowed and sha256(text[one.start : one.end].encode("utf-8", "surrogatepass")).hexdigest() in allowed:
+            continue
+        if kept and one.start < kept[-1].end:
+            if one.end > kept[-1].end:
+                kept[-1] = attrs.evolve(kept[-1], end=one.end)
+            continue
+        kept.append(one)
+    return kept
+
+
+class Cleaner:
+    """Puts marks in the place of secrets, and counts them.
+
+    One is made for each thing that is written, so that it can say how many there were.
+    """
+
+    def __init__(self, allowed: Collection[str] = ()) -> None:
+        self.found: Counter[str] = Counter()
+        """Replaced so far, by shape."""
+        self._allowed = allowed
+
+    def text(self, text: str) -> str:
+        """*text* with a mark for every secret; JSON text stays JSON."""
+        if len(text) < SHORTEST:
+            return text
+        for _ in range(ROUNDS):
+            found = scan(text, allowed=self._allowed)
+            if not found:
+                break
+            pieces: list[str] = []
+            at = 0
+            for one in found:
+                pieces += [text[at : one.start], f"{MARK}{one.shape}]"]
+                at = one.end
+                self.found[one.shape] += 1
+            text = "".join([*pieces, text[at:]])
+        return text
+
+
+ROUNDS = 4
+"""A mark ends a word: where secrets stand side by side, the second may show only when the first is gone."""
+SHORTEST = 8
+"""Texts below this length are not looked at; no secret is shorter."""
+REMEMBERED = 1 << 16
+"""Characters up to which a text is remembered with what came of it: what every run of a cell repeats is long."""
+
+
+def scanned(text: str) -> str:
+    """*text* with a mark for every secret, where nobody asks how many."""
+    return _remembered(text) if len(text) <= REMEMBERED else Cleaner().text(text)
+
+
+@lru_cache(maxsize=32)
+def _remembered(text: str) -> str:
+    return Cleaner().text(text)
+
+
+# --- keys by their beginning --------------------------------------------------------------------------------------
+
+_N = "[A-Za-z0-9]"
+_U = "[A-Za-z0-9_-]"
+_X = "[0-9a-f]"
+_SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("anthropic-key", "sk-ant-", _U + "{20,512}"),
+    ("openai-key", "sk-proj-", _U + "{20,512}"),
+    ("openai-key", "sk-svcacct-", _U + "{20,512}"),
+    ("openai-key", "sk-admin-", _U + "{20,512}"),
+    ("openrouter-key", "sk-or-", _U + "{20,512}"),
+    ("langfuse-key", "sk-lf-", _X + "{8}(?:-" + _X + "{4}){3}-" + _X + "{12}"),
+    ("sk-key", "sk-", _N + "{20,512}"),
+    ("elevenlabs-key", "sk_", _X + "{48}"),
+    ("github-token", "ghp_", _N + "{30,255}"),
+    ("github-token", "gho_", _N + "{30,255}"),
+    ("github-token", "ghu_", _N + "{30,255}"),
+    ("github-token", "ghs_", _N + "{30,255}"),
+    ("github-token", "ghr_", _N + "{30,255}"),
+    ("github-token", "github_pat_", "[A-Za-z0-9_]{22,255}"),
+    ("gitlab-token", "glpat-", _U + "{20,255}"),
+    ("gitlab-token", "gldt-", _U + "{20,255}"),
+    ("gitlab-token", "glrt-", _U + "{20,255}"),
+    ("gitlab-token", "glptt-", _X + "{40}"),
+    ("aws-key", "AKIA", "[A-Z0-9]{16}"),
+    ("aws-key", "ASIA", "[A-Z0-9]{16}"),
+    ("bedrock-key", "ABSK", "[A-Za-z0-9+/]{80,400}={0,2}"),
+    ("slack-token", "xoxa-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xoxb-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xoxe-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xoxp-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xoxr-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xoxs-", "[A-Za-z0-9-]{10,255}"),
+    ("slack-token", "xapp-", "[A-Za-z0-9-]{20,255}"),
+    ("google-key", "AIza", _U + "{35}"),
+    ("google-secret", "GOCSPX-", _U + "{28}"),
+    ("google-token", "ya29.", _U + "{20,512}"),
+    ("jwt", "eyJ", _U + "{8,4096}\\.eyJ" + _U + "{8,4096}\\." + _U + "{8,4096}"),
+    ("stripe-key", "sk_live_", _N + "{16,255}"),
+    ("stripe-key", "sk_test_", _N + "{16,255}"),
+    ("stripe-key", "rk_live_", _N + "{16,255}"),
+    ("stripe-secret", "whsec_", "[A-Za-z0-9+/]{32,64}={0,2}"),
+    ("sendgrid-key", "SG.", _U + "{22}\\." + _U + "{43}"),
+    ("mailgun-key", "key-", _X + "{32}"),
+    ("twilio-key", "SK", _X + "{32}"),
+    ("npm-token", "npm_", _N + "{36}"),
+    ("pypi-token", "pypi-", "AgEI" + _U + "{50,512}"),
+    ("rubygems-key", "rubygems_", _X + "{48}"),
+    ("docker-token", "dckr_pat_", _U + "{27}"),
+    ("hugging-face-token", "hf_", _N + "{34,64}"),
+    ("replicate-token", "r8_", _N + "{37}"),
+    ("groq-key", "gsk_", _N + "{40,64}"),
+    ("xai-key", "xai-", _N + "{60,128}"),
+    ("perplexity-key", "pplx-", _N + "{40,64}"),
+    ("fireworks-key", "fw_", _N + "{22,40}"),
+    ("cerebras-key", "csk-", _N + "{40,64}"),
+    ("nvidia-key", "nvapi-", _U + "{60,80}"),
+    ("tavily-key", "tvly-", _U + "{24,80}"),
+    ("langsmith-key", "lsv2_pt_", _X + "{32}_" + _X + "{10}"),
+    ("langsmith-key", "lsv2_sk_", _X + "{32}_" + _X + "{10}"),
+    ("together-key", "tgp_v1_", _U + "{40,64}"),
+    ("e2b-key", "e2b_", _X + "{40}"),
+    ("jina-key", "jina_", _N + "{40,80}"),
+    ("digitalocean-token", "dop_v1_", _X + "{64}"),
+    ("digitalocean-token", "doo_v1_", _X + "{64}"),
+    ("digitalocean-token", "dor_v1_", _X + "{64}"),
+    ("databricks-token", "dapi", _X + "{32}(?:-\\d)?"),
+    ("shopify-token", "shpat_", "[0-9A-Fa-f]{32}"),
+    ("shopify-token", "shpss_", "[0-9A-Fa-f]{32}"),
+    ("square-token", "sq0atp-", _U + "{22}"),
+    ("square-token", "sq0csp-", _U + "{43}"),
+    ("atlassian-token", "ATATT3", "[A-Za-z0-9_=-]{100,400}"),
+    ("linear-key", "lin_api_", _N + "{40}"),
+    ("notion-token", "ntn_", _N + "{40,60}"),
+    ("notion-token", "secret_", _N + "{43}"),
+    ("figma-token", "figd_", _U + "{40,80}"),
+    ("postman-key", "PMAK-", _X + "{24}-" + _X + "{34}"),
+    ("new-relic-key", "NRAK-", "[A-Z0-9]{27}"),
+    ("grafana-token", "glsa_", _N + "{32}_[0-9A-Fa-f]{8}"),
+    ("grafana-token", "glc_", "eyJ[A-Za-z0-9+/]{30,400}={0,2}"),
+    ("sentry-token", "sntrys_", "eyJ[A-Za-z0-9+/]{30,400}={0,2}_" + _U + "{20,80}"),
+    ("sentry-token", "sntryu_", _X + "{64}"),
+    ("vault-token", "hvs.", _U + "{24,255}"),
+    ("vault-token", "hvb.", _U + "{100,300}"),
+    ("pulumi-token", "pul-", _X + "{40}"),
+    ("age-key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
+    ("planetscale-token", "pscale_tkn_", _U + "{32,64}"),
+    ("planetscale-token", "pscale_pw_", _U + "{32,64}"),
+    ("supabase-token", "sbp_", _X + "{40}"),
+    ("supabase-token", "sb_secret_", _U + "{20,80}"),
+    ("doppler-token", "dp.pt.", _N + "{40,44}"),
+    ("dynatrace-token", "dt0c01.", "[A-Z0-9]{24}\\.[A-Z0-9]{64}"),
+    ("artifactory-key", "AKCp", _N + "{60,80}"),
+    ("contentful-token", "CFPAT-", _U + "{43}"),
+    ("heroku-key", "HRKU-", _U + "{36,80}"),
+    ("airtable-token", "pat", _N + "{14}\\." + _X + "{64}"),
+)
+"""Name, beginning, and the rest as a pattern that is bounded and whose neighbouring parts share no character."""
+
+_HEAD = 2
+_SHORT_BEGINNINGS = tuple(sorted({head for _, head, _ in _SHAPES if "." in head}))
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Where a key may begin: at a word that is long enough, or at a short beginning with a dot before such a one."""
+    short = "|".join(map(re.escape, _SHORT_BEGINNINGS))
+    return re.compile(rf"(?P<short>{short})(?=[A-Za-z0-9_-]{{{WORD}}})|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{{WORD},}}+")
+
+
+_BOUNDARY = re.compile(r"(?:\A|[^A-Za-z0-9_-]|\\[bfnrt]|\\u[0-9a-f]{4}|%[0-9A-Fa-f]{2})\Z")
+
+
+@cache
+def _by_head() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
+    """Shapes by their first two characters, those with longer beginnings first."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for shape in _SHAPES:
+        groups.setdefault(shape[1][:_HEAD], []).append(shape)
+    return {head: tuple(sorted(group, key=lambda shape: -len(shape[1]))) for head, group in groups.items()}
+
+
+@cache
+def _whole(beginning: str, rest: str) -> re.Pattern[str]:
+    """A key's pattern, compiled when a word first begins like one: most never do, and a hundred of them take a while.
+
+    Nothing of a word may be left over: a key that goes on is another thing.
+    """
+    return re.compile(f"{re.escape(beginning)}(?:{rest})(?![A-Za-z0-9_])")
+
+
+def _by_shape(text: str) -> Iterator[Finding]:
+    shapes = _by_head()
+    for word in _words().finditer(text):
+        start = word.start()
+        if word.lastgroup and start and not _BOUNDARY.search(text[max(0, start - 6) : start]):
+            continue
+        for at in _starts(text, start):
+            for name, beginning, rest in shapes.get(text[at : at + _HEAD], ()):
+                if not text.startswith(beginning, at):
+                    continue
+                whole = _whole(beginning, rest).match(text, at)
+                if whole and _is_random(whole.group()[len(beginning) :]):
+                    yield Finding(name, at, whole.end())
+                    break
+
+
+def _starts(text: str, at: int) -> Iterator[int]:
+    r"""Where the word at *at* begins: there, or after the rest of an escape (`\n`, `\u0026`, `%3D`) before it."""
+    yield at
+    before = text[at - 1] if at else ""
+    if before == "\\":
+        yield at + 5 if text[at] == "u" else at + 1
+    elif before == "%":
+        yield at + 2
+
+
+# --- credentials by what stands around them -----------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Around:
+    """A credential told by a fixed text before it.
+
+    `pattern` is matched at the anchor, its group `secret` is what is found; *back* characters before the anchor belong
+    to it. *lower*: the anchor is looked for whatever its case.
+    """
+
+    name: str
+    anchor: str
+    pattern: str
+    judge: Callable[[str], bool]
+    lower: bool = False
+    back: int = 0
+
+
+def _is_random(body: str) -> bool:
+    """Whether a body can be a key: neither repetitive (`xxxx`, `0000`) nor a placeholder."""
+    return _has_entropy(body, LEAST_ENTROPY) and not _PLACEHOLDER.search(body)
+
+
+def _is_password(body: str) -> bool:
+    """Whether what stands for a password in a URL can be one."""
+    return (
+        len(set(body)) > 2
+        and body.lower() not in _COMMON_WORDS
+        and not _PLACEHOLDER.search(body)
+        and not _VARIABLE.search(body)
+    )
+
+
+def _is_value(body: str) -> bool:
+    """Whether a value under a telling name can be a secret: mixed, random, and no name, path, number or call."""
+    return (
+        _MIXED.match(body) is not None
+        and _has_entropy(body, LEAST_UNDER_A_NAME)
+        and not _PLACEHOLDER.search(body)
+        and not _VARIABLE.search(body)
+        and not _NO_VALUE.fullmatch(body)
+    )
+
+
+def entropy(text: str) -> float:
+    """Shannon's, in bits per character, of its first 256 characters."""
+    if not text:
+        return 0.0
+    head = text[:256]
+    weights = map(_N_LOG_N.__getitem__, map(head.count, set(head)))
+    return math.log2(len(head)) - sum(weights) / len(head)
+
+
+def _has_entropy(body: str, bits: float) -> bool:
+    """Whether it has that much; mostly decided by how many characters differ, whatever their shares."""
+    head = body[:256]
+    rest = len(head) - len(set(head)) + 1  # the most that one character can fill
+    return math.log2(len(head)) - _N_LOG_N[rest] / len(head) >= bits or entropy(head) >= bits
+
+
+_N_LOG_N = (0.0, *(n * math.log2(n) for n in range(1, 257)))
+
+
+_MIXED = re.compile(r"(?=[^0-9]*[0-9])[^A-Za-z]*[A-Za-z]")
+_PLACEHOLDER = re.compile(
+    r"x{4}|\*{3}|\.{3}|0{8}|example|your[_-]|placeholder|change[_-]?me|dummy|redacted|0123456789|1234567890|abcdefgh",
+    re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"[$%]\{|\{\{|\$[A-Z(]|^<|%\(|^\{|^\$")
+_COMMON_WORDS = frozenset(
+    {"password", "passwd", "pass", "pwd", "secret", "token", "key", "user", "test", "guest", "port"}
+)
+# Words of letters with a few digits (utf8, sha256, token_2), versions, dates, times, dotted names.
+_NO_VALUE = re.compile(r"[A-Za-z]+\d{0,4}(?:[_.-][A-Za-z]*\d{0,4})*|[\d.:,TZ+-]+|(?:[A-Za-z_]\w{0,40}\.){1,6}\w{1,40}")
+
+_EQUALS = r"""(?:\\{0,3}["'])?\s{0,4}+(?:=>|:=|[:=])\s{0,4}+(?:\\{0,3}["'`])?"""
+_PAIR = (
+    r"[a-z0-9]{0,12}+(?:[_-][a-z0-9]{1,12}+){0,3}+"
+    + _EQUALS
+    + r"(?P<secret>[^\s\"'`\\,;<>()\[\]{}|&]{12,256}+)(?![(\[])"
+)
+_HEADER = _EQUALS + r"(?:[A-Za-z]{1,12}\s{1,4}+)?(?P<secret>[A-Za-z0-9._~+/=-]{12,2048}+)"
+_AROUND = (
+    *(
+        _Around("named-secret", anchor, re.escape(anchor) + _PAIR, _is_value, lower=True)
+        for anchor in (
+            "passw", "passphrase", "secret", "token", "credential", "api_key", "api-key", "apikey", "access_key",
+            "access-key", "accesskey", "private_key", "privatekey", "auth_key", "signing_key", "encryption_key",
+        )
+    ),
+    _Around("auth-header", "authorization", "authorization" + _HEADER, _is_value, lower=True),
+    _Around("auth-header", "bearer", r"bearer\s{1,4}+(?P<secret>[A-Za-z0-9._~+/=-]{16,2048}+)", _is_value, lower=True),
+    _Around(
+        "url-password",
+        "://",
+        r"""://[^\s/@:"'`<>\\?#]{0,64}+:(?P<secret>[^\s/@"'`<>\\?#]{3,256}+)@[A-Za-z0-9\[]""",
+        _is_password,
+    ),
+    _Around("azure-key", "AccountKey=", r"AccountKey=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", _is_random),
+    _Around("telegram-token", ":AA", r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", _is_random),
+    _Around(
+        "azure-secret",
+        "Q~",
+        r"(?<=[A-Za-z0-9_~.]{3}[0-9])(?P<secret>Q~[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
+        _is_random,
+        back=4,
+    ),
+    _Around(
+        "terraform-token", ".atlasv1.", r"(?<=[A-Za-z0-9]{14})\.atlasv1\.(?P<secret>[A-Za-z0-9_=-]{60,70}+)", _is_random
+    ),
+    _Around("mailchimp-key", "-us", r"(?<=[0-9a-f]{32})(?P<secret>-us[0-9]{1,2})(?![A-Za-z0-9])", bool, back=32),
+    _Around(
+        "slack-webhook",
+        "hooks.slack.com/services/",
+        r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,12}/B[A-Z0-9]{6,12}/[A-Za-z0-9]{20,40}+)",
+        _is_random,
+    ),
+    _Around(
+        "discord-webhook",
+        "/api/webhooks/",
+        r"/api/webhooks/(?P<secret>[0-9]{16,20}+/[A-Za-z0-9_-]{50,90}+)",
+        _is_random,
+    ),
+    _Around(
+        "private-key",
+        "-----BEGIN ",
+        r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:\s|\\[nrt]){0,4}+[A-Z][A-Za-z-]{2,20}+: ?[A-Za-z0-9,.+ -]{1,80}+){0,3}+"
+        r"(?:[A-Za-z0-9+/=\s]++|\\[nrt]){0,2000}+(?:-----END [A-Z0-9 ]{0,40}+-----)?)",
+        lambda whole: len(whole) > 90 and _is_random(whole[40:]),
+    ),
+)  # fmt: skip
+
+
+@cache
+def _pattern(one: _Around) -> re.Pattern[str]:
+    """Compiled when its anchor is first met."""
+    return re.compile(one.pattern, re.IGNORECASE if one.lower else 0)
+
+
+def _by_surroundings(text: str) -> Iterator[Finding]:
+    lowered = text.lower() if text.isascii() else text.translate(_LOWER)
+    for one in _AROUND:
+        looked_at = lowered if one.lower else text
+        at = looked_at.find(one.anchor)
+        if at < 0:
+            continue
+        pattern = _pattern(one)
+        while at >= 0:
+            found = pattern.match(text, at)
+            after = at + len(one.anchor)
+            if found:
+                start, end = found.span("secret")
+                after = max(after, end)
+                if one.judge(found["secret"]):
+                    yield Finding(one.name, start - one.back, end)
+            at = looked_at.find(one.anchor, after)
+
+
+_LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+"""`str.lower` could change the length of other letters."""
+
+
+def _findings(text: str) -> Iterator[Finding]:
+    yield from _by_shape(text)
+    yield from _by_surroundings(text)
