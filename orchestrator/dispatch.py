@@ -119,7 +119,10 @@ class Dispatch:
         """Keep about one run per worker ready; when nothing is free, wait for what others may give up."""
         with self._claiming:
             while True:
-                claims = await self._claims.claim(self._concurrency)
+                # What is asked for is claimed, also when nobody waits for the answer any more: the board has to hear
+                # of it, or the runs would be neither executed nor accounted for.
+                with anyio.CancelScope(shield=True):
+                    claims = await self._claims.claim(self._concurrency)
                 self.board.add(self._account, claims)
                 if claims:
                     self._tell_idle()

@@ -72,6 +72,23 @@ async def test_runs_are_claimed_in_batches_a_little_ahead_of_need():
     assert len(source.asked) <= 12
 
 
+async def test_what_was_being_claimed_when_draining_began_is_on_the_board():
+    class Slow(PlainClaims):
+        async def claim(self, limit):
+            found = await super().claim(limit)
+            if found and found[0].position > 1:
+                control.drain("blocked", "no more")
+            await anyio.lowlevel.checkpoint()
+            return found
+
+    control, runs = Control(), Runs()
+    dispatching = dispatch(Slow(claims(4)), runs, concurrency=1, control=control)
+    await dispatching.run()
+    unstarted = [claim.position for claim in dispatching.board.unstarted()]
+    assert sorted(runs.started + unstarted) == list(range(1, len(unstarted) + len(runs.started) + 1))
+    assert unstarted
+
+
 async def test_draining_lets_running_runs_end_and_starts_no_others():
     control, started, ended = Control(), [], []
     all_running = anyio.Event()
