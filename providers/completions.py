@@ -15,7 +15,7 @@ import attrs
 from providers.arguments import as_text, tool_call
 from providers.base import Answer, Finish, ToolCall, Usage
 from providers.reader import EventReader, Hear, unheard
-from providers.usage import read_usage
+from providers.usage import read_usage, reported_cost
 from store.events import Json
 
 REASONING_CONTENT = "reasoning_content"
@@ -191,6 +191,7 @@ class ChatStream(EventReader):
             model=self.model,
             # Such endpoints want the reasoning of a turn with calls back; it stands in the turn, this says how.
             continuation={"reasoning_field": field} if field == REASONING_CONTENT else None,
+            cost_nusd=reported_cost(self._usage),
             notes=notes,
         )
 

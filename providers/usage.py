@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+
+import attrs
 
 from providers.base import Usage
 from store.events import Json
+from store.money import DECIMALS, to_nusd
 
 MAX_TOKENS = 1_000_000_000
 """A larger number of tokens is no report of any model's."""
@@ -34,10 +38,9 @@ class _Counts:
     def read(self, usage: Usage) -> tuple[Usage | None, tuple[str, ...]]:
         """The usage without parts that are larger than the whole, and what is to be noted about it."""
         cached, written = (self._within(part, usage.input) for part in (usage.cached, usage.cache_write))
+        for_an_hour = self._within(usage.cache_write_1h, written)
         notes = ("usage_implausible",) if self.dropped else ()
-        usage = Usage(
-            input=usage.input, output=usage.output, cached=cached, cache_write=written, reasoning=usage.reasoning
-        )
+        usage = attrs.evolve(usage, cached=cached, cache_write=written, cache_write_1h=for_an_hour)
         if usage.reported():
             return usage, notes
         return None, notes or ("usage_unreported",)
@@ -53,7 +56,7 @@ def believable(usage: Usage | None) -> bool:
     """Whether every field could be a count of tokens. A negative one would give a budget back what it never had."""
     if usage is None:
         return True
-    told = (usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning)
+    told = (usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning, usage.cache_write_1h)
     return all(tokens is None or 0 <= tokens <= MAX_TOKENS for tokens in told)
 
 
@@ -97,6 +100,7 @@ def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str,
             output=counts.count(report.get("output_tokens")),
             cached=cached,
             cache_write=written,
+            cache_write_1h=lifetimes[1] or None,
         )
     )
 
@@ -124,6 +128,20 @@ def read_ollama_usage(report: Report | None) -> tuple[Usage | None, tuple[str, .
     counts = _Counts()
     prompt, output = counts.count(report.get("prompt_eval_count")), counts.count(report.get("eval_count"))
     return counts.read(Usage(input=prompt, output=output))
+
+
+def reported_cost(report: Report | None) -> int | None:
+    """Nano-USD that an endpoint says the request cost (`cost` in its usage, as OpenRouter tells it); None: nothing.
+
+    Where a key of one's own at another provider was used, the figure is the endpoint's fee alone, and so is no cost.
+    """
+    given = report.get("cost") if report is not None and not report.get("is_byok") else None
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    try:
+        return to_nusd(round(Decimal(str(given)), DECIMALS))
+    except (ArithmeticError, ValueError):  # no number, or none that a request can cost
+        return None
 
 
 def _inner(report: Report, *names: str) -> list[Report]:

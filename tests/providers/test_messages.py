@@ -260,7 +260,7 @@ def test_cache_writes_told_by_lifetime_only_are_added():
             END,
         ),
     )
-    assert got.usage == Usage(input=6, output=0, cache_write=5)
+    assert got.usage == Usage(input=6, output=0, cache_write=5, cache_write_1h=3)
 
 
 @pytest.mark.parametrize("absurd", [-1, "12", 1e12, True, [], {}])
