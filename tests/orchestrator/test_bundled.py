@@ -198,7 +198,9 @@ def test_an_id_wins_over_the_name_of_another_directory(tmp_path):
 def test_an_unknown_suite_is_told_with_the_nearest_names():
     with pytest.raises(UsageError) as caught:
         find_suite("smoke-codng", None)
-    assert str(caught.value).startswith("unknown suite 'smoke-codng'\nDid you mean smoke-coding? Suites: demo, smoke")
+    assert str(caught.value).startswith(
+        "unknown suite 'smoke-codng'\nDid you mean smoke-coding? Suites: demo, long-context"
+    )
 
 
 def test_a_path_in_the_place_of_a_name_is_explained(tmp_path):
@@ -268,7 +270,7 @@ def test_list_speaks_json(tmp_path):
     make(tmp_path / "broken", text="{")
     document = json.loads(cli("--json", "list", "--suite-dir", tmp_path).stdout)
     assert document["schema"] == "evalctl.suites/1"
-    demo, _, _, broken = document["suites"]
+    demo, *_, broken = document["suites"]
     assert (demo["suiteId"], demo["bundled"], len(demo["tasks"])) == ("demo", True, 3)
     assert demo["tasks"][0] == {"id": "fix-greeting", "tags": ["demo"], "scripted": True}
     assert broken["broken"] is True

@@ -1,0 +1,75 @@
+"""Truncated output: a command prints more than its tool returns, and what is wanted is in the part that is cut."""
+
+from __future__ import annotations
+
+from orchestrator.stress import checks
+from orchestrator.stress.draw import Draw
+from orchestrator.stress.prose import codes
+from orchestrator.stress.task import GeneratedTask, Turns
+
+ENTRIES = 1400
+"""Printed with about 60 characters each: far more than `bash` returns."""
+LATEST_DRIFTING = 1180
+FINDING = "finding.txt"
+
+PROGRAM = '''\
+"""Prints the journal of the relays: an entry for every reading, then how many there were."""
+
+ENTRIES = {entries}
+DRIFTING = {drifting}
+
+state = {seed}
+for number in range(1, ENTRIES + 1):
+    state = (state * 1103515245 + 12345) % 2**31
+    drift = DRIFTING.get(number)
+    told = f"adrift, relay {{drift}}" if drift else f"steady within {{state % 900 / 100:.2f}} of its mark"
+    print(f"reading {{number:04}} of the night at {{state // 64 % 24:02}} h: {{told}}")
+print(f"{{ENTRIES}} readings")
+'''
+
+PROMPT = f"""\
+`python3 journal.py` prints the journal of the night: {ENTRIES} readings, which is more than a command may return to \
+you. A few of them report a relay that is adrift. Find all of these.
+
+Write {FINDING} with a line for each of them, in the order of the journal, such as "0042 amber-ford-10": the number of \
+the reading as printed, a space, and the code of the relay. Do not change journal.py or anything else."""
+
+
+def overflow_task(seed: int) -> GeneratedTask:
+    """The task that *seed* stands for."""
+    draw = Draw(seed)
+    numbers = sorted([*draw.sample(range(650, 1100), 3), draw.between(200, 400), LATEST_DRIFTING])
+    drifting = dict(zip(numbers, codes(draw, len(numbers)), strict=True))
+    journal = PROGRAM.format(entries=ENTRIES, drifting=drifting, seed=draw.between(1, 2**30))
+    expected = [f"{number:04} {one}" for number, one in drifting.items()]
+    turns = Turns(prompt=PROMPT)
+    turns.call("bash", {"command": "python3 journal.py"}, answered=32_500)
+    turns.call(
+        "bash",
+        {"command": "python3 journal.py | grep adrift"},
+        answered=500,
+        text="The output is cut. I let grep pick the readings that matter.",
+    )
+    turns.write(FINDING, "\n".join(expected) + "\n")
+    return GeneratedTask(
+        id="truncated-output",
+        prompt=PROMPT,
+        fixture={"journal.py": journal},
+        max_turns=20,
+        max_tokens=400_000,
+        max_tool_calls=30,
+        allow=("write", "process"),
+        verifiers=[checks.equal_lines("finding", FINDING, expected), checks.scope("scope", FINDING)],
+        tags=["long-context", "truncated-output"],
+        answers=turns.end(
+            f"{len(expected)} relays are adrift; most of them are in the part of the output that was cut."
+        ),
+        checkpoint={
+            "goal": f"Find every reading of `python3 journal.py` that reports a relay adrift, and write {FINDING}: its "
+            "number as printed, a space, and the relay's code, a line each, in order.",
+            "instructions": ["Do not change journal.py."],
+            "discoveries": ["The output is longer than what a command returns: filter it."],
+            "nextSteps": ["python3 journal.py | grep adrift"],
+            "relevantFiles": ["journal.py", FINDING],
+        },
+    )

@@ -1,0 +1,73 @@
+"""Words to bury facts in: sentences that sound like the facts around them and say nothing that a task asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from orchestrator.stress.draw import Draw
+
+COLOURS = ("amber", "copper", "ivory", "indigo", "olive", "russet", "silver", "teal", "umber", "violet")
+PLACES = ("bridge", "cairn", "ford", "gully", "harbour", "meadow", "orchard", "quarry", "ridge", "spinney")
+"""Codes are made of a colour, a place and a number of two digits; nothing else in the texts has that shape."""
+
+_WHO = (
+    "the warden",
+    "an old guide",
+    "one of the surveyors",
+    "the clerk",
+    "a visitor",
+    "the night shift",
+    "the carrier",
+)
+_WHEN = ("last spring", "in a dry year", "before the flood", "on a market day", "after the first snow", "years ago")
+_DID = (
+    "counted the steps down to the water and came to a different number each time",
+    "left a lantern at the gate, and nobody has asked for it since",
+    "wrote down the weather and forgot the date",
+    "mended the fence with whatever lay about",
+    "asked for a better map and was given a longer one",
+    "found the bench too cold to sit on for long",
+    "took the long way round because the short one was under water",
+    "heard a bell from the valley and could not say which",
+)
+_THINGS = ("The handrail", "The signpost", "The culvert", "The weighing house", "The lower path", "The tool shed")
+_STATE = (
+    "has been painted twice and needs it a third time",
+    "leans a little, as it did when it was new",
+    "is dry at noon and wet by evening",
+    "was moved by two paces and is still in the way",
+    "belongs to nobody who could be found",
+    "has a number that is on no list",
+)
+
+
+def code(draw: Draw) -> str:
+    """Something like `amber-meadow-21`."""
+    return f"{draw.pick(COLOURS)}-{draw.pick(PLACES)}-{draw.between(10, 99)}"
+
+
+def codes(draw: Draw, count: int) -> list[str]:
+    """So many codes, all different."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[code(draw)] = None
+    return [*found]
+
+
+def sentence(draw: Draw) -> str:
+    """A remark of about 80 characters."""
+    if draw.below(2):
+        who = draw.pick(_WHO)
+        return f"{draw.pick(_WHEN).capitalize()} {who} {draw.pick(_DID)}."
+    return f"{draw.pick(_THINGS)} {draw.pick(_STATE)}, {draw.pick(_WHO)} says."
+
+
+def lines(draw: Draw, count: int, facts: Mapping[int, str]) -> Iterator[str]:
+    """*count* lines: at each index of *facts* its text, elsewhere remarks."""
+    for index in range(count):
+        yield facts[index] if index in facts else sentence(draw)
+
+
+def text(draw: Draw, count: int, facts: Mapping[int, str]) -> str:
+    """The same as the content of a file."""
+    return "\n".join(lines(draw, count, facts)) + "\n"

@@ -1,0 +1,78 @@
+"""The generated suites as files: all that is in their directories, by path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from orchestrator.stress.buried import manual_task, reports_task
+from orchestrator.stress.chains import format_rule_task, rules_task
+from orchestrator.stress.edits import edits_task
+from orchestrator.stress.frozen import frozen_task
+from orchestrator.stress.overflow import overflow_task
+from orchestrator.stress.task import GeneratedTask
+from orchestrator.stress.totals import totals_task
+from store.events import Json
+
+LONG_CONTEXT = "long-context"
+STRESS = "long-context-stress"
+
+COMMITTED_INSTANCES = 5
+MOST_INSTANCES = 99
+"""An instance is named by two digits."""
+
+LOWERED_CONTEXT_CHARS = 24_000
+"""Where the tasks of the stress suite are compacted several times."""
+
+SEED = 4100
+"""Of the first task; the instances of chain-walk-rules count on from `RULES_SEED`."""
+RULES_SEED = 5000
+
+
+def long_context() -> dict[str, str]:
+    """The suite `long-context`."""
+    tasks = [manual_task(SEED), reports_task(SEED + 1), overflow_task(SEED + 2)]
+    return _files(LONG_CONTEXT, "1.0.0", "Facts in long files, and in the part of an output that was cut.", tasks)
+
+
+def long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
+    """The suite `long-context-stress` with so many instances of chain-walk-rules; the first ones are always the same.
+
+    Raises:
+        ValueError: fewer than are committed, or more than there are names for.
+    """
+    if not COMMITTED_INSTANCES <= instances <= MOST_INSTANCES:
+        raise ValueError(f"expected {COMMITTED_INSTANCES} to {MOST_INSTANCES} instances, got {instances}")
+    tasks = [
+        format_rule_task(SEED + 10),
+        edits_task(SEED + 11),
+        frozen_task(SEED + 12),
+        totals_task(SEED + 13),
+        *(rules_task(number, RULES_SEED + number) for number in range(1, instances + 1)),
+    ]
+    description = "Long tasks that lean on what was said early; they discriminate only where the context is compacted."
+    files = _files(STRESS, "1.1.0", description, tasks)
+    variants: Json = [
+        {"id": "baseline", "overrides": {}},
+        {"id": "lowered", "overrides": {"limits.maxContextChars": LOWERED_CONTEXT_CHARS}},
+    ]
+    return {**files, "compare.json": _json({"suite": STRESS, "variants": variants})}
+
+
+def _files(suite_id: str, version: str, description: str, tasks: Sequence[GeneratedTask]) -> dict[str, str]:
+    suite = {
+        "schemaVersion": 1,
+        "suiteId": suite_id,
+        "suiteVersion": version,
+        "description": description,
+        "tasks": [task.entry() for task in tasks],
+    }
+    files = {"suite.json": _json(suite)}
+    for task in tasks:
+        files[f"scripts/{task.id}.json"] = _json(task.script())
+        files |= {f"fixtures/{task.id}/{path}": content for path, content in task.fixture.items()}
+    return files
+
+
+def _json(document: Mapping[str, Json]) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,113 @@
+"""A generated task: what its suite says of it, its fixture, and the script that solves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from orchestrator.stress.checks import digest
+from store.events import Json
+
+FIRST_INPUT = 900
+"""Tokens that a script reports for its first request beside the prompt: instructions and tools."""
+CHARS_PER_TOKEN = 4
+CACHED_IN_STEPS_OF = 128
+SUMMARY_TOKENS = 300
+
+
+@attrs.frozen(kw_only=True)
+class GeneratedTask:
+    """One task with all its files."""
+
+    id: str
+    prompt: str
+    fixture: Mapping[str, str]
+    """Contents by path within the fixture."""
+    max_turns: int
+    max_tokens: int
+    max_tool_calls: int
+    max_wall_ms: int = 900_000
+    allow: Sequence[str] = ("write",)
+    verifiers: Sequence[Mapping[str, Json]]
+    tags: Sequence[str]
+    answers: Sequence[Json]
+    """The turns of a model that solves it."""
+    checkpoint: Mapping[str, Json]
+    """What that model writes down when its context is compacted."""
+    compactions: int = 8
+    """How often the script can be asked for it."""
+
+    def entry(self) -> dict[str, Json]:
+        """Its place in `suite.json`."""
+        return {
+            "id": self.id,
+            "prompt": self.prompt,
+            "fixture": f"fixtures/{self.id}",
+            "budget": {
+                "maxTurns": self.max_turns,
+                "maxTokens": self.max_tokens,
+                "maxWallMs": self.max_wall_ms,
+                "maxToolCalls": self.max_tool_calls,
+            },
+            "policy": {"mode": "auto", "allow": [*self.allow]},
+            "verifiers": [{**verifier} for verifier in self.verifiers],
+            "tags": [*self.tags],
+        }
+
+    def script(self) -> dict[str, Json]:
+        """What the scripted provider plays."""
+        said = json.dumps({"checkpoint": {**self.checkpoint}}, ensure_ascii=False)
+        summary = {"text": said, "usage": {"input": 5000, "output": SUMMARY_TOKENS}}
+        play = {"answers": [*self.answers], "compaction": [summary] * self.compactions}
+        return {"format": "evalctl.script/1", "plays": [play]}
+
+
+@attrs.define(kw_only=True)
+class Turns:
+    """Writes the turns of a script down, with the usage that a provider might report."""
+
+    prompt: str
+    answers: list[Json] = attrs.field(factory=list)
+    _chars: int = 0
+    _before: int = 0
+    """Input tokens of the turn before."""
+
+    def call(self, name: str, arguments: Mapping[str, Json], *, answered: int = 150, text: str = "") -> None:
+        """A turn with one tool call, which is *answered* by about so many characters."""
+        one = {"id": f"call-{len(self.answers) + 1}", "name": name, "arguments": {**arguments}}
+        self._turn({"text": text} if text else {}, {"toolCalls": [one]}, len(json.dumps(arguments)) + len(text))
+        self._chars += answered
+
+    def read(self, path: str, content: str, **where: int) -> None:
+        """A turn that reads a file."""
+        self.call("read_file", {"path": path, **where}, answered=len(content) + 200)
+
+    def edit(self, path: str, before: str, old: str, new: str) -> str:
+        """A turn that edits a file, whose content *before* is known; its content after that.
+
+        Raises:
+            ValueError: *old* does not occur exactly once: the tool would refuse it.
+        """
+        if before.count(old) != 1:
+            raise ValueError(f"{old!r} occurs {before.count(old)} times in {path}")
+        self.call("edit_file", {"path": path, "expectedHash": digest(before), "oldText": old, "newText": new})
+        return before.replace(old, new)
+
+    def write(self, path: str, content: str) -> None:
+        """A turn that creates a file."""
+        self.call("write_file", {"path": path, "content": content, "expectedHash": None})
+
+    def end(self, text: str) -> Sequence[Json]:
+        """The last turn; all of them."""
+        self._turn({"text": text}, {}, len(text))
+        return self.answers
+
+    def _turn(self, said: Mapping[str, Json], called: Mapping[str, Json], chars: int) -> None:
+        tokens = FIRST_INPUT + (len(self.prompt) + self._chars) // CHARS_PER_TOKEN
+        cached = self._before // CACHED_IN_STEPS_OF * CACHED_IN_STEPS_OF
+        usage = {"input": tokens, "output": 12 + chars // CHARS_PER_TOKEN, "cached": cached}
+        self.answers.append({**said, **called, "usage": usage})
+        self._before = tokens
+        self._chars += chars

@@ -1,0 +1,68 @@
+"""Running totals: each log adds to a number that has to be carried on, among entries that do not count."""
+
+from __future__ import annotations
+
+from orchestrator.stress import checks
+from orchestrator.stress.draw import Draw
+from orchestrator.stress.prose import sentence
+from orchestrator.stress.task import GeneratedTask, Turns
+
+DAYS = 12
+LINES = 30
+"""Of one log."""
+COUNTED = 5
+REFUSED = 4
+
+PROMPT = f"""\
+logs/ holds the logs of {DAYS} days, day-01.log to day-{DAYS:02}.log. An entry such as "delivery of 14 crates, \
+accepted" adds to the total; deliveries that were refused, and all other entries, do not.
+
+Read the logs in their order, one at a time and each as a whole. Then write totals.txt with a line for every day, such \
+as "day-01 73": the day, a space, and the number of crates accepted on all days up to and including this one. Work it \
+out yourself, and change nothing else."""
+
+
+def totals_task(seed: int) -> GeneratedTask:
+    """The task that *seed* stands for."""
+    draw = Draw(seed)
+    fixture: dict[str, str] = {}
+    total = 0
+    totals: list[str] = []
+    turns = Turns(prompt=PROMPT)
+    for day in range(1, DAYS + 1):
+        places = draw.sample(range(LINES), COUNTED + REFUSED)
+        entries = {}
+        for index, place in enumerate(places):
+            crates, accepted = draw.between(3, 29), index < COUNTED
+            total += crates if accepted else 0
+            entries[place] = f"delivery of {crates} crates, {'accepted' if accepted else 'refused'}"
+        minutes = 6 * 60
+        lines = []
+        for place in range(LINES):
+            minutes += draw.between(5, 25)
+            said = entries[place] if place in entries else sentence(draw)
+            lines.append(f"{minutes // 60:02}:{minutes % 60:02} {said}\n")
+        path = f"logs/day-{day:02}.log"
+        fixture[path] = "".join(lines)
+        totals.append(f"day-{day:02} {total}")
+        turns.read(path, fixture[path])
+    turns.write("totals.txt", "\n".join(totals) + "\n")
+    return GeneratedTask(
+        id="running-totals",
+        prompt=PROMPT,
+        fixture=fixture,
+        max_turns=50,
+        max_tokens=1_000_000,
+        max_tool_calls=60,
+        verifiers=[checks.equal_lines("totals", "totals.txt", totals), checks.scope("scope", "totals.txt")],
+        tags=["long-context", "totals"],
+        answers=turns.end(f"After {DAYS} days {total} crates have been accepted."),
+        checkpoint={
+            "goal": f"Read logs/day-01.log to day-{DAYS:02}.log in order, then write totals.txt: a line for every day, "
+            "the day, a space, and the crates accepted up to and including it.",
+            "instructions": ["Only deliveries that were accepted count.", "Change nothing else."],
+            "accomplished": ["The totals of the days that were read are noted."],
+            "nextSteps": ["Go on with the next day."],
+            "relevantFiles": ["logs/", "totals.txt"],
+        },
+    )

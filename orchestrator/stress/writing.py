@@ -1,0 +1,168 @@
+"""Generated files on the disk: written where nothing else is lost, and taken back when they are no longer made.
+
+Beside them lies `generated.json`, the list of what was written and its hashes: a file that is not on it, or is no
+longer what it was, belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+from providers.paths import check_relative
+from store.errors import UsageError
+from store.events import Json
+
+LIST = "generated.json"
+SCHEMA = "evalctl.generated/1"
+LARGEST_LIST = 4 << 20
+"""Bytes of a list that is read."""
+OWN = ("fixtures/", "scripts/")
+"""Where files may be taken back from."""
+MOST_TOLD = 20
+"""Files that one refusal names."""
+
+
+@attrs.frozen(kw_only=True)
+class Changes:
+    """What has to be done so that a directory holds the generated files."""
+
+    directory: Path
+    write: Mapping[str, str]
+    """New and changed files, by path within it."""
+    remove: tuple[str, ...]
+    """Files that were generated before, and have not been changed since."""
+    unchanged: int
+    listed: str
+    """The content of `generated.json`."""
+
+
+def plan(directory: Path, files: Mapping[str, str]) -> Changes:
+    """Find out what has to change; touches nothing.
+
+    Raises:
+        UsageError: *directory* is none, or files in it would be lost; names them.
+    """
+    if not directory.is_dir() and os.path.lexists(directory):
+        raise UsageError(f"{directory} is not a directory")
+    before = _read_list(directory)
+    write: dict[str, str] = {}
+    lost: list[str] = []
+    for path, content in files.items():
+        wanted = hashlib.sha256(content.encode()).hexdigest()
+        found = _found(directory, path)
+        if found is None or (found == before.get(path) and found != wanted):
+            write[path] = content
+        elif found != wanted:
+            lost.append(path)
+    if lost:
+        named = "\n".join(f"  {path}" for path in lost[:MOST_TOLD])
+        more = f"\n  and {len(lost) - MOST_TOLD} more" if len(lost) > MOST_TOLD else ""
+        raise UsageError(
+            f"{directory} holds files that were not generated, or were changed since:\n{named}{more}",
+            "Nothing was written. Choose another directory, or move them away.",
+        )
+    gone = (path for path in before if path not in files and path.startswith(OWN))
+    return Changes(
+        directory=directory,
+        write=write,
+        remove=tuple(path for path in gone if _found(directory, path) == before[path]),
+        unchanged=len(files) - len(write),
+        listed=listing(files),
+    )
+
+
+def carry_out(changes: Changes) -> None:
+    """Make the changes: each file as a whole or not at all, the list last.
+
+    Raises:
+        UsageError: the disk does not let us.
+    """
+    try:
+        for path, content in changes.write.items():
+            _put(changes.directory / path, content)
+        for path in changes.remove:
+            _take(changes.directory, path)
+        _put(changes.directory / LIST, changes.listed)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or changes.directory}: {error.strerror or error}", "Some files may have been written."
+        ) from error
+
+
+def listing(files: Mapping[str, str]) -> str:
+    """The content of `generated.json` for *files*."""
+    hashes = {path: hashlib.sha256(content.encode()).hexdigest() for path, content in sorted(files.items())}
+    return json.dumps({"schema": SCHEMA, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
+
+
+def _read_list(directory: Path) -> dict[str, str]:
+    """Hashes by path; empty where there is no list.
+
+    Raises:
+        UsageError: what has its name is something else.
+    """
+    file = directory / LIST
+    if not os.path.lexists(file):
+        return {}
+    foreign = UsageError(f"{file} is no list of generated files", "Choose another directory, or move it away.")
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST_LIST:
+        raise foreign
+    try:
+        document: Json = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise foreign from None
+    files = document.get("files") if isinstance(document, dict) and document.get("schema") == SCHEMA else None
+    if not isinstance(files, dict):
+        raise foreign
+    return {path: sha for path, sha in files.items() if isinstance(sha, str) and check_relative(path) is None}
+
+
+def _found(directory: Path, path: str) -> str | None:
+    """The hash of the file that is there, None where nothing is, and "" where it is no plain file of this directory."""
+    try:
+        for part in _way(path):
+            mode = (directory / part).lstat().st_mode
+            if not stat.S_ISDIR(mode):
+                return ""
+        if not stat.S_ISREG((directory / path).lstat().st_mode):
+            return ""
+        return hashlib.sha256((directory / path).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""
+
+
+def _way(path: str) -> Iterator[PurePosixPath]:
+    """The directories on the way to *path*, the outermost first."""
+    for parent in reversed(PurePosixPath(path).parents):
+        if parent.parts:
+            yield parent
+
+
+def _put(file: Path, content: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    interim = file.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with interim.open("x", encoding="utf-8", newline="") as into:
+            into.write(content)
+        interim.replace(file)
+    except OSError:
+        interim.unlink(missing_ok=True)
+        raise
+
+
+def _take(directory: Path, path: str) -> None:
+    (directory / path).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # somebody's file is in there, too
+        for parent in reversed([*_way(path)]):
+            (directory / parent).rmdir()

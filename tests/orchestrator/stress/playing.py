@@ -1,0 +1,88 @@
+"""A task of a bundled suite, worked on by a scripted model under given limits, and judged."""
+
+import os
+from pathlib import Path
+
+import attrs
+
+from orchestrator.bundled import find_suite
+from orchestrator.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRESS
+from orchestrator.workspaces.fixture import Fixtures, workspace
+from providers.agent.loop import BuiltinAgent
+from providers.base import AgentSettings, Assignment, Origin, Policy
+from providers.script import read_scripts
+from providers.scripted import Scripted
+from providers.tree import changes
+from store.events import Incident, ToolCompleted
+from verifiers.aggregate import judge
+from verifiers.base import Evidence
+
+LONG = find_suite(LONG_CONTEXT, None)
+STRESSED = find_suite(STRESS, None)
+LOWERED = AgentSettings(max_context_chars=LOWERED_CONTEXT_CHARS)
+MARKER = "test-00000000/1/1"
+
+
+@attrs.frozen(kw_only=True)
+class Played:
+    verdicts: dict[str, str]
+    compactions: int
+    outputs: tuple[str, ...]
+    errors: int
+
+    @property
+    def not_passed(self):
+        return [name for name, verdict in self.verdicts.items() if verdict != "pass"]
+
+
+def task_of(suite, name):
+    return next(task for task in suite.tasks if task.id == name)
+
+
+def scripted(suite):
+    return asking(Scripted(read_scripts(suite.root)))
+
+
+def asking(provider):
+    async def ask(request):
+        return await provider.answer(request, lambda _: None)
+
+    return ask
+
+
+async def play(suite, task, ask, tmp_path, settings=AgentSettings()):  # noqa: B008 - frozen
+    events = []
+    fixture = await Fixtures().fixture(suite.root / task.fixture)
+    async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
+        assignment = Assignment(
+            origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=0),
+            prompt=task.prompt,
+            workspace=made.path,
+            model="scripted",
+            policy=Policy(mode=task.policy.mode, granted=frozenset({"read", *task.policy.allow})),
+            settings=settings,
+            max_turns=task.budget.max_turns,
+            max_tokens=task.budget.max_tokens,
+            max_tool_calls=task.budget.max_tool_calls,
+            marker=MARKER,
+        )
+        done = await BuiltinAgent().work(assignment, ask, events.append)
+        assert done.stop == "completed"
+        return Played(
+            verdicts=await judged(suite, task, made.path, changes(made.before, made.path), done.tools),
+            compactions=sum(isinstance(event, Incident) and event.name == "compaction" for event in events),
+            outputs=tuple(event.output for event in events if isinstance(event, ToolCompleted)),
+            errors=sum(use.is_error for use in done.tools),
+        )
+
+
+async def judged(suite, task, place: Path, changed=(), tools=()):
+    evidence = Evidence(
+        workspace=place,
+        fixture=suite.root / task.fixture,
+        changes=tuple(changed),
+        tools=tuple(tools),
+        marker=MARKER,
+        environment={"PATH": os.environ["PATH"]},  # noqa: TID251 - a test is its own edge
+    )
+    return {judgement.verifier: judgement.verdict for judgement in await judge(task.verifiers, evidence)}
