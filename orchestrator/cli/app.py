@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import common, resume, show, status, suites
+from orchestrator.cli import common, gen_stress, resume, show, status, suites
 from orchestrator.cli import run as run_verb
 from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_RUNS, Exit
 from orchestrator.version import __version__
@@ -71,6 +71,7 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
 
 app.command("list", epilog=EXIT_READS)(suites.list_suites)
 app.command("check", epilog=EXIT_READS)(suites.check)
+app.command("gen-stress", epilog=EXIT_READS)(gen_stress.gen_stress)
 app.command("run", epilog=EXIT_RUNS)(run_verb.run)
 app.command("resume", epilog=EXIT_RUNS)(resume.resume)
 app.command("status", epilog=EXIT_READS)(status.status)

@@ -1,0 +1,80 @@
+"""The verb `gen-stress`: more instances of chain-walk-rules, as a suite of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.common import COMMON, out, say
+
+if TYPE_CHECKING:
+    from orchestrator.stress.writing import Changes
+
+LEAST = 5
+MOST = 99
+
+
+def gen_stress(
+    instances: Annotated[
+        int,
+        typer.Option(
+            "--instances", min=LEAST, max=MOST, metavar="N", help="How many; the first five are the bundled ones."
+        ),
+    ] = LEAST,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Where to write the suite. By default a checkout's bundled suites are written."
+        ),
+    ] = None,
+) -> None:
+    """Write the suite long-context-stress with N instances of chain-walk-rules.
+
+    The same N gives the same bytes. Files that were not generated, or were changed since, are never overwritten: then
+    nothing is written.
+    """
+    from orchestrator.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
+    from orchestrator.stress.target import bundled_directory, check_own
+    from orchestrator.stress.writing import carry_out, plan
+
+    stress = long_context_stress(instances)
+    if directory is None:
+        home = bundled_directory()
+        planned = [plan(home / STRESS, stress), plan(home / LONG_CONTEXT, long_context())]
+    else:
+        check_own(directory)
+        planned = [plan(directory, stress)]
+    for changes in planned:
+        carry_out(changes)
+    if COMMON.json:
+        import json
+
+        document = {"schema": "evalctl.gen-stress/1", "instances": instances, "suites": list(map(_told, planned))}
+        out(json.dumps(document, ensure_ascii=False, indent=2))
+        return
+    for changes in planned:
+        told = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} as they were"
+        out(f"{changes.directory}: {len(changes.write) + changes.unchanged} files; {told}")
+    if directory is not None:
+        _hint(directory)
+
+
+def _told(changes: Changes) -> dict[str, str | int]:
+    return {
+        "directory": str(changes.directory),
+        "written": len(changes.write),
+        "removed": len(changes.remove),
+        "unchanged": changes.unchanged,
+    }
+
+
+def _hint(directory: Path) -> None:
+    import shlex
+
+    from orchestrator.cli.hints import command
+    from orchestrator.world import real_world
+
+    words = shlex.join(["check", directory.resolve().name, "--suite-dir", str(directory)])
+    say(f"Named by its directory: {command(words, real_world().environment)}")

@@ -1,0 +1,110 @@
+"""The generators: what is committed is what they make."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.bundled import BUNDLED, find_suite
+from orchestrator.cli import gen_stress
+from orchestrator.stress.chains import SEGMENTS, make_chain
+from orchestrator.stress.draw import Draw
+from orchestrator.stress.suites import (
+    COMMITTED_INSTANCES,
+    LONG_CONTEXT,
+    MOST_INSTANCES,
+    STRESS,
+    long_context,
+    long_context_stress,
+)
+from orchestrator.stress.writing import LIST, listing
+from providers.agent.compaction import LONGEST_ITEM
+
+LARGEST = 2 << 20
+"""Bytes of all bundled suites together."""
+
+
+@pytest.mark.parametrize(("name", "make"), [(LONG_CONTEXT, long_context), (STRESS, long_context_stress)])
+def test_generating_again_gives_the_committed_bytes(name, make):
+    made = make()
+    made[LIST] = listing(made)
+    committed = {
+        file.relative_to(BUNDLED / name).as_posix(): file.read_bytes()
+        for file in (BUNDLED / name).rglob("*")
+        if file.is_file() and "cassettes" not in file.parts
+    }
+    assert committed == {path: content.encode() for path, content in made.items()}
+
+
+def test_the_suites_are_what_the_documents_say():
+    long, stress = find_suite(LONG_CONTEXT, None), find_suite(STRESS, None)
+    assert len(long.tasks) == 3
+    assert stress.suite_version == "1.1.0"
+    assert [task.id for task in stress.tasks] == [
+        "chain-walk-format-rule",
+        "repeated-edits",
+        "frozen-directory",
+        "running-totals",
+        *(f"chain-walk-rules-{number:02}" for number in range(1, 6)),
+    ]
+    for task in stress.tasks[4:]:
+        assert [verifier.id for verifier in task.verifiers] == [
+            "codes",
+            "r1-line-shape",
+            "r2-header",
+            "r3-footer",
+            "scope",
+        ]
+
+
+def test_more_instances_leave_the_first_ones_as_they_are():
+    few, many = long_context_stress(), long_context_stress(12)
+    same = few.keys() - {"suite.json"}
+    assert {path: many[path] for path in same} == {path: few[path] for path in same}
+    short, long = json.loads(few["suite.json"]), json.loads(many["suite.json"])
+    assert long["tasks"][: len(short["tasks"])] == short["tasks"]
+    assert [task["id"] for task in long["tasks"][9:]] == [f"chain-walk-rules-{number:02}" for number in range(6, 13)]
+    assert {**long, "tasks": []} == {**short, "tasks": []}
+
+
+@pytest.mark.parametrize("instances", [0, COMMITTED_INSTANCES - 1, MOST_INSTANCES + 1])
+def test_a_number_of_instances_without_names_is_refused(instances):
+    with pytest.raises(ValueError, match="5 to 99"):
+        long_context_stress(instances)
+
+
+def test_the_command_line_allows_what_the_generator_does():
+    assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MOST_INSTANCES)
+
+
+@given(st.integers(min_value=0, max_value=2**53))
+def test_every_segment_names_the_next_and_its_own_code_once(seed):
+    chain = make_chain(seed)
+    assert chain == make_chain(seed)
+    assert len({*chain.codes}) == len({*chain.names}) == len(chain.files) == SEGMENTS
+    following = [*chain.names[1:], None]
+    for index, after in enumerate(following):
+        content = chain.files[chain.path(index)]
+        assert [code for code in chain.codes if code in content] == [chain.codes[index]]
+        named = [path for path in chain.files if path in content]
+        assert named == ([f"segments/{after}"] if after else [])
+        # a summary is shown a whole segment, with its line numbers
+        assert len(content) + 6 * content.count("\n") + 200 < LONGEST_ITEM
+
+
+@given(st.integers(), st.lists(st.integers(), max_size=30), st.data())
+def test_a_sample_holds_each_place_at_most_once(seed, items, data):
+    count = data.draw(st.integers(0, len(items)))
+    drawn = Draw(seed).sample(range(len(items)), count)
+    assert len(drawn) == len({*drawn}) == count
+    assert sorted(Draw(seed).shuffled(items)) == sorted(items)
+
+
+def test_a_seed_draws_the_same_everywhere():
+    draw = Draw(1)
+    assert [draw.between(1, 100) for _ in range(6)] == [14, 85, 77, 26, 50, 45]
+
+
+def test_the_bundled_suites_stay_small():
+    assert sum(file.stat().st_size for file in BUNDLED.rglob("*") if file.is_file()) < LARGEST
