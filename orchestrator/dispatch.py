@@ -14,6 +14,7 @@ from orchestrator.board import Board
 from orchestrator.control import Control
 from orchestrator.gate import Permits
 from orchestrator.ports import Claims
+from orchestrator.waits import Wait, Waits
 from store.rows import Claim
 
 OTHERS_POLL_S = 0.5
@@ -32,6 +33,7 @@ class Dispatch:
         permits: Permits,
         control: Control,
         concurrency: int,
+        waits: Waits | None = None,
     ) -> None:
         self.board = Board()
         self.peak = 0
@@ -41,6 +43,9 @@ class Dispatch:
         self._permits = permits
         self._control = control
         self._concurrency = concurrency
+        self._waits = waits or Waits()
+        # The end of a wait that is overdue is that of this process's share: whoever gives it up drains.
+        self._others = Wait(self._waits, "others", give_up=lambda _stalled: None)
         self._wanted = anyio.Event()
         self._arrived = anyio.Event()
         self._exhausted = False
@@ -54,6 +59,7 @@ class Dispatch:
         async with anyio.create_task_group() as feeding:
             feeding.start_soon(self._claim)
             feeding.start_soon(self._drain)
+            feeding.start_soon(self._heed_pauses)
             async with anyio.create_task_group() as workers:
                 for _ in range(self._concurrency):
                     workers.start_soon(self._work)
@@ -66,12 +72,18 @@ class Dispatch:
                 await self._execute(claim)
             finally:
                 self.board.ended()
+                self._waits.stirred = True
 
     async def _next(self) -> Claim | None:
         """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
         while not self._control.draining.is_set():
             if self._claims.lapsed():
                 await self._recheck()
+                continue
+            if self._control.pause is not None:
+                if self._exhausted and not self.board.waiting:
+                    return None
+                await self._arrived.wait()
                 continue
             claim = self.board.start(self._has_room)
             if self.board.waiting < self._concurrency:
@@ -96,9 +108,10 @@ class Dispatch:
     async def _room(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""
         async with self._turn:
-            while self.board.waiting and not self._permits.free() and not self._control.draining.is_set():
-                with anyio.CancelScope() as self._watching:
-                    await self._permits.changed()
+            with Wait(self._waits, "permit", give_up=lambda _stalled: None):
+                while self.board.waiting and not self._permits.free() and not self._control.draining.is_set():
+                    with anyio.CancelScope() as self._watching:
+                        await self._permits.changed()
 
     def _tell_idle(self) -> None:
         self._arrived.set()
@@ -106,6 +119,12 @@ class Dispatch:
 
     def _has_room(self, _account: str) -> bool:
         return self._permits.free()
+
+    async def _heed_pauses(self) -> None:
+        """Wake whoever waits for a run when a pause begins or ends."""
+        while True:
+            await self._control.changed.wait()
+            self._tell_idle()
 
     async def _drain(self) -> None:
         """When control says so: claim no more, and send who waits for a run home."""
@@ -125,6 +144,7 @@ class Dispatch:
                     claims = await self._claims.claim(self._concurrency)
                 self.board.add(self._account, claims)
                 if claims:
+                    self._others.end()
                     self._tell_idle()
                     if self.board.waiting >= self._concurrency:
                         self._wanted = anyio.Event()
@@ -132,6 +152,8 @@ class Dispatch:
                 elif await self._claims.remaining() == 0:
                     break
                 else:
+                    self._others.begin()
                     await anyio.sleep(OTHERS_POLL_S)
+        self._others.end()
         self._exhausted = True
         self._tell_idle()

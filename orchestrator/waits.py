@@ -162,7 +162,7 @@ class Quiet:
 
 
 def told(waits: Iterable[Wait]) -> str:
-    """`1 wait for a retry, 3 waits for an answer`."""
+    """`1 wait for a retry, 3 waits for an answer`, for people."""
     counts = Counter(IN_WORDS[wait.what] for wait in waits)
     return ", ".join(
         f"{count} {'wait' if count == 1 else 'waits'} for {words}" for words, count in sorted(counts.items())

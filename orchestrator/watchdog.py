@@ -59,12 +59,14 @@ class Watchdog:
         if stirred:
             return True
         waiting = {wait.what for wait in self.waits.open}
+        if "permit" in waiting and self.opens_in():
+            return True
         if not self.running():
             if self.control.pause is not None or "others" not in waiting:
                 return True
             before, self._held = self._held, await self.others()
             return self._held != before
-        return "permit" in waiting and bool(self.opens_in())
+        return False
 
     def _acts(self, seconds: float) -> bool:
         """End what has to end after so many seconds of quiet; whether something had to."""

@@ -6,6 +6,8 @@ from orchestrator.control import Control
 from orchestrator.dispatch import Dispatch
 from orchestrator.gate import Permits
 from orchestrator.governor import Governor
+from orchestrator.waits import Waits
+from store.records import ControlRow
 from tests.orchestrator.plain_ports import PlainClaims, claim
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +178,65 @@ def test_a_board_starts_nothing_for_an_account_without_room():
     board.add("a", claims(1))
     assert board.start(lambda _: False) is None
     assert board.waiting == 1
+
+
+def order(verb, number):
+    return ControlRow(id=number, verb=verb, who="me", why="", payload={}, at=0)
+
+
+async def test_a_pause_starts_nothing_and_is_waited_out():
+    control, started, release = Control(), [], anyio.Event()
+
+    async def execute(claim):
+        started.append(claim.position)
+        await release.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(dispatch(PlainClaims(claims(8)), execute, control=control, concurrency=2).run)
+        await anyio.wait_all_tasks_blocked()
+        control.obey(order("pause", 1))
+        release.set()
+        await anyio.wait_all_tasks_blocked()
+        assert started == [1, 2]
+        control.obey(order("continue", 2))
+    assert started == list(range(1, 9))
+
+
+async def test_a_pause_does_not_keep_a_sweep_open_of_which_nothing_is_left():
+    control, started = Control(), []
+
+    async def execute(claim):
+        started.append(claim.position)
+        control.obey(order("pause", 1))
+
+    await dispatch(PlainClaims(claims(1)), execute, control=control).run()
+    assert started == [1]
+
+
+async def test_draining_ends_a_pause():
+    control, runs = Control(), Runs()
+    control.obey(order("pause", 1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(dispatch(PlainClaims(claims(3)), runs, control=control).run)
+        await anyio.wait_all_tasks_blocked()
+        control.drain("interrupt", "")
+    assert runs.started == []
+
+
+async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
+    waits, source = Waits(), PlainClaims(claims(1), held_by_others=1)
+    share = Dispatch(
+        claims=source,
+        execute=Runs(),
+        account="a",
+        permits=Permits(Governor(cap=4)),
+        control=Control(),
+        concurrency=2,
+        waits=waits,
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(share.run)
+        await anyio.wait_all_tasks_blocked()
+        assert waits.counts() == {"others": 1}
+        source.held_by_others = 0
+    assert waits.open == set()

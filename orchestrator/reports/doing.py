@@ -1,0 +1,69 @@
+"""What a run that is under way is doing or waiting for, told from the last event it left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.reports.plain import one_line
+
+if TYPE_CHECKING:
+    from store.records import Doing
+
+GRACE_US = 1_000_000
+"""A retry whose time came longer ago than this waits for something else now."""
+GATE = "a permit of the account or room in the caps"
+
+
+@attrs.frozen(kw_only=True)
+class Activity:
+    """One run's state, in words that follow "waits for"."""
+
+    position: int
+    worker_id: int
+    what: str
+    since: int
+    """Microseconds UTC."""
+    until: int | None = None
+    """When it will be over by itself, where that is known."""
+    begun: bool = True
+    """False: it is claimed and waits for its turn."""
+
+
+def activity_of(doing: Doing, now: int) -> Activity:
+    """What the run is about at *now* (microseconds UTC)."""
+    since = doing.claimed_at + (doing.at or 0) * 1000
+    until: int | None = None
+    facts = doing.payload
+    match doing.kind:
+        case None:
+            what = "its turn"
+        case "work_started" | "tool_completed":
+            what = GATE
+        case "call_sent":
+            what = f"an answer of {one_line(str(facts.get('account', '')))}"
+        case "call_responded":
+            what = "the rest of an answer"
+        case "call" if facts.get("retry_in_ms") is not None:
+            until = since + int(facts["retry_in_ms"]) * 1000
+            refusal = f"{one_line(str(facts.get('error')))}" + (f" ({facts['status']})" if "status" in facts else "")
+            what = f"a retry after {refusal}"
+            if now > until + GRACE_US:
+                since, until, what = until, None, GATE
+        case "call":
+            what = "its next step"
+        case "tool_started":
+            what = f"the tool {one_line(str(facts.get('name', '')))}"
+        case "work_ended":
+            what = "its verifiers"
+        case kind:
+            what = f"what follows {one_line(kind)}"
+    return Activity(
+        position=doing.position,
+        worker_id=doing.worker_id,
+        what=what,
+        since=since,
+        until=until,
+        begun=doing.kind is not None,
+    )

@@ -1,0 +1,124 @@
+import pytest
+
+from orchestrator.control import Control
+from orchestrator.suite import Task, TaskBudget
+from orchestrator.waits import Bound, Wait, Waits
+from orchestrator.watchdog import Watchdog, work_bound_s
+from store.claims import Held
+from verifiers.command import Command
+from verifiers.files import FileAbsent
+
+pytestmark = pytest.mark.anyio
+HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)
+
+
+class Stage:
+    """A watchdog with everything around it in its plainest form."""
+
+    def __init__(self, *, running=1, opens_in=None, work_bound_s=1000.0):
+        self.said, self.notices = [], []
+        self.waits = Waits(lambda: 0.0)
+        self.waits.stirred = False
+        self.control = Control(self.said.append)
+        self.running = running
+        self.held = (HELD,)
+        self.opens_in = opens_in
+        self.dog = Watchdog(
+            waits=self.waits,
+            control=self.control,
+            bound_s=10.0,
+            work_bound_s=work_bound_s,
+            running=lambda: self.running,
+            opens_in=lambda: self.opens_in,
+            others=self.others,
+            notice=lambda kind, facts: self.notices.append((kind, facts)),
+        )
+
+    async def others(self):
+        return self.held
+
+    def wait(self, what, run=None):
+        bound = Bound()
+        Wait(self.waits, what, run, None if what == "store" else bound.give_up).begin()
+        return bound
+
+
+async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound():
+    stage = Stage()
+    bound = stage.wait("answer", 4)
+    assert not stage.dog._acts(9.9)
+    assert bound.error is None
+    assert stage.dog._acts(10.0)
+    assert bound.error.what == "answer"
+    assert stage.control.why == "stalled"
+    assert stage.said == ["nothing has happened for 10 s (--max-stall): ended 1 wait for an answer"]
+    assert stage.notices == [("stalled", {"seconds": 10, "waits": "1 wait for an answer", "runs": [4]})]
+
+
+async def test_whatever_happens_is_seen_once():
+    stage = Stage()
+    stage.wait("answer", 4)
+    stage.waits.stirred = True
+    assert await stage.dog._stirred()
+    assert not await stage.dog._stirred()
+
+
+async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound():
+    stage = Stage()
+    bound = stage.wait("store", 4)
+    assert not stage.dog._acts(500.0)
+    assert bound.error is None
+
+
+async def test_a_permit_that_time_alone_will_bring_is_waited_for():
+    stage = Stage(opens_in=1200.0)
+    stage.wait("permit", 4)
+    assert await stage.dog._stirred()
+    stage.opens_in = None
+    assert not await stage.dog._stirred()
+
+
+async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled():
+    stage = Stage(running=0)
+    stage.wait("others")
+    stage.control.pause = object()
+    assert await stage.dog._stirred()
+
+
+async def test_another_process_in_which_something_happens_is_waited_for_and_one_that_stands_still_is_left():
+    stage = Stage(running=0)
+    stage.wait("others")
+    assert await stage.dog._stirred()
+    stage.held = (HELD._replace(events=5),)
+    assert await stage.dog._stirred()
+    assert not await stage.dog._stirred()
+    assert stage.dog._acts(10.0)
+    assert "process 7 on there holds 2, the first at position 3" in stage.control.message
+
+
+async def test_runs_that_only_work_are_ended_much_later():
+    stage = Stage(work_bound_s=100.0)
+    assert not stage.dog._acts(99.0)
+    assert stage.dog._acts(100.0)
+    assert stage.control.running.cancel_called
+    assert stage.notices == [("stalled", {"seconds": 100, "running": 1})]
+
+
+async def test_what_does_not_end_although_its_wait_was_ended_is_cancelled():
+    stage = Stage()
+    stage.wait("answer", 4)
+    assert stage.dog._acts(10.0)
+    assert not stage.control.running.cancel_called
+    stage.waits.open.clear()
+    assert stage.dog._acts(10.0)
+    assert stage.control.running.cancel_called
+
+
+def test_no_budget_and_no_verifier_is_longer_than_what_work_may_take():
+    def task(wall_ms, *verifiers):
+        budget = TaskBudget(max_turns=1, max_wall_ms=wall_ms)
+        return Task(id="t", prompt="", fixture="f", budget=budget, verifiers=verifiers)
+
+    command = Command(id="c", command=("true",), timeout_ms=5000)
+    assert work_bound_s([task(1000, command, command), task(2000)], 10.0) == 10 + 2 * 11
+    assert work_bound_s([task(1000, FileAbsent(id="f", path="x"))], 10.0) >= 10 + 2
