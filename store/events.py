@@ -68,8 +68,11 @@ class Call:
     model: str | None = None
     finish: str | None = None
     usage: Mapping[str, int] | None = None
+    tokens: int = 0
+    """What it was charged against the sweep's caps: the usage, or its bound where no usage was reported."""
     cost_nusd: int | None = None
     cost_source: str | None = None
+    """`prices`; `reported`, by the provider itself; `bound`: at most so much. None: the cost is unknown."""
     wall_ms: int = 0
     tool_calls: tuple[Mapping[str, Json], ...] = ()
     error: str | None = None

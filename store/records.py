@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.rows import Outcome
+from store.rows import Amount, Outcome
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -111,3 +111,38 @@ class WorkerState:
     attempts: int
     open: int
     """Attempts without an outcome."""
+
+
+@attrs.frozen(kw_only=True)
+class WorkerAccount:
+    """What one process has taken of a sweep's caps, and what its requests came to by their own events."""
+
+    worker_id: int
+    grants: int
+    """Rows of `spend`; none where the process had no cap to keep to."""
+    granted: Amount
+    """Taken and not given back."""
+    proven: Amount
+    """Requests that were sent, and what those that have ended were charged."""
+    unpriced: int
+    """Requests whose cost is not known: without a price, under way, or lost with their process."""
+    settled: bool
+    """Its last word was to give back all that was left."""
+
+    @property
+    def rest(self) -> Amount:
+        """Taken, and not accounted for by a request."""
+        return self.granted - self.proven
+
+
+@attrs.frozen(kw_only=True)
+class Coverage:
+    """How a sweep's plan and its results agree."""
+
+    planned: int
+    final: int
+    """Current results that `resume` does not run again."""
+    unfinished: int
+    """Runs without one."""
+    doubled: int
+    """Runs with more than one current result: none, or the store is broken."""
