@@ -1,16 +1,20 @@
-"""What a sweep may spend: the caps it was planned with, as raised since."""
+"""What a sweep may spend: the caps it was planned with, as raised since, and the prices that a cap in USD needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from providers.prices import table
+from store.errors import UsageError
 from store.rows import Caps, SweepRow
 
 if TYPE_CHECKING:
-    from store.records import ControlRow
+    from providers.prices.table import Prices
+    from store.records import ControlRow, WorkerAccount
 
 
 def caps_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Caps:
@@ -22,6 +26,52 @@ def caps_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Caps:
         if row.verb == "raise_cap":
             caps = _with(caps, row.payload)
     return caps
+
+
+def prices_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Prices:
+    """The prices that hold now: those it was planned with, and those that came with raised caps."""
+    settings = sweep.conditions.get("settings")
+    planned = settings.get(table.KEY) if isinstance(settings, Mapping) else None
+    found = dict(table.read(planned or {}))
+    for row in controls:
+        if row.verb == "raise_cap":
+            found |= table.read(row.payload.get(table.KEY) or {})
+    return found
+
+
+def prices_of_asked(caps: Caps, models: Collection[str], prices: Prices) -> Prices:
+    """Of all that configuration knows, the prices of the *models* that a sweep asks.
+
+    Raises:
+        UsageError: there is a cap in USD and one of them has no price.
+    """
+    found = {model: prices[model] for model in models if model in prices}
+    unknown = [model for model in models if model not in prices]
+    if unknown and caps.nusd is not None:
+        named = ", ".join(map(repr, unknown))
+        example = json.dumps({"schemaVersion": 1, table.KEY: {unknown[0]: {"input": 1.0, "output": 2.0}}})
+        raise UsageError(
+            f"--max-cost-usd: what {named} costs is not known",
+            f"Give its price in USD per million tokens (0 where it is free), in a file for --prices: {example}\n"
+            "The same key `prices` may stand in the project's evalctl.json or in your own config.json. "
+            "--max-calls and --max-tokens need no price.",
+        )
+    return found
+
+
+def refuse_uncounted(accounts: Iterable[WorkerAccount]) -> None:
+    """A sweep gets a cap in USD later only if it counts all that was spent: caps are totals.
+
+    Raises:
+        UsageError: requests were made whose cost nobody knows.
+    """
+    unknown = sum(account.unpriced for account in accounts)
+    if unknown:
+        raise UsageError(
+            f"--max-cost-usd: what {unknown:,} requests of this sweep have cost is not known, and a cap in USD is a "
+            "total that has to count them",
+            "--max-calls and --max-tokens can. A new sweep with a price can have a cap in USD from its start.",
+        )
 
 
 def _with(caps: Caps, changes: Mapping[str, Any]) -> Caps:

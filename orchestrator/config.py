@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from providers.base import AgentSettings
+from providers.prices import table
+from providers.prices.price import Price
 from store.errors import UsageError
 from store.events import Json
 from store.structure import Problem, show, suggest
@@ -163,6 +165,8 @@ class Config:
     """Whether `fetch_url` may reach this machine and private networks."""
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that files define, by name."""
+    prices: table.Prices = attrs.field(factory=dict[str, Price])
+    """What models cost, by name. A condition of a sweep, no part of the hash."""
     origins: Mapping[str, str] = attrs.field(factory=dict)
     """Where each key that is not a default was set, by its name in files."""
 
@@ -218,6 +222,15 @@ def with_flags(config: Config, flags: Mapping[str, tuple[str, Json]]) -> Config:
     if problems:
         raise UsageError("\n".join(problems))
     return config
+
+
+def with_prices(config: Config, file: Path | None) -> Config:
+    """Lay a file of prices (`--prices`) over *config*, model by model.
+
+    Raises:
+        UsageError: the file cannot be read or says something else.
+    """
+    return config if file is None else _priced(config, table.load(file), f"--prices {file}")
 
 
 def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str], *, where: str) -> AgentSettings:
@@ -303,17 +316,20 @@ def _layer(config: Config, file: Path, *, trusted: bool) -> Config:
     from store.positions import read_json
 
     document = read_json(file)
+    prices = table.exact(document)
     problems = [*_problems(document.value, trusted=trusted)]
+    if isinstance(document.value, dict) and table.KEY in document.value:
+        problems += table.problems(prices)
     if problems:
         raise document.refusal(document.finding(path, message) for path, message in problems)
-    return _merged(config, dict(_flat(document)), str(file))
+    return _priced(_merged(config, dict(_flat(document)), str(file)), table.read(prices or {}), str(file))
 
 
 def _flat(document: Document) -> Iterator[tuple[str, Json]]:
     for key, value in document.value.items():
         if key in GROUPS:
             yield from ((f"{key}.{name}", inner) for name, inner in value.items())
-        elif key != "schemaVersion":
+        elif key not in {"schemaVersion", table.KEY}:
             yield key, value
 
 
@@ -327,6 +343,8 @@ def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
         if key == "schemaVersion":
             if type(value) is not int or value != 1:
                 yield (key,), f"expected 1, got {show(value)}"
+        elif key == table.KEY:
+            pass  # looked at where its numbers are exact
         elif key in GROUPS:
             yield from _group(key, value, trusted=trusted)
         elif key in NEEDS_TRUST and not trusted:
@@ -334,7 +352,7 @@ def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
         else:
             check = _check_of(key) if "." not in key else None
             if check is None:
-                yield (key,), f"unknown field {key!r}{suggest(key, [*GROUPS, *_names(), 'schemaVersion'])}"
+                yield (key,), f"unknown field {key!r}{suggest(key, [*GROUPS, *_names(), table.KEY, 'schemaVersion'])}"
             elif problem := check(value):
                 yield (key,), problem
 
@@ -405,6 +423,12 @@ def _merged(config: Config, values: Mapping[str, Json], source: str) -> Config:
         origins={**config.origins, **dict.fromkeys(values, source)},
         **connection,
     )
+
+
+def _priced(config: Config, prices: table.Prices, source: str) -> Config:
+    """Later prices win model by model, all tiers together: parts of two price lists are no price."""
+    origins = {**config.origins, **{f"{table.KEY}.{model}": source for model in prices}}
+    return attrs.evolve(config, prices={**config.prices, **prices}, origins=origins)
 
 
 def _activate(config: Config) -> Config:

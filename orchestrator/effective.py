@@ -131,6 +131,9 @@ def _measured(config: Config) -> Iterable[Setting]:
 def _connection(config: Config) -> Iterable[Setting]:
     for name, (field, _check) in CONNECTION.items():
         yield Setting(key=name, value=getattr(config, field), origin=config.origins.get(name, DEFAULT))
+    for model, price in config.prices.items():
+        key = f"prices.{model}"
+        yield Setting(key=key, value=price.to_json(), origin=config.origins.get(key, DEFAULT))
 
 
 def _credential(config: Config, environment: Mapping[str, str]) -> Credential | None:

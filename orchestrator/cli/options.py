@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,30 @@ def duration(text: str) -> float:
     return seconds
 
 
+def usd(text: str) -> Decimal:
+    """US dollars from `5`, `$5`, `5 USD`, `0.25`.
+
+    Raises:
+        typer.BadParameter: it is none of these, or not above 0.
+    """
+    from store import money
+
+    try:
+        nusd = money.parse_usd(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not nusd:
+        raise typer.BadParameter(f"expected more than 0 US dollars, got {text!r}")
+    return Decimal(money.usd(nusd))
+
+
+def nusd(amount: Decimal | None) -> int | None:
+    """A cap as it is stored: nano-USD."""
+    from store import money
+
+    return None if amount is None else money.to_nusd(amount)
+
+
 def names(text: str | None) -> tuple[str, ...]:
     """Comma-separated names; none where the flag is not given.
 
@@ -61,6 +86,19 @@ MaxCalls = Annotated[
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Tokens the sweep may use in all.")
 ]
+MaxCostUsd = Annotated[
+    Decimal | None,
+    typer.Option(
+        "--max-cost-usd",
+        parser=usd,
+        metavar="USD",
+        help="US dollars the sweep may cost in all (5, $5, 0.25); needs the model's price.",
+    ),
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option("--prices", metavar="FILE", help="What models cost; beats the prices of configuration files."),
+]
 MaxWall = Annotated[
     float | None,
     typer.Option("--max-wall", parser=duration, metavar="TIME", help="Stop the sweep after TIME (90s, 15m, 8h)."),
@@ -83,6 +121,10 @@ Concurrency = Annotated[
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]
 ApiKeyEnv = Annotated[
     str | None, typer.Option("--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.")
+]
+CassetteDir = Annotated[
+    str | None,
+    typer.Option("--cassette-dir", metavar="DIR", help="Cassettes to play or to write. [default: SUITE/cassettes]"),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep every run's workspace and print its path.")]
 Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.")]

@@ -1,0 +1,252 @@
+"""Whether a sweep's books balance: what its processes took of the caps against what their requests came to, by their
+own events, and the plan against the results.
+
+What a process took and cannot account for is named: it is held while the process works, and lost with one that was
+killed, since nobody can prove that it was not spent. With one that left there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from orchestrator.caps import caps_of
+from orchestrator.reports.plain import one_line
+from store.money import usd
+from store.rows import Amount, SweepRow, WorkerRow
+
+if TYPE_CHECKING:
+    from store.events import Json
+    from store.reader import Reader
+    from store.records import ControlRow, Coverage, WorkerAccount, WorkerState
+
+Dimension = Literal["calls", "tokens", "nusd"]
+DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
+NAMED = 5
+"""Processes that a line names; the rest is counted."""
+
+
+@attrs.frozen(kw_only=True)
+class Account:
+    """One process's part in it."""
+
+    host: str
+    pid: int
+    state: Literal["left", "working", "lost"]
+    capped: tuple[Dimension, ...]
+    """The caps it had to keep to."""
+    granted: Amount
+    """Taken of the caps and not given back; beyond the caps, what it has recorded of its spending."""
+    charged: Amount
+    """What its requests came to."""
+
+    @property
+    def rest(self) -> Amount:
+        """Taken, and not accounted for by a request."""
+        return self.granted - self.charged
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+        return f"{one_line(self.host)} pid {self.pid}"
+
+
+@attrs.frozen(kw_only=True)
+class Audit:
+    """The books of a sweep at one moment."""
+
+    planned: int
+    """Runs that the plan says it has."""
+    coverage: Coverage
+    accounts: tuple[Account, ...]
+    total: Amount
+    """What the caps have been charged in all, by their own running total; nothing where there never was a cap."""
+    unpriced: int
+    """Requests whose cost is not known."""
+
+    @property
+    def capped(self) -> bool:
+        """Whether any process had a cap to keep to."""
+        return any(account.capped for account in self.accounts)
+
+    @property
+    def charged(self) -> Amount:
+        """What all requests came to: late, repeated and failed ones too."""
+        return _sum(account.charged for account in self.accounts)
+
+    @property
+    def held(self) -> Amount:
+        """What working processes have taken and not spent yet, as far as is recorded."""
+        return _sum(_capped(account) for account in self.accounts if account.state == "working")
+
+    @property
+    def lost(self) -> tuple[Account, ...]:
+        """Killed processes that had taken something nobody can account for."""
+        return tuple(account for account in self.accounts if account.state == "lost" and _capped(account) != Amount())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What does not balance; nothing where all of it does."""
+        return tuple(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        coverage = self.coverage
+        if coverage.planned != self.planned:
+            yield f"{self.planned:,} runs were planned and {coverage.planned:,} are stored"
+        if coverage.final + coverage.unfinished != coverage.planned:
+            yield (
+                f"{coverage.planned:,} runs are not {coverage.final:,} final results and {coverage.unfinished:,} "
+                "unfinished ones"
+            )
+        if coverage.doubled:
+            yield f"{coverage.doubled:,} runs have more than one result that counts"
+        for account in self.accounts:
+            if account.capped and account.state == "left" and account.rest != Amount():
+                yield f"{account.name} left, and {words(account.rest)} of what it took are not accounted for"
+            elif account.state == "lost" and any(getattr(_capped(account), name) < 0 for name in DIMENSIONS):
+                yield f"{account.name} was killed after spending more than it had taken: {words(_capped(account))} left"
+        if self.capped and all(account.state != "working" for account in self.accounts):
+            yield from self._outside()
+
+    def _outside(self) -> Iterator[str]:
+        """What was spent by processes without a cap counts up to the moment at which the first cap came."""
+        before = self.total - _sum(account.granted for account in self.accounts if account.capped)
+        uncapped = _sum(account.charged for account in self.accounts if not account.capped)
+        if min(before.calls, before.tokens, before.nusd) < 0:
+            yield f"the running total is less than what processes took, by {words(Amount() - before)}"
+        elif uncapped.calls > before.calls:
+            yield f"{uncapped.calls - before.calls:,} calls were made by processes that had no cap to keep to"
+
+
+def audit(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Audit:
+    """The books of *sweep* at *now* (microseconds UTC). Memory stays flat; every event of a request is looked at.
+
+    Raises:
+        StoreRefused: the store cannot be read.
+    """
+    # In this order: who has left by now has recorded all that the accounts are read from.
+    reader.refresh()
+    left = {notice.worker_id for notice in reader.notices(sweep.id) if notice.kind == "left"}
+    workers = {worker.id: worker for worker in reader.workers(sweep.id)}
+    controls = reader.control(sweep.id)
+    found = reader.accounts(sweep.id)
+    return Audit(
+        planned=sweep.runs,
+        coverage=reader.coverage(sweep.id),
+        accounts=tuple(
+            _account(account, workers.get(account.worker_id), sweep, controls, left=left, now=now, is_alive=is_alive)
+            for account in found
+        ),
+        total=reader.granted(sweep.id),
+        unpriced=sum(account.unpriced for account in found),
+    )
+
+
+def _account(
+    found: WorkerAccount,
+    worker: WorkerState | None,
+    sweep: SweepRow,
+    controls: Iterable[ControlRow],
+    *,
+    left: set[int | None],
+    now: int,
+    is_alive: Callable[[WorkerRow], bool | None],
+) -> Account:
+    if worker is None:  # it has joined since
+        return Account(host="", pid=0, state="working", capped=(), granted=found.granted, charged=found.proven)
+    caps = caps_of(sweep, [control for control in controls if control.at <= worker.started_at])
+    return Account(
+        host=worker.host,
+        pid=worker.pid,
+        state=_state(found, worker, left=worker.id in left, now=now, is_alive=is_alive),
+        capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if found.grants else (),
+        granted=found.granted,
+        charged=found.proven,
+    )
+
+
+def _state(
+    found: WorkerAccount,
+    worker: WorkerState,
+    *,
+    left: bool,
+    now: int,
+    is_alive: Callable[[WorkerRow], bool | None],
+) -> Literal["left", "working", "lost"]:
+    if left and worker.expires_at is None:
+        # one that was killed between saying so and giving back has not settled
+        return "left" if found.settled or not found.grants else "lost"
+    alive = is_alive(
+        WorkerRow(
+            host=worker.host,
+            pid=worker.pid,
+            boot=worker.boot,
+            born=worker.born,
+            version=worker.version,
+            started_at=worker.started_at,
+        )
+    )
+    if alive is None:  # of another machine
+        alive = worker.expires_at is not None and worker.expires_at > now
+    return "working" if alive else "lost"
+
+
+def lines(found: Audit) -> Iterator[str]:
+    """For people: one line where all of it balances, else one for each thing that does not."""
+    if found.problems:
+        yield from (f"AUDIT FAILED: {problem}" for problem in found.problems)
+        return
+    coverage = found.coverage
+    text = f"{coverage.planned:,} planned = {coverage.final:,} final + {coverage.unfinished:,} unfinished"
+    text += f"; {words(found.charged)} charged, by the events of every request"
+    if found.capped:
+        text += ", and the caps agree"
+    if found.held != Amount():
+        text += f"; held by working processes: {words(found.held)}"
+    if found.lost:
+        names = [f"{account.name} ({words(_capped(account))})" for account in found.lost[:NAMED]]
+        more = f" and {len(found.lost) - NAMED} more" if len(found.lost) > NAMED else ""
+        text += f"; counted as spent since nobody can prove otherwise, lost with {', '.join(names)}{more}"
+    if found.unpriced and found.charged.nusd:
+        text += f"; the cost of {found.unpriced:,} calls is not known"
+    yield f"audit: {text}"
+
+
+def document(found: Audit) -> dict[str, Json]:
+    """As a JSON object; amounts are calls, tokens and nano-USD."""
+    return {
+        "holds": not found.problems,
+        "problems": list(found.problems),
+        "planned": found.planned,
+        "final": found.coverage.final,
+        "unfinished": found.coverage.unfinished,
+        "charged": attrs.asdict(found.charged),
+        "unknownCost": found.unpriced,
+        "granted": attrs.asdict(found.total),
+        "held": attrs.asdict(found.held),
+        "lost": [
+            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped(account))} for account in found.lost
+        ],
+    }
+
+
+def words(amount: Amount) -> str:
+    """`53 calls, 52,739 tokens, 0.0123 USD`; what is nothing is left out, unless all of it is."""
+    parts = [f"{amount.calls:,} calls"] if amount.calls else []
+    parts += [f"{amount.tokens:,} tokens"] if amount.tokens else []
+    parts += [f"{usd(amount.nusd)} USD"] if amount.nusd else []
+    return ", ".join(parts) or "nothing"
+
+
+def _capped(account: Account) -> Amount:
+    """What of a process's rest the caps had given it; of the others it has only recorded a part yet."""
+    return Amount(**{name: getattr(account.rest, name) for name in account.capped})
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    total = Amount()
+    for amount in amounts:
+        total += amount
+    return total
