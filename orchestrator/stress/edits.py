@@ -13,7 +13,7 @@ BINS = 30
 NOTES = 10
 CHANGED = 6
 """Bins that the notes are about: fewer than notes, so that some change more than once."""
-LINES = 24
+LINES = 36
 """Of one note."""
 REVISION = 40
 STOCK = "stock.ini"

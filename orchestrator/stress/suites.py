@@ -22,7 +22,7 @@ MOST_INSTANCES = 99
 """An instance is named by two digits."""
 
 LOWERED_CONTEXT_CHARS = 24_000
-"""Where the tasks of the stress suite are compacted several times."""
+"""Where every task of the stress suite is compacted at least twice."""
 
 SEED = 4100
 """Of the first task; the instances of chain-walk-rules count on from `RULES_SEED`."""

@@ -28,7 +28,7 @@ class GeneratedTask:
     max_turns: int
     max_tokens: int
     max_tool_calls: int
-    max_wall_ms: int = 900_000
+    max_wall_ms: int = 1_800_000
     allow: Sequence[str] = ("write",)
     verifiers: Sequence[Mapping[str, Json]]
     tags: Sequence[str]

@@ -8,7 +8,7 @@ from orchestrator.stress.prose import sentence
 from orchestrator.stress.task import GeneratedTask, Turns
 
 DAYS = 12
-LINES = 30
+LINES = 42
 """Of one log."""
 COUNTED = 5
 REFUSED = 4
