@@ -257,6 +257,26 @@ async def test_eight_processes_open_an_absent_store_at_once(store):
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 
 
+async def test_eight_processes_meet_a_pending_migration_and_one_makes_it(store):
+    with closing(sqlite3.connect(store)) as older:
+        older.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # of schema 0: nothing is in it yet
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, str(store)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(8)
+    ]
+    outputs = [process.communicate("go\n", timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8
+    assert outputs == [f"{SCHEMA}\n"] * 8
+    assert ask(store, "PRAGMA integrity_check") == [("ok",)]
+    assert [file.name for file in store.parent.glob("*.schema-*")] == [f"{store.name}.schema-0"]
+
+
 async def test_network_file_system_gets_a_plain_journal_and_one_process(store, tmp_path):
     mounts = tmp_path / "mountinfo"
     mounts.write_text("22 1 0:1 / / rw - ext4 /dev/vda rw\n" + NFS.format(tmp_path))
