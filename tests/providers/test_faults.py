@@ -36,6 +36,12 @@ def test_quota_is_told_from_a_rate_limit_by_its_code():
     assert kind_of(429, {"error": {"message": "You exceeded your current quota"}}) == "rate_limit"
 
 
+def test_throttling_with_an_empty_body_is_tried_again_and_told_by_its_status():
+    error = refusal(429, {}, b"")
+    assert (error.kind, error.retryable) == ("rate_limit", True)
+    assert "429" in error.message
+
+
 def test_payment_required_is_retryable_only_with_a_time():
     assert refusal(402, {}, b"").retryable is False
     assert refusal(402, {"retry-after": "3"}, b"").retryable is True
