@@ -20,6 +20,7 @@ import attrs
 from providers.base import ErrorKind, ProviderError
 from store.events import Json
 from store.secrets import CREDENTIAL
+from store.text import without_last_word
 
 MAX_EXCERPT = 200
 """Characters of a body that go into a message."""
@@ -236,7 +237,7 @@ def excerpt(text: str, secrets: Iterable[str] = ()) -> str:
         # Unescaping may have brought new characters of a credential together.
         text = masked(text, secrets)
     text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return text if len(text) <= MAX_EXCERPT else text[: MAX_EXCERPT - 1] + "…"
+    return text if len(text) <= MAX_EXCERPT else without_last_word(text[: MAX_EXCERPT - 1]) + "…"
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

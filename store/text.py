@@ -8,8 +8,30 @@ from __future__ import annotations
 
 import re
 
+LONGEST_WORD = 512
+"""Characters that are given up at most where a text was cut in a word."""
+_SPACE = re.compile(r"""[\s"'`{}\[\](),;<>|]""")
+"""Stands between words; in no credential, nor in what base64 and percent codes make of one."""
+
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
+
+
+def without_last_word(text: str) -> str:
+    """*text*, which was cut, without the word that may have been cut in two: half a credential is not recognised.
+
+    Where the end is one long word, its last 512 characters go.
+    """
+    tail = text[-LONGEST_WORD:]
+    spaces = [space.end() for space in _SPACE.finditer(tail)]
+    return text[: len(text) - len(tail) + (spaces[-1] if spaces else 0)]
+
+
+def without_first_word(text: str) -> str:
+    """The same for a text whose beginning was cut off."""
+    head = text[:LONGEST_WORD]
+    space = _SPACE.search(head)
+    return text[space.start() if space else len(head) :]
 
 
 def to_column(text: str) -> str:

@@ -13,6 +13,7 @@ import attrs
 
 from store.events import Json
 from store.rows import Judgement, VerdictWord
+from store.text import without_first_word, without_last_word
 from verifiers.base import Evidence
 from verifiers.pristine import NotRestored, restore
 
@@ -114,7 +115,15 @@ def _encoded(text: str) -> bytes:
 def _seen(finished: Finished, kept: int) -> dict[str, Json]:
     streams = {"stdout": finished.stdout, "stderr": finished.stderr}
     detail: dict[str, Json] = {"exitCode": finished.exit_code}
-    detail |= {name: data[-kept:].decode("utf-8", "replace") for name, data in streams.items() if data}
+    detail |= {name: _end(data, kept, cut=finished.truncated) for name, data in streams.items() if data}
     if finished.truncated or any(len(data) > kept for data in streams.values()):
         detail["truncated"] = True
     return detail
+
+
+def _end(data: bytes, kept: int, *, cut: bool) -> str:
+    """The last bytes of a stream as text, without what may be half a word where it was cut."""
+    text = data[-kept:].decode("utf-8", "replace")
+    if len(data) > kept:
+        text = without_first_word(text)
+    return without_last_word(text) if cut else text

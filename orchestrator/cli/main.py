@@ -13,6 +13,10 @@ def main() -> None:
         from orchestrator.cli.streams import complete
 
         complete()
+    if sys.getfilesystemencoding() != "utf-8":
+        from orchestrator.cli.streams import start_again_in_utf8
+
+        start_again_in_utf8()
     if sys.argv[1:] == ["--version"]:  # the quickest question gets the quickest answer: no imports
         sys.stdout.write(f"evalctl {__version__}\n")
         return

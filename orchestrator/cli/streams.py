@@ -26,6 +26,16 @@ def complete() -> None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115 - a descriptor, open as long as the process
 
 
+def start_again_in_utf8() -> None:
+    """Become this same command with file names in UTF-8, which those of fixtures and models are; does not return.
+
+    Needed under an old locale, or under none with PYTHONUTF8=0. What is printed stays in the encoding of the locale.
+    """
+    environment = dict(os.environ)  # noqa: TID251 - handed on as it is
+    environment["PYTHONIOENCODING"] = f"{sys.stdout.encoding}:backslashreplace"
+    os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
+
+
 @contextmanager
 def printing() -> Iterator[None]:
     """Around whatever writes to stdout.

@@ -14,6 +14,7 @@ from providers.base import ToolSpec
 from providers.process import tool_environment
 from providers.sandbox import run_confined
 from store.events import Json
+from store.text import without_last_word
 
 DEFAULT_TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 600_000
@@ -53,8 +54,9 @@ async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
 
 
 def _text(said: bytes, *, cut: bool) -> str:
-    """What was said as text. Where it was cut, half a character at the end is left out, not replaced."""
-    return codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
+    """What was said as text. Where it was cut, what may be half a word at the end is left out."""
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
+    return without_last_word(text) if cut else text
 
 
 class Home:

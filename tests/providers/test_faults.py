@@ -172,7 +172,8 @@ def test_excerpt_is_one_short_line_without_tags_scripts_and_control_characters()
         "<html><head><style>a{}</style><script>alert(1)</script></head><p>a &amp; b\x1b[31m\r\n\u202ec\x00</p></html>"
     )
     assert excerpt(text) == "a & b [31m c"
-    assert len(excerpt("x" * 5000)) == MAX_EXCERPT
+    assert MAX_EXCERPT - 10 < len(excerpt("long word " * 500)) <= MAX_EXCERPT
+    assert excerpt("x" * 5000) == "…"  # half a word may be half a credential
 
 
 def test_comparison_signs_are_not_taken_for_tags():
