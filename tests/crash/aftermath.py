@@ -59,8 +59,13 @@ def assert_nothing_left(evalctl: Driver) -> None:
 
 
 def assert_money_adds_up(evalctl: Driver, endpoint: Endpoint) -> None:
-    """Of a sweep under caps: every request the endpoint saw is covered by what was granted, and no cap is passed."""
+    """Of a sweep under caps: its own audit holds, every request the endpoint saw is covered by what was granted, and no
+    cap is passed.
+    """
     standing = evalctl.run("--json", "status", "last").json
+    audit = standing["audit"]
+    assert audit["holds"], audit["problems"]
+    assert (audit["final"], audit["unfinished"]) == (audit["planned"], 0)
     lines = endpoint.idle()
     granted, caps = standing["granted"], standing["caps"]
     tokens = sum(line["input_tokens"] + line["output_tokens"] for line in lines)

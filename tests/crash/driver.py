@@ -12,6 +12,7 @@ points again.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -30,7 +31,9 @@ from tests.crash.points import CONCURRENCY, POINTS, RUNS, TASKS, K, Point, View,
 from tests.e2e.conftest import against, numbered, tiny, write_suite
 from tests.peers.driver import Driver, Started, clean_environment, running_endpoint, until
 
-CAPS = ("--max-calls", "4000", "--max-tokens", "100000000")
+CAPS = ("--max-calls", "4000", "--max-tokens", "1000000000")
+CONFIG = {"schemaVersion": 1, "limits": {"maxOutputTokens": 500_000}}
+"""More than the longest answer has: an endpoint that says more than it may is another story."""
 MOST_KILLS = 6
 """Of one sweep; the resume after them is let be."""
 NAMED_EVERY = 3
@@ -66,6 +69,7 @@ def _live_through(home: Path, point: Point, rng: random.Random, kills: list[Cras
     """Raises AssertionError if anything does not hold; whether the point was reached."""
     home.mkdir()
     suite = write_suite(home / "tiny", numbered(TASKS), allow=point.allow, **point.task)
+    (home / "evalctl.json").write_text(json.dumps(CONFIG), encoding="ascii")
     evalctl = Driver(home, clean_environment(home, EVALCTL_LEASE_SECONDS="2"))
     with running_endpoint(home / "ledger.jsonl", *point.rules, latency_ms=5) as endpoint:
         view = View(evalctl=evalctl, endpoint=endpoint)
