@@ -19,6 +19,7 @@ from orchestrator.ports import AttemptLog
 from orchestrator.settings import Settings
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
+from orchestrator.waits import Stalled
 from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
 from providers.base import Assignment, Done, Origin, ProviderError, Subject
 from providers.sandbox import Sandbox
@@ -63,6 +64,7 @@ class Attempt:
         """Record an event; incidents are counted for the report."""
         if isinstance(event, Incident):
             self.incidents[event.name] += 1
+        self.ask.stir()
         self.log.note(event)
 
 
@@ -114,7 +116,7 @@ class Executor:
             subject=self._subject(),
         )
         try:
-            finding = await self._try(attempt)
+            finding = await self._bounded(attempt)
         except StoreFailed:
             raise
         except anyio.get_cancelled_exc_class():
@@ -125,6 +127,18 @@ class Executor:
             if isinstance(error, BudgetSpent):
                 self._control.drain("budget", str(error))
         self._ledger.finish(self._ending(attempt, finding))
+
+    async def _bounded(self, attempt: Attempt) -> Finding:
+        """Try, and give up when the attempt waits too long.
+
+        Raises:
+            Stalled: it did.
+        """
+        bound = attempt.ask.bound
+        with bound.scope:
+            return await self._try(attempt)
+        assert bound.error is not None
+        raise bound.error
 
     async def _try(self, attempt: Attempt) -> Finding:
         claim, task = attempt.claim, attempt.task
@@ -221,6 +235,10 @@ class Executor:
         """The attempt was cancelled from outside."""
         if self._control.why == "deadline":
             return Finding(outcome="skipped", reason="budget", message=self._control.message)
+        if self._control.why == "cancelled":
+            return Finding(outcome="skipped", reason="cancelled", message=self._control.message)
+        if self._control.why == "stalled":
+            return Finding(outcome="error", reason="harness", message=self._control.message)
         return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
 
     def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
@@ -283,13 +301,15 @@ def finding_of(error: EvalctlError) -> Finding:
     match error:
         case BudgetSpent():
             return Finding(outcome="skipped", reason="budget", message=str(error))
+        case Stalled(what="budget"):
+            return Finding(outcome="skipped", reason="budget", message=str(error))
         case ProviderBlocked():
             return Finding(outcome="skipped", reason="provider_blocked", message=str(error))
         case ProviderError(kind="auth" | "permission"):
             reason = "auth"
         case ProviderError(kind="quota"):
             reason = "quota"
-        case ProviderError():
+        case ProviderError() | Stalled():
             reason = "provider"
         case SetupFailed():
             reason = "setup"

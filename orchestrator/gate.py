@@ -19,6 +19,7 @@ from orchestrator.governor import Governor, Ticket
 from orchestrator.ports import AttemptLog, Budget, Ledger
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
+from orchestrator.waits import Bound, Wait, Waits, What
 from providers.base import Answer, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta, Usage
 from providers.usage import believable
 from store.errors import EvalctlError
@@ -119,6 +120,7 @@ class Gate:
     rng: random.Random
     blocked: Callable[[ProviderError], None] = lambda _error: None
     """Told once, when the account refuses for good."""
+    waits: Waits = attrs.field(factory=Waits)
     breaker: Breaker = attrs.field(factory=Breaker)
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     clock: Callable[[], float] = attrs.field(factory=lambda: asyncio.get_running_loop().time)
@@ -149,6 +151,9 @@ class GateOfRun:
 
     def __init__(self, gate: Gate, claim: Claim, log: AttemptLog, watch: Stopwatch) -> None:
         self.tally = Tally()
+        self.bound = Bound()
+        """Ends the attempt when it waits too long; its scope belongs around the attempt."""
+        self._position = claim.position
         self._gate = gate
         self._log = log
         self._watch = watch
@@ -169,7 +174,8 @@ class GateOfRun:
         request, bound = gate.bounded(attrs.evolve(request, key=f"{self._key}/{self._requests}"))
         faults, waited_s = 0, 0.0
         while True:
-            await gate.ledger.room()
+            with self._waiting("store"):
+                await gate.ledger.room()
             ticket = gate.permits.take(bound.tokens)
             if ticket is None:
                 with self._waiting("permit"):
@@ -182,9 +188,10 @@ class GateOfRun:
                 with self._waiting("budget"):
                     await gate.budget.reserve(bound)
                 used = None
-                sent = _Sent(self._log, request, self._requests, gate.provider.account, gate.clock)
+                sent = _Sent(self._log, request, self._requests, gate)
                 try:
-                    answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
+                    with Wait(gate.waits, "answer", self._position, self.bound.give_up):
+                        answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
                 finally:
                     spent = self._charge(bound, sent.usage)
                     used = spent.tokens
@@ -205,10 +212,14 @@ class GateOfRun:
                 if gate.breaker.note(failure):
                     gate.blocked(failure)
                 raise failure
-            with self._waiting("retry"):
+            with self._waiting("retry", until=gate.clock() + delay):
                 await gate.sleep(delay)
             waited_s += delay
             request = attrs.evolve(request, tries=request.tries + 1)
+
+    def stir(self) -> None:
+        """Something has happened in this attempt: it does not wait for nothing."""
+        self._gate.waits.stirred = True
 
     def _take(self, answer: Answer) -> None:
         self.tally.model = answer.model or self.tally.model
@@ -232,8 +243,11 @@ class GateOfRun:
             self._incident("usage_above_bound")
         return Amount(calls=1, tokens=tokens)
 
-    def _waiting(self, why: str) -> _Wait:
-        return _Wait(why, self._watch, self._log)
+    def _waiting(self, what: What, until: float | None = None) -> _Wait:
+        # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
+        give_up = None if what == "store" else self.bound.give_up
+        wait = Wait(self._gate.waits, what, self._position, give_up, until)
+        return _Wait(wait, self._watch, self._log)
 
 
 class _Wait:
@@ -242,38 +256,39 @@ class _Wait:
     A class, since a generator would cost more than most waits.
     """
 
-    __slots__ = ("_before", "_log", "_watch", "_why")
+    __slots__ = ("_before", "_log", "_wait", "_watch")
 
-    def __init__(self, why: str, watch: Stopwatch, log: AttemptLog) -> None:
-        self._why = why
+    def __init__(self, wait: Wait, watch: Stopwatch, log: AttemptLog) -> None:
+        self._wait = wait
         self._watch = watch
         self._log = log
         self._before = watch.waited_s
 
     def __enter__(self) -> None:
         self._watch.stop()
+        self._wait.begin()
 
     def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        self._wait.end()
         self._watch.go()
         waited_ms = round((self._watch.waited_s - self._before) * 1000)
         if kind is None and waited_ms >= NOTICEABLE_WAIT_MS:
-            self._log.note(Waited(why=self._why, ms=waited_ms))
+            self._log.note(Waited(why=self._wait.what, ms=waited_ms))
 
 
 class _Sent:
     """One request on the wire, and the events it leaves."""
 
-    def __init__(
-        self, log: AttemptLog, request: Request, number: int, account: str, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, log: AttemptLog, request: Request, number: int, gate: Gate) -> None:
         self.usage: Usage | None = None
         self._log = log
         self._request = request
         self._number = number
-        self._account = account
+        self._account = gate.provider.account
         self._responded = Responded(status=0)
-        self._clock = clock
-        self._started = clock()
+        self._waits = gate.waits
+        self._clock = gate.clock
+        self._started = gate.clock()
 
     async def answered_by(self, provider: Provider, size: int) -> Answer:
         request = self._request
@@ -334,6 +349,7 @@ class _Sent:
         )
 
     def _emit(self, item: Responded | TextDelta | ReasoningDelta) -> None:
+        self._waits.stirred = True
         match item:
             case TextDelta(text):
                 self._log.delta("text", self._number, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -12,15 +12,17 @@ import attrs
 from orchestrator.bucket import Bucket
 from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
-from orchestrator.execute import Executor, skipped
+from orchestrator.execute import Executor
 from orchestrator.gate import Gate, Permits
 from orchestrator.governor import Governor
 from orchestrator.log import Log, silent
 from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
+from orchestrator.skips import skip_rest
 from orchestrator.suite import Suite
 from orchestrator.version import __version__
+from orchestrator.watchdog import Watchdog, work_bound_s
 from orchestrator.workspaces.fixture import Fixtures
 from orchestrator.workspaces.scratch import remove_abandoned, scratch
 from orchestrator.world import World, is_alive, this_worker
@@ -29,11 +31,12 @@ from providers.base import Provider, quirks_of
 from providers.process import sweep_marker
 from providers.sandbox import Sandbox
 from store.claims import SqliteClaims
+from store.controls import in_force
 from store.grants import SqliteBudget
 from store.leases import leave, living, register
 from store.ledger import SqliteLedger
 from store.records import Tally
-from store.rows import Claim, Ending
+from store.rows import Ending
 from store.secrets import Redactor
 from store.writer import Writer
 
@@ -41,8 +44,11 @@ LEASE_S = 15.0
 """How long a process that gives no sign of life keeps its claims."""
 VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
 """What command verifiers get of this process's environment."""
-SKIP_BATCH = 500
-SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked"}
+ORDERS_POLL_S = 0.5
+"""How often to look for an order: a single seek."""
+LEAVING_S = 20.0
+"""How long a process that was told to end at once may take to write what it knows."""
+SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked", "cancelled": "cancelled"}
 """Why a process stops -> the reason its unstarted runs are skipped for; with other whys they are left as they are."""
 
 
@@ -102,6 +108,7 @@ class Membership:
     """What makes this process a worker of the sweep, and its ways to the record."""
 
     writer: Writer
+    sweep_id: int
     worker_id: int
     claims: SqliteClaims
     ledger: SqliteLedger
@@ -115,7 +122,8 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     Raises:
         StoreFailed: the record can no longer be kept.
     """
-    member, control = await _join(part, writer, sweep), Control(_saying(part))
+    member = await _join(part, writer, sweep)
+    control = Control(_saying(part), at_once=lambda: writer.hurry(LEAVING_S))
     gate = _gate(part, sweep, member, control)
     try:
         with scratch(sweep.name, member.worker_id) as workspaces:
@@ -126,11 +134,16 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
                 permits=gate.permits,
                 control=control,
                 concurrency=part.settings.concurrency,
+                waits=gate.waits,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            await _run(part, member, control, gate.permits, dispatch)
+            member.progress.remarks = lambda: (gate.waits.summary(), control.paused)
+            await _run(part, member, control, gate, dispatch)
         if (reason := SKIPS.get(control.why or "")) is not None:
-            await _skip_rest(part, member, dispatch.board.unstarted(), reason, control.message)
+            unstarted, message = dispatch.board.unstarted(), control.message
+            await skip_rest(
+                member.claims, member.ledger, unstarted, reason=reason, message=message, wall=part.world.wall
+            )
     finally:
         with anyio.CancelScope(shield=True):
             await part.provider.aclose()
@@ -201,7 +214,13 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
     ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
     part.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
     return Membership(
-        writer=writer, worker_id=worker_id, claims=claims, ledger=ledger, budget=budget, progress=progress
+        writer=writer,
+        sweep_id=sweep.id,
+        worker_id=worker_id,
+        claims=claims,
+        ledger=ledger,
+        budget=budget,
+        progress=progress,
     )
 
 
@@ -215,10 +234,13 @@ async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteC
     return killed
 
 
-async def _run(part: Part, member: Membership, control: Control, permits: Permits, dispatch: Dispatch) -> None:
-    """Dispatch, with the services that go with it: lease, signals, deadline, and word of how far it is."""
+async def _run(part: Part, member: Membership, control: Control, gate: Gate, dispatch: Dispatch) -> None:
+    """Dispatch, with the services that go with it: lease, signals, orders, bounds, and word of how far it is."""
+    control.obey(await member.writer.look(in_force(member.sweep_id)))
     async with anyio.create_task_group() as service:
-        service.start_soon(_keep_lease, part, member, permits)
+        service.start_soon(_keep_lease, part, member, gate.permits)
+        service.start_soon(_keep_obeying, member, control)
+        service.start_soon(_watchdog(part, member, control, gate, dispatch).watch)
         service.start_soon(control.listen)
         if part.terminal:
             service.start_soon(bar, member.progress)
@@ -239,17 +261,25 @@ async def _keep_lease(part: Part, member: Membership, permits: Permits) -> None:
         member.claims.renew()
 
 
-async def _skip_rest(part: Part, member: Membership, unstarted: Sequence[Claim], reason: str, message: str) -> None:
-    """Nothing more may be spent or asked: the rest of the plan is `skipped`, for `resume` to run.
+async def _keep_obeying(member: Membership, control: Control) -> None:
+    """Look for orders from other terminals, and obey them."""
+    while True:
+        control.obey(await member.writer.look(in_force(member.sweep_id)))
+        await anyio.sleep(ORDERS_POLL_S)
 
-    Runs that another live process holds stay its own.
-    """
-    batch: Sequence[Claim] = unstarted or await member.claims.claim(SKIP_BATCH)
-    while batch:
-        for claim in batch:
-            member.ledger.finish(skipped(claim, reason, message, part.world.wall()))
-        await member.ledger.room()
-        batch = await member.claims.claim(SKIP_BATCH)
+
+def _watchdog(part: Part, member: Membership, control: Control, gate: Gate, dispatch: Dispatch) -> Watchdog:
+    bound_s, clock = part.settings.max_stall_s, gate.waits.clock
+    return Watchdog(
+        waits=gate.waits,
+        control=control,
+        bound_s=bound_s,
+        work_bound_s=work_bound_s(part.suite.tasks, bound_s),
+        running=lambda: dispatch.board.running,
+        opens_in=lambda: gate.permits.governor.opens_in(clock()),
+        others=member.claims.others,
+        notice=member.ledger.notice,
+    )
 
 
 def _gate(part: Part, sweep: Stored, member: Membership, control: Control) -> Gate:

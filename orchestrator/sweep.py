@@ -1,31 +1,26 @@
-"""A sweep from plan to last result: opens the store, claims, executes, and leaves everything accounted for.
-
-Lifetimes are nested: the store's writer is in the outermost task group and ends last, so that nothing measured is
-lost however the inside ends.
-"""
+"""A sweep from plan to last result: opens the store, claims, executes, and leaves everything accounted for."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import anyio
 import attrs
 
+from orchestrator.control import signed
+from orchestrator.orders import in_force, to_lift
 from orchestrator.plan import plan
 from orchestrator.provenance import provenance
+from orchestrator.recording import writing
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.suite import Suite, Task
 from orchestrator.world import sweep_name, who
 from store.controls import tell
-from store.database import open_database
-from store.errors import EvalctlError, UsageError
+from store.errors import UsageError
 from store.events import Json
 from store.plans import changed_content, store_plan
 from store.reader import Reader
 from store.rows import SweepRow
-from store.turnstile import Turnstile
 from store.writer import Writer
 
 
@@ -53,7 +48,7 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         planned_at=part.world.wall(),
         conditions=conditions,
     )
-    async with _writing(part) as writer:
+    async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         changed = await writer.transact(changed_content(planned.cells))
         sweep_id = await writer.transact(store_plan(planned, part.redactor))
         runs = len(planned.runs)
@@ -70,17 +65,30 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
 async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     """Work on a stored sweep: on what has no final result yet, beside whoever else works on it.
 
-    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so.
+    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so. A pause is lifted; a
+    cancelled sweep stays cancelled, unless the part runs cancelled runs again.
     """
     refuse_changed(part.suite, sweep)
-    async with _writing(part) as writer:
+    async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         if raised:
             caps = attrs.asdict(part.settings.caps)
             told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
             await writer.transact(told)
+        await _lift(part, writer, sweep)
         with Reader(part.store) as reader:
             before = tuple(reader.tally(sweep.id))
         return await take_part(part, writer, Stored(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before))
+
+
+async def _lift(part: Part, writer: Writer, sweep: SweepRow) -> None:
+    """End a pause, or a cancel whose runs are wanted after all; it is kept who did, and said."""
+    with Reader(part.store) as reader:
+        lift = to_lift(in_force(reader.control(sweep.id)), cancelled=part.cancelled)
+    if lift is None:
+        return
+    await writer.transact(tell(sweep.id, "continue", who=who(), why=lift.why, payload={}, at=part.world.wall()))
+    word = "paused" if lift.order.verb == "pause" else "cancelled"
+    part.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
 
 
 def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
@@ -99,30 +107,3 @@ def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
             f"sweep {sweep.name}: the suite has changed since it was planned: {shown}",
             "Put these files back as they were, or start a new sweep with `evalctl run`.",
         )
-
-
-@asynccontextmanager
-async def _writing(part: Part) -> AsyncIterator[Writer]:
-    """The open store with its writer, which outlives everything inside."""
-    turnstile = Turnstile(part.store, report=part.say, max_stall_s=part.settings.max_stall_s)
-    try:
-        async with open_database(part.store, turnstile) as database:
-            if database.warning:
-                part.say(database.warning)
-            writer = Writer(database)
-            async with anyio.create_task_group() as outermost:
-                outermost.start_soon(writer.run)
-                try:
-                    yield writer
-                finally:
-                    writer.close()
-    except BaseExceptionGroup as group:
-        ours, foreign = group.split(EvalctlError)
-        if ours is None or foreign is not None:
-            raise
-        raise _first(ours) from None
-
-
-def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error

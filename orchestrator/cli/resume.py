@@ -16,6 +16,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     errors: Annotated[
         bool, typer.Option("--errors", help="Run again, too, what had ended in an infrastructural error.")
     ] = False,
+    cancelled: Annotated[bool, typer.Option("--cancelled", help="Run what was cancelled after all.")] = False,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,
     concurrency: options.Concurrency = None,
@@ -32,7 +33,8 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     """Finish SWEEP: the runs that have no final result, and no others.
 
     Plan, grants and settings come from the store; caps given here are new totals. Several processes may resume the same
-    sweep and share its work. The exit code is that of the sweep's own command.
+    sweep and share its work. A paused sweep goes on; a cancelled one only with --cancelled. The exit code is that of
+    the sweep's own command.
     """
     import attrs
 
@@ -66,4 +68,5 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     )
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
-    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=settings.caps != caps, errors=errors))
+    raised = settings.caps != caps
+    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=raised, errors=errors, cancelled=cancelled))

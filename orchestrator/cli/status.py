@@ -6,28 +6,39 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
 
+if TYPE_CHECKING:
+    from store.reader import Reader
+
 DEMO = "run demo --provider scripted --allow-write --allow-process"
 
 
 def status(
     sweep: Annotated[
-        str, typer.Argument(metavar="[SWEEP]", help="A sweep's name, its beginning, or `last`.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="[SWEEP[/POSITION]]", help="A sweep's name, its beginning, or `last`.", show_default=False
+        ),
     ] = "last",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Again every second, until all is done or Ctrl-C; both end with code 0.")
+    ] = False,
+    why: Annotated[bool, typer.Option("--why", help="Why the run SWEEP/POSITION is unfinished.")] = False,
 ) -> None:
     """Show where SWEEP stands, also while it runs.
 
-    Results by outcome and cause, work left, processes, spending against caps. Only reads. Without SWEEP: the newest.
+    Results by outcome and cause, work left, what is waited for, processes, spending against caps, changes of limits,
+    orders. Only reads. Without SWEEP: the newest. With --json a document; with --watch one per second, on a line each.
     """
     import json
 
-    from orchestrator.reports import standing
+    from orchestrator.reports import glance, standing
     from orchestrator.reports.plain import printable
     from orchestrator.world import is_alive, real_world
     from store.database import examine, locate_store
@@ -43,11 +54,39 @@ def status(
         if sweep == "last" and not reader.sweeps(1):
             _nothing_yet(path, typed)
             return
-        found = standing.standing_of(reader, reader.sweep(sweep), now=world.wall(), is_alive=is_alive)
-    if COMMON.json:
-        out(json.dumps({"store": str(path), **standing.document(found)}))
+        if why or "/" in sweep:
+            _why(reader, sweep, world.wall())
+            return
+        now = glance.glance_of(reader, reader.sweep(sweep), now=world.wall(), is_alive=is_alive)
+        found = now.standing
+    if watch:
+        from orchestrator.cli.watching import watch as keep_watching
+
+        keep_watching(path, found.sweep.name, world=world, typed=typed)
+    elif COMMON.json:
+        facts = {**standing.document(found), **glance.document(now)}
+        out(json.dumps({"store": str(path), **facts}))
     else:
-        out(printable("\n".join(standing.lines(found, typed)), sys.stdout.encoding))
+        told = [*standing.lines(found, typed), *glance.lines(now)]
+        out(printable("\n".join(told), sys.stdout.encoding))
+
+
+def _why(reader: Reader, what: str, now: int) -> None:
+    import json
+
+    from orchestrator.reports import why
+    from orchestrator.reports.plain import printable
+    from orchestrator.world import is_alive
+    from store.errors import UsageError
+
+    name, _, position = what.partition("/")
+    if not (position.isascii() and position.isdigit()):
+        raise UsageError(f"{what!r} is no run", "A run is written SWEEP/POSITION, such as last/3.")
+    case = why.case_of(reader, reader.sweep(name), int(position[:20]), now=now, is_alive=is_alive)
+    if COMMON.json:
+        out(json.dumps(why.document(case)))
+    else:
+        out(printable("\n".join(why.lines(case)), sys.stdout.encoding))
 
 
 def _nothing_yet(path: Path, typed: Callable[[str], str]) -> None:

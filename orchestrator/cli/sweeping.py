@@ -44,10 +44,15 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
     return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")), records)
 
 
-def go_on(suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool, errors: bool) -> int:
-    """Finish a stored sweep, under new caps where they were *raised*, *errors* too if wanted; the exit code."""
+def go_on(
+    suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool, errors: bool, cancelled: bool
+) -> int:
+    """Finish a stored sweep, under new caps where they were *raised*; the exit code.
+
+    With *errors* and *cancelled* runs that had ended so are run again.
+    """
     records = _records(world)
-    part = attrs.evolve(_part(suite, settings, world, records), errors=errors)
+    part = attrs.evolve(_part(suite, settings, world, records), errors=errors, cancelled=cancelled)
     return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
 
 
@@ -130,8 +135,8 @@ def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
 
 def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
-        return Exit.TERMINATED if end.signal == signal.SIGTERM else Exit.INTERRUPTED
-    stopped_early = end.remaining > 0 or end.stopped is not None
+        return Exit.INTERRUPTED if end.signal == signal.SIGINT else Exit.TERMINATED
+    stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
     return Exit.FAILED if stopped_early or report.summary.errored else Exit.DONE
 
 

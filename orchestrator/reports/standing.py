@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.caps import caps_of
+from orchestrator.orders import in_force
 from orchestrator.reports import wording
+from orchestrator.reports.conditions import moment
 from orchestrator.reports.plain import one_line
+from store.money import usd
 from store.rows import Amount, SweepRow, WorkerRow
 
 if TYPE_CHECKING:
     from store.events import Json
     from store.reader import Reader
-    from store.records import Tally, WorkerState
+    from store.records import ControlRow, Tally, WorkerState
 
 SCHEMA = "evalctl.status/1"
 
@@ -24,6 +27,7 @@ SCHEMA = "evalctl.status/1"
 class Worker:
     """A process that has claimed runs of the sweep."""
 
+    id: int
     host: str
     pid: int
     version: str
@@ -33,6 +37,7 @@ class Worker:
     attempts: int
     open: int
     """Attempts without an outcome."""
+    started_at: int
 
 
 @attrs.frozen(kw_only=True)
@@ -48,6 +53,8 @@ class Standing:
     granted: Amount
     """What the sweep's processes hold of its caps, spent or not."""
     caps: Mapping[str, int]
+    order: ControlRow | None = None
+    """The pause or the cancel that holds now."""
 
     @property
     def with_result(self) -> int:
@@ -66,15 +73,22 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """`done`, `running`, or `stopped` with work left."""
+        """`done`; with work left `running`, `paused` (with processes that wait) or `stopped`; `cancelled` whether its
+        processes have ended yet or not.
+        """
+        if self.order is not None and self.order.verb == "cancel":
+            return "cancelled"
         if not self.remaining:
             return "done"
-        return "running" if any(worker.state == "running" for worker in self.workers) else "stopped"
+        if not any(worker.state == "running" for worker in self.workers):
+            return "stopped"
+        return "running" if self.order is None else "paused"
 
 
 def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
     """How *sweep* stands at *now* (microseconds UTC)."""
     left = {notice.worker_id for notice in reader.notices(sweep.id) if notice.kind == "left"}
+    controls = reader.control(sweep.id)
     return Standing(
         sweep=sweep,
         tallies=tuple(reader.tally(sweep.id)),
@@ -82,7 +96,8 @@ def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
         workers=tuple(_worker(state, state.id in left, now, is_alive) for state in reader.workers(sweep.id)),
         spent=reader.spent(sweep.id),
         granted=reader.granted(sweep.id),
-        caps=attrs.asdict(caps_of(sweep, reader.control(sweep.id)), filter=lambda _field, cap: cap is not None),
+        caps=attrs.asdict(caps_of(sweep, controls), filter=lambda _field, cap: cap is not None),
+        order=in_force(controls),
     )
 
 
@@ -96,12 +111,14 @@ def _worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[Worker
         started_at=found.started_at,
     )
     return Worker(
+        id=found.id,
         host=found.host,
         pid=found.pid,
         version=found.version,
         state="left" if left else _state(found.expires_at, now, is_alive(row)),
         attempts=found.attempts,
         open=found.open,
+        started_at=found.started_at,
     )
 
 
@@ -141,6 +158,7 @@ def document(standing: Standing) -> dict[str, Json]:
             for tally in standing.tallies
         ],
         "workers": [attrs.asdict(worker) for worker in standing.workers],
+        "order": _order(standing.order),
         "spent": attrs.asdict(standing.spent),
         "granted": attrs.asdict(standing.granted),
         "caps": dict(standing.caps),
@@ -155,6 +173,8 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of {sweep.runs} runs "
         f"have a result, {standing.in_flight} claimed"
     )
+    if standing.order is not None:
+        yield ordered(standing.order)
     for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({tally.reason})"
         remarks = [] if tally.judged else ["in no rate"]
@@ -169,7 +189,9 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
             f"{worker.attempts} attempts" + (f", {worker.open} without an outcome" if worker.open else "")
         )
     yield f"spent: {_against(standing)}"
-    if standing.state == "done":
+    if standing.state == "cancelled":
+        yield f"next: {typed(f'resume {sweep.name} --cancelled')}   runs what was cancelled after all"
+    elif standing.state == "done":
         yield f"next: {typed(f'show {sweep.name}')}"
     elif standing.state == "stopped":
         capped = any(tally.outcome == "skipped" for tally in standing.tallies)
@@ -180,10 +202,23 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
         yield f"{standing.remaining:,} runs are left; another process may share them: {command}"
 
 
+def ordered(order: ControlRow) -> str:
+    """`paused by me@host at 2026-11-30 10:15:00 UTC (lunch)`, for people."""
+    word = "paused" if order.verb == "pause" else "cancelled"
+    return f"{word} by {one_line(order.who)} at {moment(order.at)}" + (f" ({one_line(order.why)})" if order.why else "")
+
+
+def _order(order: ControlRow | None) -> dict[str, Json] | None:
+    return None if order is None else {"verb": order.verb, "who": order.who, "why": order.why, "at": order.at}
+
+
 def _against(standing: Standing) -> str:
     parts = []
     for name, label in (("calls", "calls"), ("tokens", "tokens")):
         spent, cap = getattr(standing.spent, name), standing.caps.get(name)
         limit = f" of at most {cap:,}" if cap is not None else ""
         parts.append(f"{spent:,} {label}{limit}")
+    cap = standing.caps.get("nusd")
+    if standing.spent.nusd or cap is not None:
+        parts.append(f"{usd(standing.spent.nusd)} USD" + (f" of at most {usd(cap)}" if cap is not None else ""))
     return ", ".join(parts)

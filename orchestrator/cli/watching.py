@@ -1,0 +1,86 @@
+"""`status --watch`: the standing of a sweep, again every second, until it is done."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.streams import printing
+from orchestrator.reports import glance, standing
+from orchestrator.reports.glance import Glance
+from orchestrator.reports.plain import printable
+from orchestrator.world import World, is_alive
+from store.reader import Reader
+
+EVERY_S = 1.0
+PLAIN_EVERY_S = 10.0
+"""Where nothing can be drawn: how often a line is repeated although nothing has changed but the time."""
+
+Show = Callable[[Glance], None]
+
+
+def watch(path: Path, name: str, *, world: World, typed: Callable[[str], str]) -> None:
+    """Show the sweep until nothing is left to do and nobody works on it, or Ctrl-C. Only reads."""
+    pause = threading.Event()
+    with Reader(path) as reader, _display(path, world, typed) as show:
+        sweep = reader.sweep(name)
+        try:
+            while True:
+                reader.refresh()
+                found = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
+                show(found)
+                if found.over:
+                    return
+                pause.wait(EVERY_S)
+        except KeyboardInterrupt:
+            return
+
+
+@contextmanager
+def _display(path: Path, world: World, typed: Callable[[str], str]) -> Iterator[Show]:
+    if COMMON.json:
+        yield lambda found: out(
+            json.dumps({"store": str(path), **standing.document(found.standing), **glance.document(found)})
+        )
+    elif sys.stdout.isatty():
+        with _drawing(typed) as show:
+            yield show
+    else:
+        yield _plain(world)
+
+
+def _plain(world: World) -> Show:
+    """A line whenever something has changed, and now and then where nothing has."""
+    before, said = "", world.monotonic()
+
+    def show(found: Glance) -> None:
+        nonlocal before, said
+        text, now = glance.line(found), world.monotonic()
+        if text != before or now - said >= PLAIN_EVERY_S:
+            before, said = text, now
+            left = f", about {glance.span(found.left_s)} left" if found.left_s is not None else ""
+            out(printable(f"{text}{left}", sys.stdout.encoding))
+
+    return show
+
+
+@contextmanager
+def _drawing(typed: Callable[[str], str]) -> Iterator[Show]:
+    """Redraw in place on the terminal."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False, no_color=not COMMON.color)
+    with printing(), Live(console=console, auto_refresh=False) as live:
+
+        def show(found: Glance) -> None:
+            told = [*standing.lines(found.standing, typed), *glance.lines(found)]
+            live.update(Text(printable("\n".join(told), sys.stdout.encoding)), refresh=True)
+
+        yield show

@@ -1,0 +1,151 @@
+"""What changes from second to second: what runs wait for, how fast it goes, and what happened to limits and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.orders import ORDERS
+from orchestrator.reports.conditions import moment
+from orchestrator.reports.doing import Activity, activity_of
+from orchestrator.reports.plain import one_line
+from orchestrator.reports.standing import Standing, standing_of
+
+if TYPE_CHECKING:
+    from store.events import Json
+    from store.reader import Reader
+    from store.records import ControlRow, NoticeRow
+    from store.rows import SweepRow, WorkerRow
+
+WINDOW_US = 600_000_000
+"""The rate is that of the last ten minutes."""
+SHOWN = 6
+"""Changes of limits, and orders, that are shown: the newest."""
+LIMITS = {"limit_cut": "cut to", "limit_raised": "raised to"}
+
+
+@attrs.frozen(kw_only=True)
+class Glance:
+    """A sweep at one moment, with what is under way."""
+
+    at: int
+    """Microseconds UTC."""
+    standing: Standing
+    activities: tuple[Activity, ...]
+    """Of the runs that living processes have claimed."""
+    rate: float | None
+    """Final results a minute; None while nobody works."""
+    limits: tuple[NoticeRow, ...]
+    stalls: tuple[NoticeRow, ...]
+    orders: tuple[ControlRow, ...]
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until all is done at this rate; None where that cannot be said."""
+        if not self.rate or self.standing.state != "running":
+            return None
+        return self.standing.remaining / self.rate * 60
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left, and nobody works on it any more."""
+        found = self.standing
+        return not found.remaining and (found.state == "done" or not found.in_flight)
+
+
+def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Glance:
+    """Look at the sweep at *now* (microseconds UTC)."""
+    standing = standing_of(reader, sweep, now=now, is_alive=is_alive)
+    working = {worker.id: worker.started_at for worker in standing.workers if worker.state == "running"}
+    rate = None
+    if working:
+        since = max(now - WINDOW_US, min(working.values()))
+        rate = reader.recent(sweep.id, since) / max(1.0, (now - since) / 60_000_000)
+    notices = reader.notices(sweep.id)
+    return Glance(
+        at=now,
+        standing=standing,
+        activities=tuple(activity_of(doing, now) for doing in reader.doing(sweep.id) if doing.worker_id in working),
+        rate=rate,
+        limits=tuple(notice for notice in notices if notice.kind in LIMITS)[-SHOWN:],
+        stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-SHOWN:],
+        orders=tuple(row for row in reader.control(sweep.id) if row.verb in ORDERS)[-SHOWN:],
+    )
+
+
+def document(glance: Glance) -> dict[str, Json]:
+    """As a JSON object, beside that of the standing."""
+    return {
+        "at": moment(glance.at),
+        "ratePerMinute": glance.rate,
+        "leftSeconds": glance.left_s,
+        "waiting": [
+            {
+                "position": one.position,
+                "for": one.what,
+                "since": moment(one.since),
+                "until": None if one.until is None else moment(one.until),
+            }
+            for one in glance.activities
+        ],
+        "limits": [{"at": moment(one.at), "kind": one.kind, **one.payload} for one in glance.limits],
+        "stalls": [{"at": moment(one.at), **one.payload} for one in glance.stalls],
+        "orders": [{"at": moment(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.orders],
+    }
+
+
+def lines(glance: Glance) -> Iterator[str]:
+    """For people, after the lines of the standing; nothing in it is a control character."""
+    if glance.rate is not None:
+        yield f"rate: {glance.rate:,.1f} runs a minute" + (
+            "" if glance.left_s is None else f", about {span(glance.left_s)} left"
+        )
+    yield from (f"in flight: {text}" for text in waiting(glance))
+    for notice in glance.limits:
+        yield f"limit: {LIMITS[notice.kind]} {notice.payload.get('limit')} requests at once, {moment(notice.at)}"
+    for notice in glance.stalls:
+        what = one_line(str(notice.payload.get("waits") or "work that did not end"))
+        yield f"stalled: {what} after {notice.payload.get('seconds')} s, {moment(notice.at)}"
+    for row in glance.orders:
+        yield f"order: {row.verb} by {one_line(row.who)}, {moment(row.at)}" + (
+            f" ({one_line(row.why)})" if row.why else ""
+        )
+
+
+def waiting(glance: Glance) -> Iterator[str]:
+    """`3 wait for an answer of openai#1 (longest 12 s)`, the most common first."""
+    by: dict[str, list[Activity]] = {}
+    for one in glance.activities:
+        by.setdefault(one.what, []).append(one)
+    for what, group in sorted(by.items(), key=lambda item: (-len(item[1]), item[0])):
+        ends = [one.until for one in group if one.until is not None]
+        if ends:
+            when = f"the next in {span(max(0, min(ends) - glance.at) / 1_000_000)}"
+        else:
+            when = f"longest {span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
+        yield f"{len(group)} {'waits' if len(group) == 1 else 'wait'} for {what} ({when})"
+
+
+def line(glance: Glance) -> str:
+    """One line, for where nothing can be drawn. The same as long as nothing has changed but the time."""
+    found = glance.standing
+    parts = [f"{found.state}: {found.sweep.runs - found.remaining} of {found.sweep.runs} done"]
+    for tally in found.tallies:
+        word = tally.outcome if tally.reason is None else f"{tally.outcome}({one_line(tally.reason)})"
+        parts.append(f"{tally.count} {word}")
+    by: dict[str, int] = {}
+    for one in glance.activities:
+        by[one.what] = by.get(one.what, 0) + 1
+    parts += [f"{count} {'waits' if count == 1 else 'wait'} for {what}" for what, count in sorted(by.items())]
+    parts.append(f"{found.spent.calls:,} calls, {found.spent.tokens:,} tokens")
+    return ", ".join(parts)
+
+
+def span(seconds: float) -> str:
+    """`12 s`, `14 min`, `3 h 20 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

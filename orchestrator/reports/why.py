@@ -1,0 +1,165 @@
+"""Why one run is unfinished: who has it, what it waits for, what its attempts came to, and what `resume` would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.reports.conditions import moment
+from orchestrator.reports.doing import Activity, activity_of
+from orchestrator.reports.glance import span
+from orchestrator.reports.plain import one_line
+from orchestrator.reports.standing import Standing, Worker, ordered, standing_of
+
+if TYPE_CHECKING:
+    from store.events import Json
+    from store.reader import Reader
+    from store.records import AttemptRecord
+    from store.rows import RunRecord, SweepRow, WorkerRow
+
+SCHEMA = "evalctl.why/1"
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """One run, and what is known of where it stands."""
+
+    at: int
+    run: RunRecord
+    standing: Standing
+    attempts: tuple[AttemptRecord, ...]
+    holder: Worker | None
+    """Who made the last attempt, if that has not ended."""
+    activity: Activity | None
+    """What the holder is about with it, while it holds a lease."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether its result is final."""
+        return self.run.outcome is not None and not self.run.again
+
+
+def case_of(
+    reader: Reader, sweep: SweepRow, position: int, *, now: int, is_alive: Callable[[WorkerRow], bool | None]
+) -> Case:
+    """Look at one run at *now* (microseconds UTC).
+
+    Raises:
+        UsageError: the sweep has no such position.
+    """
+    run = reader.run(sweep.id, position)
+    standing = standing_of(reader, sweep, now=now, is_alive=is_alive)
+    attempts = tuple(reader.attempts(run.run_id))
+    last = attempts[-1] if attempts and attempts[-1].outcome is None else None
+    doing = next((one for one in reader.doing(sweep.id) if last and one.attempt_id == last.attempt_id), None)
+    return Case(
+        at=now,
+        run=run,
+        standing=standing,
+        attempts=attempts,
+        holder=next((worker for worker in standing.workers if last and worker.id == last.worker_id), None),
+        activity=None if doing is None else activity_of(doing, now),
+    )
+
+
+def because(case: Case) -> str:
+    """Why it is unfinished, or that it is not."""
+    run, holder = case.run, case.holder
+    if case.finished:
+        return f"it is finished: {_outcome(run.outcome, run.reason)}"
+    if holder is None:
+        if run.outcome is not None:
+            return f"{_outcome(run.outcome, run.reason)} is no final result"
+        return "it has not been claimed yet"
+    process = f"process {holder.pid} on {one_line(holder.host)}"
+    since = moment(case.attempts[-1].claimed_at)
+    match holder.state:
+        case "running" if case.activity is not None:
+            one = case.activity
+            waits = f"waits for {one.what} since {moment(one.since)} ({span(max(0, case.at - one.since) / 1_000_000)})"
+            ends = "" if one.until is None else f", until {moment(one.until)}"
+            return f"{process} {'works on it and' if one.begun else 'has claimed it, which'} {waits}{ends}"
+        case "running":
+            return f"{process} has claimed it, {since}"
+        case "stalled":
+            return f"{process} claimed it, {since}, and gives no sign of life though it exists: it may be stopped"
+        case "left":
+            return f"{process} claimed it, {since}, and left without working on it"
+        case "died":
+            return f"{process} claimed it, {since}, and died before it had ended"
+        case _:
+            return f"{process} claimed it, {since}, and its lease is over; whether it lives cannot be told from here"
+
+
+def resumption(case: Case) -> str:
+    """What `resume` would do with it."""
+    run, holder = case.run, case.holder
+    if case.finished:
+        if run.outcome == "error" and run.reason != "replay_divergence":
+            return "only `resume --errors` runs it again"
+        if run.outcome == "skipped" and run.reason == "cancelled":
+            return "only `resume --cancelled` runs it"
+        return "`resume` leaves it alone"
+    order = case.standing.order
+    if order is not None and order.verb == "cancel":
+        return "`resume` skips it, because the sweep is cancelled; `resume --cancelled` runs it"
+    if holder is not None and holder.state == "running":
+        return "`resume` leaves it to that process as long as it lives"
+    if holder is not None and holder.state == "stalled":
+        return "`resume` takes it over; should that process wake up and end it first, its result counts"
+    if run.reason == "budget":
+        return "`resume` runs it, if its caps leave room: a higher one may be given"
+    lifted = ", and lifts the pause" if order is not None else ""
+    return f"`resume` runs it{lifted}"
+
+
+def lines(case: Case) -> Iterator[str]:
+    """For people; nothing in it is a control character."""
+    run, standing = case.run, case.standing
+    yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {because(case)}"
+    if standing.order is not None and not case.finished:
+        yield f"the sweep is {ordered(standing.order)}"
+    workers = {worker.id: worker for worker in standing.workers}
+    for attempt in case.attempts:
+        worker = workers.get(attempt.worker_id)
+        by = "" if worker is None else f" by process {worker.pid} on {one_line(worker.host)} ({worker.state})"
+        message = attempt.detail.get("message")
+        ended = "" if attempt.ended_at is None else f", {moment(attempt.ended_at)}"
+        yield (
+            f"attempt {attempt.number}, claimed {moment(attempt.claimed_at)}{by}: "
+            f"{_outcome(attempt.outcome, attempt.reason)}{ended}" + (f": {one_line(str(message))}" if message else "")
+        )
+    yield resumption(case)
+
+
+def document(case: Case) -> dict[str, Json]:
+    """As a JSON object."""
+    run = case.run
+    return {
+        "schema": SCHEMA,
+        "sweep": case.standing.sweep.name,
+        "position": run.position,
+        "finished": case.finished,
+        "outcome": run.outcome,
+        "reason": run.reason,
+        "because": because(case),
+        "resume": resumption(case),
+        "attempts": [
+            {
+                "number": attempt.number,
+                "claimedAt": moment(attempt.claimed_at),
+                "outcome": attempt.outcome,
+                "reason": attempt.reason,
+                "message": attempt.detail.get("message"),
+            }
+            for attempt in case.attempts
+        ],
+    }
+
+
+def _outcome(outcome: str | None, reason: str | None) -> str:
+    if outcome is None:
+        return "no outcome"
+    return outcome if reason is None else f"{outcome}({one_line(reason)})"

@@ -1,0 +1,251 @@
+"""What `status`, `status --watch` and `status --why` tell, from stores with a sweep in every state."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from orchestrator.cli import app
+from orchestrator.reports import glance, why
+from orchestrator.reports.doing import GATE, activity_of
+from store.controls import tell
+from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
+from store.reader import Reader
+from store.records import Doing
+from tests.orchestrator import stored
+from tests.store.living import writing
+
+SECOND = 1_000_000
+SENT = CallSent(request=1, account="openai#1\x1b[2J", model="m-1", bytes=10)
+REFUSED = Call(request=1, account="openai#1", status=429, error="rate_limit", retry_in_ms=30_000)
+
+
+def doing(kind, payload=None, at=2000):
+    return Doing(
+        attempt_id=1,
+        position=4,
+        number=1,
+        worker_id=1,
+        claimed_at=stored.AT,
+        at=None if kind is None else at,
+        kind=kind,
+        payload=payload or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (doing(None), "its turn"),
+        (doing("work_started"), GATE),
+        (doing("tool_completed"), GATE),
+        (doing("call_sent", {"account": "a"}), "an answer of a"),
+        (doing("call_responded"), "the rest of an answer"),
+        (doing("call", {"finish": "stop"}), "its next step"),
+        (doing("tool_started", {"name": "ba\x1b[2Jsh"}), "the tool bash"),
+        (doing("work_ended"), "its verifiers"),
+        (doing("some\nday"), "what follows some day"),
+    ],
+)
+def test_the_last_event_tells_what_a_run_waits_for(found, what):
+    one = activity_of(found, stored.AT)
+    assert one.what == what
+    assert one.begun == (found.kind is not None)
+    assert one.since == stored.AT + (2 * SECOND if one.begun else 0)
+
+
+def test_a_retry_is_waited_for_until_its_time_has_come():
+    found = doing("call", {"error": "rate_limit", "status": 429, "retry_in_ms": 5000})
+    one = activity_of(found, stored.AT + 3 * SECOND)
+    assert (one.what, one.until) == ("a retry after rate_limit (429)", stored.AT + 7 * SECOND)
+    assert activity_of(found, stored.AT + 9 * SECOND).what == GATE
+
+
+def order(path, verb, why="", who="me@here"):
+    async def write():
+        async with writing(path) as writer:
+            await writer.transact(tell(1, verb, who=who, why=why, payload={}, at=stored.AT))
+
+    anyio.run(write)
+
+
+def events(claim):
+    started = WorkStarted(instructions="", prompt="", tools=(), model="m-1")
+    return {
+        "retry": (started, SENT, REFUSED),
+        "answer": (started, SENT),
+        "stream": (started, SENT, CallResponded(request=1, status=200)),
+        "tool": (started, ToolStarted(id="t", name="bash", arguments={}, effect="process")),
+        "verify": (WorkEnded(stop="completed"),),
+    }.get(claim.case_id, ())
+
+
+OPEN = ["retry", "answer", "stream", "tool", "verify", "claimed"]
+OUTCOMES = {
+    **{case: [None] for case in OPEN},
+    "pass": [{}],
+    "error": [{"outcome": "error", "reason": "provider", "detail": {"message": "connection \x1b[2Jrefused"}}],
+    "budget": [{"outcome": "skipped", "reason": "budget", "again": True}],
+    "cancelled": [{"outcome": "skipped", "reason": "cancelled"}],
+}
+PLACE = {case: place for place, case in enumerate(OUTCOMES, 1)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    planned = stored.sweep(list(OUTCOMES), 1)
+    return stored.write(tmp_path / "runs.db", planned, OUTCOMES, events, leaving=False)
+
+
+def look(path, *, alive=True, after_s=10):
+    with Reader(path) as reader:
+        sweep = reader.sweep("last")
+        return glance.glance_of(reader, sweep, now=stored.AT + after_s * SECOND, is_alive=lambda _: alive)
+
+
+def asked(path, case, *, alive=True, after_s=10):
+    with Reader(path) as reader:
+        return why.case_of(
+            reader, reader.sweep("last"), PLACE[case], now=stored.AT + after_s * SECOND, is_alive=lambda _: alive
+        )
+
+
+def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(store):
+    found = look(store)
+    assert set(glance.waiting(found)) == {
+        "1 waits for a retry after rate_limit (429) (the next in 20 s)",
+        "1 waits for an answer of openai#1 (longest 10 s)",
+        "1 waits for the rest of an answer (longest 10 s)",
+        "1 waits for the tool bash (longest 10 s)",
+        "1 waits for its verifiers (longest 10 s)",
+        "1 waits for its turn (longest 10 s)",
+    }
+    assert found.rate == pytest.approx(3)
+    assert found.left_s == pytest.approx(7 / 3 * 60)
+    assert not found.over
+
+
+def test_nothing_is_under_way_and_no_end_is_foretold_when_the_process_is_dead(store):
+    found = look(store, alive=False)
+    assert (found.activities, found.rate, found.left_s) == ((), None, None)
+
+
+def test_in_a_pause_no_end_is_foretold(store):
+    order(store, "pause", "lunch")
+    found = look(store)
+    assert found.standing.state == "paused"
+    assert found.left_s is None
+    assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.lines(found))
+
+
+def test_a_line_is_the_same_as_long_as_only_time_passes(store):
+    assert glance.line(look(store, after_s=10)) == glance.line(look(store, after_s=12))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7100, "118 min"), (7200, "2 h 0 min")]
+)
+def test_spans_are_read_at_a_glance(seconds, text):
+    assert glance.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("case", "because", "resume"),
+    [
+        ("retry", "waits for a retry after rate_limit (429) since", "leaves it to that process"),
+        ("answer", "process 1 on here works on it and waits for an answer of openai#1 since", "leaves it to"),
+        ("tool", "waits for the tool bash", "leaves it to"),
+        ("claimed", "process 1 on here has claimed it, which waits for its turn", "leaves it to"),
+        ("pass", "it is finished: pass", "`resume` leaves it alone"),
+        ("error", "it is finished: error(provider)", "only `resume --errors` runs it again"),
+        ("budget", "skipped(budget) is no final result", "if its caps leave room"),
+        ("cancelled", "it is finished: skipped(cancelled)", "only `resume --cancelled` runs it"),
+    ],
+)
+def test_why_a_run_is_unfinished_and_what_resume_would_do(store, case, because, resume):
+    found = asked(store, case)
+    assert because in why.because(found)
+    assert resume in why.resumption(found)
+
+
+def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store):
+    assert "died before it had ended" in why.because(asked(store, "answer", alive=False))
+    assert "`resume` runs it" in why.resumption(asked(store, "answer", alive=False))
+    assert "may be stopped" in why.because(asked(store, "answer", after_s=61))
+    assert "takes it over" in why.resumption(asked(store, "answer", after_s=61))
+    assert "cannot be told from here" in why.because(asked(store, "answer", alive=None, after_s=61))
+
+
+def test_a_run_that_was_never_claimed(tmp_path):
+    path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 1), {"a": [{}]})
+
+    async def plan():
+        import attrs
+
+        from store.plans import store_plan
+
+        async with writing(path) as writer:
+            await writer.transact(store_plan(attrs.evolve(stored.sweep(["a"], 1), name="20200102T000000Z-00000abc")))
+
+    anyio.run(plan)
+    with Reader(path) as reader:
+        found = why.case_of(reader, reader.sweep("last"), 1, now=stored.AT, is_alive=lambda _: True)
+    assert why.because(found) == "it has not been claimed yet"
+    assert why.resumption(found) == "`resume` runs it"
+
+
+def test_an_order_is_told_with_the_run_it_holds_back(store):
+    order(store, "pause", "lunch")
+    assert why.resumption(asked(store, "budget")).startswith("`resume` runs it, if")
+    assert "the sweep is paused by me@here" in "\n".join(why.lines(asked(store, "retry")))
+    order(store, "cancel")
+    assert "`resume --cancelled` runs it" in why.resumption(asked(store, "retry"))
+
+
+@pytest.fixture
+def evalctl(store, capsys):
+    def called(*words):
+        code = app.run(["--store", str(store), *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return called
+
+
+def test_status_why_tells_attempts_and_their_messages_harmlessly(evalctl):
+    code, out, _ = evalctl("status", "--why", f"last/{PLACE['error']}")
+    assert code == 0
+    assert "error(provider)" in out
+    assert "connection refused" in out
+    assert "\x1b" not in out
+    code, out, _ = evalctl("status", "--why", f"last/{PLACE['error']}", "--json")
+    found = json.loads(out)
+    assert (found["schema"], found["finished"], found["reason"]) == ("evalctl.why/1", True, "provider")
+    assert found["attempts"][0]["message"] == "connection \x1b[2Jrefused"
+
+
+def test_a_position_needs_no_flag_and_a_sweep_is_no_run(evalctl):
+    assert evalctl("status", f"last/{PLACE['pass']}")[1].splitlines()[0].endswith("it is finished: pass")
+    code, _, err = evalctl("status", "--why", "last")
+    assert code == 1
+    assert "'last' is no run" in err
+
+
+def test_status_tells_orders_and_the_state_they_bring(evalctl, store):
+    order(store, "cancel", "wrong\x1b[2J model")
+    code, out, _ = evalctl("status")
+    assert code == 0
+    assert "cancelled by me@here at 2020-01-01T00:00:00.000Z (wrong model)" in out
+    assert "--cancelled" in out
+    assert json.loads(evalctl("status", "--json")[1])["order"]["verb"] == "cancel"
+
+
+def test_watching_a_sweep_that_is_over_shows_it_once_and_ends(tmp_path, capsys):
+    path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 2), {"a": [{}, {}]})
+    assert app.run(["--store", str(path), "status", "--watch"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("done: 2 of 2 done, 2 pass")
+    assert app.run(["--store", str(path), "status", "--watch", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "done"
