@@ -129,7 +129,7 @@ def mcnemar_exact(b: int, c: int, midp: bool = False) -> float:
     n, least = b + c, min(b, c)
     tail = sum(math.comb(n, i) for i in range(least + 1))
     doubled = 2 * tail - (math.comb(n, least) if midp else 0)
-    return min(1.0, doubled / 2**n)
+    return min(1.0, doubled / (1 << n))
 
 
 def fisher_exact(x1: int, n1: int, x2: int, n2: int) -> float:
@@ -144,7 +144,7 @@ def fisher_exact(x1: int, n1: int, x2: int, n2: int) -> float:
     weights = [math.comb(n1, x) * math.comb(n2, passes - x) for x in range(max(0, passes - n2), min(n1, passes) + 1)]
     observed = math.comb(n1, x1) * math.comb(n2, x2)
     # Whole numbers throughout: no table is left out for a rounding error.
-    as_rare: int = sum(weight for weight in weights if weight <= observed)
+    as_rare = sum(weight for weight in weights if weight <= observed)
     return as_rare / math.comb(n1 + n2, passes)
 
 

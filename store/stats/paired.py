@@ -88,11 +88,12 @@ def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[S
     """
     total = spread = 0.0
     for a, b in zip(a_by_case, b_by_case, strict=True):
-        spreads = variance(a), variance(b)
-        if spreads[0] is None or spreads[1] is None:
+        if min(len(_checked(a)), len(_checked(b))) < 2:
             return None
-        total += math.fsum(b) / len(b) - math.fsum(a) / len(a)
-        spread += spreads[0] / len(a) + spreads[1] / len(b)
+        means = math.fsum(a) / len(a), math.fsum(b) / len(b)
+        total += means[1] - means[0]
+        for values, mean in ((a, means[0]), (b, means[1])):
+            spread += math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
     cases = len(a_by_case)
     if not cases:
         return None
@@ -162,8 +163,7 @@ def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
     Raises:
         ValueError: a difference that is missing or NaN.
     """
-    variance(diffs)  # refuses what is no number
-    moved = [diff for diff in diffs if abs(diff) > SAME]
+    moved = [diff for diff in _checked(diffs) if abs(diff) > SAME]
     if not moved:
         return 1.0
     observed = abs(math.fsum(moved)) - SAME * len(moved)
@@ -188,8 +188,7 @@ def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) 
     Raises:
         ValueError: a difference that is missing or NaN.
     """
-    variance(diffs)  # refuses what is no number
-    if not diffs:
+    if not _checked(diffs):
         return None
     rng = random.Random(seed)  # noqa: S311 - statistics, and the same every time
     means = [math.fsum(rng.choices(diffs, k=len(diffs))) / len(diffs) for _ in range(draws)]
@@ -200,7 +199,11 @@ def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) 
 
 
 def _filled(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    filled = [group for group in groups if group]
-    for group in filled:
-        variance(group)  # refuses what is no number
-    return filled
+    return [_checked(group) for group in groups if group]
+
+
+def _checked(values: Sequence[float]) -> Sequence[float]:
+    for value in values:
+        if value is None or math.isnan(value):
+            raise ValueError("a value is missing")
+    return values

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
+from operator import mul
 
 import attrs
 
@@ -121,11 +123,13 @@ def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
     if k < MIN_JUDGED:
         _binomial(pa, 1), _binomial(pb, 1)
         return ScreenPower(improved=0.0, regressed=0.0)
-    a, b = _binomial(pa, k), _binomial(pb, k)
-    needed = _needed(k)
-    return ScreenPower(improved=_chance(a, b, needed), regressed=_chance(b, a, needed))
+    return ScreenPower(
+        improved=_chance(_binomial(pa, k), _at_least(pb, k), _needed(k)),
+        regressed=_chance(_binomial(pb, k), _at_least(pa, k), _needed(k)),
+    )
 
 
+@cache
 def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -> int | None:
     """The fewest judged runs a side with which the screen sees the difference with this power.
 
@@ -139,7 +143,7 @@ def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -
     if low == high:
         return None
     for k in range(MIN_JUDGED, most + 1):
-        if _chance(_binomial(low, k), _binomial(high, k), _needed(k)) >= power:
+        if _chance(_binomial(low, k), _at_least(high, k), _needed(k)) >= power:
             return k
     return None
 
@@ -184,24 +188,29 @@ def _needed(k: int) -> tuple[int, ...]:
 
 
 def _chance(worse: Sequence[float], better: Sequence[float], needed: Sequence[int]) -> float:
-    """The chance that the better side passes often enough."""
-    tails = [0.0] * (len(better) + 1)
-    for passes in range(len(better) - 1, -1, -1):
-        tails[passes] = tails[passes + 1] + better[passes]
-    return sum(chance * tails[least] for chance, least in zip(worse, needed, strict=True))
+    """The chance that the better side passes often enough; *better* are tails, as of `_at_least`."""
+    return float(sum(map(mul, worse, map(better.__getitem__, needed))))
 
 
 @cache
 def _binomial(p: float, n: int) -> tuple[float, ...]:
-    """The chances of 0 to *n* passes."""
+    """The chances of exactly 0 to *n* passes."""
     if not 0 <= p <= 1:
         raise ValueError(f"a rate lies between 0 and 1, not at {p}")
     if p in (0, 1):
-        certain = [0.0] * (n + 1)
-        certain[n if p else 0] = 1.0
-        return tuple(certain)
+        return tuple(float(passes == n * p) for passes in range(n + 1))
     log_p, log_q = math.log(p), math.log1p(-p)
-    return tuple(
-        math.exp(math.lgamma(n + 1) - math.lgamma(x + 1) - math.lgamma(n - x + 1) + x * log_p + (n - x) * log_q)
-        for x in range(n + 1)
-    )
+    return tuple(math.exp(ways + passes * log_p + (n - passes) * log_q) for passes, ways in enumerate(_log_choose(n)))
+
+
+@cache
+def _at_least(p: float, n: int) -> tuple[float, ...]:
+    """The chances of at least 0 to *n* passes, and of more."""
+    tails = list(accumulate(reversed(_binomial(p, n)), initial=0.0))
+    return tuple(reversed(tails))
+
+
+@cache
+def _log_choose(n: int) -> tuple[float, ...]:
+    whole = math.lgamma(n + 1)
+    return tuple(whole - math.lgamma(passes + 1) - math.lgamma(n - passes + 1) for passes in range(n + 1))
