@@ -49,7 +49,6 @@ def queries(connection: sqlite3.Connection) -> list[Query]:
     now = {"result": 2**62, "attempt": 2**62, "sweep": middle}
     nobody = {"errors": 0, "cancelled": 0, "high": 0, "worker": 0, "now": 0, "position": 0, "sweep": last}
     lineage = {"fingerprint": fingerprint, "limit": 50}
-    two = {"baseline": middle, "candidate": min(last, middle + 1)}
     return [
         Query("resume set, half done", "read_unfinished", 2.0, {"sweep": last}),
         Query("claim, all that is free", "claim_free_runs", None, nobody),
@@ -62,7 +61,7 @@ def queries(connection: sqlite3.Connection) -> list[Query]:
         Query("ends of every lineage", "drift_ends", 1.5, {}),
         Query("drops, over everything", "drift_drops", 675, {}),
         Query("lift of two variants", "lift_variants", 151, {"suite": "suite-a", "candidate": "v1", "baseline": "v0"}),
-        Query("compare two sweeps", "compare_sweeps", 4.0, two),
+        Query("compare, one side", "compare_cells", None, {**now, "cell": 0, "limit": 2**60}),
         Query("summary, through the view", "summary_current", 247, {}),
         Query("summary, minus superseded", "summary_cells", 97, {}),
         Query("transcript of one run", "read_transcript", 0.01, {"run": run}),

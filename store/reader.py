@@ -30,6 +30,7 @@ from store.rows import (
     SweepRow,
 )
 from store.statements import statement
+from store.tallies import CellTally, StartGaps, VerifierCount
 from store.text import from_column
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 PAGE = 500
 """Rows that are fetched at once."""
+CELL_PAGE = 200
+"""Cells that are summed up at once, each with the times of all its runs."""
 EVENT_PAGE = 100
 """Events that are fetched at once; each may bring a blob along."""
 SHOWN = 10
@@ -200,6 +203,29 @@ class Reader:
         rows = self._rows("read_granted", {"sweep": sweep_id})
         return _value(Amount, rows[0]) if rows else Amount()
 
+    # --- comparisons --------------------------------------------------------------------------------------------
+
+    def tallies(self, sweep_id: int) -> Iterator[CellTally]:
+        """What the runs of each planned cell came to, by cell. Memory stays flat."""
+        cell = 0
+        while page := self._rows("compare_cells", {"sweep": sweep_id, "cell": cell, "limit": CELL_PAGE}):
+            for row in page:
+                row["walls_ms"] = tuple(json.loads(row["walls_ms"]))
+                row["models"] = tuple(map(from_column, json.loads(row["models"])))
+                row["incidents"] = _summed(json.loads(row["incidents"])) if row["incidents"] != "[]" else {}
+                yield CellTally(**row)
+            cell = page[-1]["cell_id"]
+
+    def verifier_counts(self, sweep_id: int) -> list[VerifierCount]:
+        """What each verifier said about the runs of each cell, counted."""
+        return [_value(VerifierCount, row) for row in self._rows("compare_verdicts", {"sweep": sweep_id})]
+
+    def start_gaps(self, sweep_id: int, baseline: str, candidate: str, *, bound_us: int) -> StartGaps:
+        """How far apart two variants began to work; `wide` counts the pairs further apart than *bound_us*."""
+        asked = {"sweep": sweep_id, "baseline": baseline, "candidate": candidate, "bound_us": bound_us}
+        (row,) = self._rows("compare_gaps", asked)
+        return _value(StartGaps, row)
+
     # --- runs ---------------------------------------------------------------------------------------------------
 
     def runs(self, sweep_id: int) -> Iterator[RunRecord]:
@@ -329,6 +355,14 @@ def _value(kind: type[T], row: dict[str, Any], **more: Any) -> T:
         if column in row:
             row[column] = bool(row[column])
     return kind(**row, **more)
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for count in counts:
+        for name, times in count.items():
+            found[name] = found.get(name, 0) + times
+    return found
 
 
 def _decoded(text: str | bytes) -> dict[str, Json]:
