@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import common, gen_stress, orders, resume, show, status, suites
+from orchestrator.cli import common, compare, gen_stress, orders, resume, show, status, suites
 from orchestrator.cli import run as run_verb
 from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_RUNS, Exit
 from orchestrator.version import __version__
@@ -76,6 +76,7 @@ app.command("run", epilog=EXIT_RUNS)(run_verb.run)
 app.command("resume", epilog=EXIT_RUNS)(resume.resume)
 app.command("status", epilog=EXIT_READS)(status.status)
 app.command("show", epilog=EXIT_READS)(show.show)
+app.command("compare", epilog=compare.EXIT_COMPARES)(compare.compare)
 app.command("pause", epilog=EXIT_READS)(orders.pause)
 app.command("continue", epilog=EXIT_READS)(orders.go_on)
 app.command("cancel", epilog=EXIT_READS)(orders.cancel)

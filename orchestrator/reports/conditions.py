@@ -36,6 +36,7 @@ def conditions_of(
         "plannedAt": moment(sweep.planned_at),
         "purpose": sweep.purpose,
         "contextWindow": settings.get("context_window"),
+        "compaction": _compaction(settings, cells),
         "fetchPrivate": settings.get("fetch_private") or None,
         "concurrency": settings.get("concurrency"),
         "grants": _grants(_mapping(settings.get("grants"))),
@@ -73,6 +74,29 @@ def _one(values: Iterable[str]) -> Json:
 def _variants(cells: Sequence[CellRecord]) -> Json:
     names = sorted({cell.variant for cell in cells})
     return names if names not in ([""], []) else None
+
+
+COMPACTION = {
+    "compaction.auto": ("auto", "compaction_auto"),
+    "compaction.threshold": ("threshold", "compaction_threshold"),
+    "compaction.keepTurns": ("keepTurns", "compaction_keep_turns"),
+    "compaction.maxOutputTokens": ("maxOutputTokens", "compaction_max_output_tokens"),
+    "limits.maxContextChars": ("maxContextChars", "max_context_chars"),
+}
+"""What decides when and how a context is compacted: measured key -> its name in reports, its field in settings."""
+
+
+def _compaction(settings: Mapping[str, Json], cells: Sequence[CellRecord]) -> Json:
+    """The settings of compaction, a variant's where the cells are of one variant; None where they are several's."""
+    names = {cell.variant for cell in cells}
+    if len(names) > 1:
+        return None
+    agent = _mapping(settings.get("agent"))
+    found = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
+    for one in settings.get("variants", ()):
+        if one["id"] in names:
+            found |= {COMPACTION[key][0]: value for key, value in one["overrides"].items() if key in COMPACTION}
+    return found or None
 
 
 def _host(base_url: Any) -> Json:

@@ -1,0 +1,56 @@
+"""The verb `compare`: two sides of one suite, and whether the candidate is better, worse, or cannot be told apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.common import COMMON, Exit, complain, out
+
+EXIT_COMPARES = (
+    "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
+    "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
+)
+SIDE = "A report's directory or its report.json, or a sweep: SWEEP, SWEEP:VARIANT, or `last`; names may be shortened."
+
+
+def compare(
+    baseline: Annotated[str, typer.Argument(metavar="BASELINE", help=SIDE)],
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="The same. Differences are candidate minus baseline.")
+    ],
+    detail: Annotated[
+        bool,
+        typer.Option(
+            "--detail",
+            help="What other methods say, apart from the verdict: Newcombe intervals, Fisher p with Holm, the paired "
+            "difference over cases, and the repetitions it would have taken.",
+        ),
+    ] = False,
+) -> None:
+    """Compare two reports or sweeps of the same suite.
+
+    A task is improved or regressed where both sides have at least 5 judged runs and their 95 % Wilson intervals are
+    disjoint; inconclusive where they overlap; low power; or not comparable. In replay it has changed or not.
+    """
+    from orchestrator.comparison import json_form, lines
+    from orchestrator.comparison.build import compare as compared
+    from orchestrator.comparison.model import Incompatible
+    from orchestrator.comparison.sides import read_sides
+    from orchestrator.reports.plain import printable
+    from orchestrator.world import real_world
+    from store.database import locate_store
+
+    sides = read_sides(baseline, candidate, locate_store(COMMON.store, real_world().environment, Path.cwd()))
+    try:
+        found = compared(sides.baseline, sides.candidate, gaps=sides.gaps, detail=detail)
+    except Incompatible as error:
+        complain(str(error))
+        raise typer.Exit(Exit.INCOMPATIBLE) from None
+    if COMMON.json:
+        out(json_form.line(found))
+    else:
+        out("\n".join(printable(line, sys.stdout.encoding) for line in lines.lines(found)))

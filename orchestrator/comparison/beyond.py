@@ -1,0 +1,137 @@
+"""What other methods say about a comparison. They stand beside the verdicts and change none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from orchestrator.comparison.arm import Counts
+from orchestrator.comparison.model import (
+    CaseBeyond,
+    Clustering,
+    Comparison,
+    Needed,
+    PairedOutcomes,
+    SuiteBeyond,
+    TaskComparison,
+)
+from store.stats import compare, paired, planning
+from store.stats.compare import Verdict
+
+TESTED: frozenset[Verdict] = frozenset({"improved", "regressed", "inconclusive"})
+"""Only where there are enough runs is a test made, and counted."""
+CHECKED = 20
+"""From so many cases on the t interval needs no check."""
+LEVEL = 0.05
+
+
+def with_beyond(found: Comparison) -> Comparison:
+    """The same comparison with the figures of `CaseBeyond` and `SuiteBeyond`."""
+    tested = [task for task in found.tasks if task.verdict in TESTED]
+    ps = [_fisher(task.baseline, task.candidate) for task in tested]
+    adjusted = dict(zip((task.id for task in tested), zip(ps, compare.holm(ps), strict=True), strict=True))
+    tasks = tuple(attrs.evolve(task, beyond=_case(task, adjusted.get(task.id))) for task in found.tasks)
+    return attrs.evolve(found, tasks=tasks, beyond=_suite(tasks))
+
+
+def _fisher(before: Counts, after: Counts) -> float:
+    return compare.fisher_exact(before.passes, before.judged, after.passes, after.judged)
+
+
+def _case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBeyond:
+    before, after = task.baseline, task.candidate
+    rates = before.success_rate, after.success_rate
+    comparable = task.verdict != "not comparable"
+    needed = None
+    if comparable and rates[0] is not None and rates[1] is not None:
+        needed = planning.screen_min_k(rates[0], rates[1])
+    return CaseBeyond(
+        newcombe=compare.newcombe_diff(after.passes, after.judged, before.passes, before.judged)
+        if comparable
+        else None,
+        fisher_p=ps[0] if ps else None,
+        holm_p=ps[1] if ps else None,
+        repetitions_needed=needed,
+    )
+
+
+def _suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
+    judged = [task for task in tasks if task.baseline.judged and task.candidate.judged]
+    before, after = [task.baseline for task in judged], [task.candidate for task in judged]
+    diffs = [_rate(b) - _rate(a) for a, b in zip(before, after, strict=True)]
+    like_these = paired.paired_t(diffs)
+    adjusted = [task.beyond.holm_p for task in tasks if task.beyond is not None and task.beyond.holm_p is not None]
+    return SuiteBeyond(
+        cases=len(judged),
+        left_out=tuple(task.id for task in tasks if not (task.baseline.judged and task.candidate.judged)),
+        like_these=like_these,
+        verdict=paired.suite_verdict(like_these),
+        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < CHECKED else None,
+        these=paired.fixed_suite_diff([_scores(side) for side in before], [_scores(side) for side in after]),
+        baseline=_clustering(before),
+        candidate=_clustering(after),
+        outcomes=_outcomes(before, after),
+        needed=_needed(diffs, before, after),
+        tests=len(adjusted),
+        survivors=sum(p < LEVEL for p in adjusted),
+    )
+
+
+def _rate(counts: Counts) -> float:
+    return counts.passes / counts.judged
+
+
+def _scores(counts: Counts) -> list[float]:
+    """One for each judged run, 1 for a pass; which run it was does not matter here."""
+    return [1.0] * counts.passes + [0.0] * (counts.judged - counts.passes)
+
+
+def _clustering(sides: Sequence[Counts]) -> Clustering | None:
+    if not sides:
+        return None
+    groups = [_scores(side) for side in sides]
+    judged = sum(map(len, groups))
+    icc = paired.icc1(groups)
+    return Clustering(
+        success_rate=sum(side.passes for side in sides) / judged,
+        se=paired.se_clustered(groups),
+        icc=icc,
+        design_effect=None if icc is None else paired.design_effect(judged / len(groups), icc),
+    )
+
+
+def _outcomes(before: Sequence[Counts], after: Sequence[Counts]) -> PairedOutcomes | None:
+    if not before or any(side.judged != 1 for side in (*before, *after)):
+        return None
+    pairs = [(a.passes, b.passes) for a, b in zip(before, after, strict=True)]
+    both, only_after, only_before, neither = (pairs.count(pair) for pair in ((1, 1), (0, 1), (1, 0), (0, 0)))
+    return PairedOutcomes(
+        both=both,
+        only_candidate=only_after,
+        only_baseline=only_before,
+        neither=neither,
+        newcombe=compare.newcombe_paired(both, only_after, only_before, neither),
+        mcnemar_p=compare.mcnemar_exact(only_after, only_before),
+    )
+
+
+def _needed(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Counts]) -> Needed | None:
+    cases = len(diffs)
+    if cases < 2:
+        return None
+    variances = planning.variances_of(
+        diffs, [(side.passes, side.judged) for side in before], [(side.passes, side.judged) for side in after]
+    )
+    k = [cases / math.fsum(1 / side.judged for side in sides) for sides in (before, after)]
+    delta = math.fsum(diffs) / cases
+    seen = abs(delta) > paired.SAME
+    within = variances.baseline / k[0] + variances.candidate / k[1]
+    return Needed(
+        variances=variances,
+        smallest=planning.miller_mde(cases, variances.effect, variances.baseline, k[0], variances.candidate, k[1]),
+        cases=planning.cases_needed(delta, variances, min(k)) if seen else None,
+        repetitions=planning.repetitions_needed(delta, variances, cases) if seen else None,
+        buy_cases=within < variances.effect,
+    )

@@ -1,0 +1,126 @@
+"""From two sides to a `Comparison`. Pure: what it needs has been read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
+
+import attrs
+
+from orchestrator.comparison.arm import Arm, Counts, pooled
+from orchestrator.comparison.deltas import Conditions, conditions_between, deltas_between, errors_between
+from orchestrator.comparison.model import Comparison, Incompatible, TaskComparison
+from orchestrator.comparison.notes import limits_of, notes_of
+from store.events import Json
+from store.stats.compare import Tallied, Verdict, compare_verdict
+from store.stats.rates import MIN_JUDGED
+from store.tallies import StartGaps
+
+OWN = frozenset({"suiteId", "suiteVersion", "plannedAt", "modelsAnswering", "variant", "variants"})
+"""Conditions that are the same by rule, differ always, or are told in another place."""
+
+
+def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, detail: bool = False) -> Comparison:
+    """Compare the sides; *detail* adds what other methods say, which changes no verdict.
+
+    Raises:
+        Incompatible: they measured different suites, or different versions of one.
+    """
+    suites = [(arm.suite_id, arm.suite_version) for arm in (baseline, candidate)]
+    if suites[0] != suites[1]:
+        told = [" ".join(suite) for suite in suites]
+        raise Incompatible(baseline=told[0], candidate=told[1])
+    conditions = conditions_between(baseline, candidate)
+    shared = sorted(baseline.tasks.keys() & candidate.tasks.keys())
+    tasks = [
+        _compared(name, baseline.tasks[name], candidate.tasks[name], (baseline, candidate), conditions)
+        for name in shared
+    ]
+    both = pooled(baseline, shared), pooled(candidate, shared)
+    counted = Counter(task.verdict for task in tasks)
+    found = Comparison(
+        baseline=baseline,
+        candidate=candidate,
+        replay=baseline.mode == candidate.mode == "replay",
+        differences=dict(_differences(baseline.conditions, candidate.conditions)),
+        tasks=tuple(tasks),
+        only_baseline=tuple(sorted(baseline.tasks.keys() - candidate.tasks.keys())),
+        only_candidate=tuple(sorted(candidate.tasks.keys() - baseline.tasks.keys())),
+        suite=_suite(tasks, both, (baseline, candidate), conditions),
+        verdicts={word: counted[word] for word in get_args(Verdict) if counted[word]},
+        errored=sum(side.errored for side in both),
+        gaps=gaps,
+        notes=(),
+        limits=(),
+    )
+    found = attrs.evolve(found, notes=tuple(notes_of(found)), limits=limits_of(found))
+    if detail and not found.replay and conditions.modes is None:
+        from orchestrator.comparison.beyond import with_beyond
+
+        return with_beyond(found)
+    return found
+
+
+def _compared(
+    name: str, before: Counts, after: Counts, arms: tuple[Arm, Arm], conditions: Conditions
+) -> TaskComparison:
+    sides = (before, after)
+    verdict = compare_verdict(_tallied(before, arms[0]), _tallied(after, arms[1]))
+    why: str | None = None
+    if verdict == "not comparable":
+        why = conditions.modes or errors_between(before, after)
+    elif arms[0].mode == "replay" and not all(side.judged for side in sides):
+        # Nothing that was replayed can have changed.
+        verdict, why = "not comparable", "nothing was judged on a side"
+    elif verdict == "low power":
+        why = f"fewer than {MIN_JUDGED} judged runs on a side: {before.judged}, {after.judged}"
+    return TaskComparison(
+        id=name,
+        baseline=before,
+        candidate=after,
+        verdict=verdict,
+        why=why,
+        deltas=deltas_between(before, after, conditions),
+    )
+
+
+def _suite(
+    tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], arms: tuple[Arm, Arm], conditions: Conditions
+) -> TaskComparison:
+    """All tasks together. In replay the suite has changed where one of its tasks has."""
+    found = _compared("", *both, arms, conditions)
+    if not tasks:
+        return attrs.evolve(found, verdict="not comparable", why="no task is on both sides")
+    if found.verdict in ("unchanged", "changed"):
+        return attrs.evolve(
+            found, verdict="changed" if any(task.verdict == "changed" for task in tasks) else "unchanged"
+        )
+    return found
+
+
+def _tallied(counts: Counts, arm: Arm) -> Tallied:
+    return {
+        "passes": counts.passes,
+        "judged": counts.judged,
+        "errored": counts.errored,
+        "mode": arm.mode,
+        "verifiers": (counts.verifiers, counts.budget_exceeded),
+    }
+
+
+def _differences(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[tuple[str, tuple[Json, Json]]]:
+    for name in [*before, *(name for name in after if name not in before)]:
+        values = _plain(before.get(name)), _plain(after.get(name))
+        if name not in OWN and values[0] != values[1]:
+            yield name, (before.get(name), after.get(name))
+
+
+def _plain(value: Json) -> Json:
+    """A file has no tuples, and writes 1.0 where a row holds 1."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

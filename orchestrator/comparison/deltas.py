@@ -1,0 +1,143 @@
+"""Differences of what runs took, and the conditions under which they mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+
+import attrs
+
+from orchestrator.comparison.arm import Arm, Counts
+from orchestrator.comparison.model import ESTIMATED, MEASURED, Delta, Metric
+from store.stats import rates
+
+SIDES = ("baseline", "candidate")
+TIMES: tuple[Metric, ...] = ("wallMsMedian", "wallMsPerSuccess")
+"""What compaction settings do not keep from being compared: the whole run's time is measured."""
+
+
+@attrs.frozen(kw_only=True)
+class Conditions:
+    """What keeps figures of two arms from being compared, whatever the task; None where nothing does."""
+
+    modes: str | None
+    compaction: str | None
+    prices: str | None
+
+
+def conditions_between(baseline: Arm, candidate: Arm) -> Conditions:
+    """Look at both sides' conditions once."""
+    modes = (baseline.mode, candidate.mode)
+    return Conditions(
+        modes=None if modes[0] == modes[1] else f"the modes differ: {modes[0]}, {modes[1]}",
+        compaction=_compaction(baseline, candidate),
+        prices=_prices(baseline, candidate),
+    )
+
+
+def errors_between(baseline: Counts, candidate: Counts) -> str | None:
+    """Which side has errored runs, and how many."""
+    counts = [
+        f"{side.errored} on the {name}" for name, side in zip(SIDES, (baseline, candidate), strict=True) if side.errored
+    ]
+    return f"errored runs: {', '.join(counts)}" if counts else None
+
+
+def deltas_between(baseline: Counts, candidate: Counts, conditions: Conditions) -> Mapping[Metric, Delta]:
+    """Every figure on both sides, with its difference or why there is none."""
+    errors = errors_between(baseline, candidate)
+    found: dict[Metric, Delta] = {}
+    for metric in (*MEASURED, *ESTIMATED):
+        kept = conditions.modes or errors
+        if metric not in TIMES:
+            kept = kept or conditions.compaction
+        if metric in ESTIMATED:
+            kept = conditions.prices or kept
+        values = FIGURES[metric](baseline), FIGURES[metric](candidate)
+        before, after = values
+        why = f"not comparable: {kept}" if kept else _missing(metric, (baseline, candidate), values)
+        delta = after - before if why is None and before is not None and after is not None else None
+        found[metric] = Delta(baseline=before, candidate=after, delta=delta, why=why)
+    return found
+
+
+def _per_run(total: float | None, counts: Counts) -> float | None:
+    return total / counts.judged if total is not None and counts.judged else None
+
+
+def _per_success(total: float | None, counts: Counts) -> float | None:
+    return None if total is None else rates.per_success(total, counts.passes)
+
+
+def _tokens(counts: Counts) -> int | None:
+    if counts.input_tokens is None or counts.output_tokens is None:
+        return None
+    return counts.input_tokens + counts.output_tokens
+
+
+FIGURES: Mapping[Metric, Callable[[Counts], float | None]] = {
+    "inputTokensPerRun": lambda counts: _per_run(counts.input_tokens, counts),
+    "outputTokensPerRun": lambda counts: _per_run(counts.output_tokens, counts),
+    "tokensPerRun": lambda counts: _per_run(_tokens(counts), counts),
+    "tokensPerSuccess": lambda counts: _per_success(_tokens(counts), counts),
+    "cachedInputRatio": lambda counts: counts.cached_ratio,
+    "wallMsMedian": lambda counts: counts.wall_median_ms,
+    "wallMsPerSuccess": lambda counts: _per_success(counts.wall_total_ms, counts),
+    "costUsdPerRun": lambda counts: _per_run(counts.cost_usd, counts),
+    "costUsdPerSuccess": lambda counts: _per_success(counts.cost_usd, counts),
+}
+
+
+def _missing(metric: Metric, sides: tuple[Counts, Counts], values: tuple[float | None, float | None]) -> str | None:
+    """What is not there, and on which side."""
+    for name, counts, value in zip(SIDES, sides, values, strict=True):
+        if value is not None:
+            continue
+        if not counts.judged:
+            return f"nothing judged on the {name}"
+        if metric.endswith("PerSuccess") and not counts.passes:
+            return f"no success on the {name}"
+        if metric == "wallMsMedian" or (metric == "cachedInputRatio" and counts.cached_runs):
+            # a report keeps it task by task, which does not tell it for some of them together
+            return f"not known on the {name}"
+        return f"not reported by the {name}" + ("" if metric == "cachedInputRatio" else " in every judged run")
+    return None
+
+
+def _compaction(baseline: Arm, candidate: Arm) -> str | None:
+    """Token figures leave out what compaction took, so that they mean the same under the same settings only."""
+    settings = [
+        (arm.conditions.get("compaction"), arm.conditions.get("contextWindow")) for arm in (baseline, candidate)
+    ]
+    (before, window), (after, other) = settings
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        # The hash covers the settings, not the window.
+        hashes = [arm.conditions.get("configHash") for arm in (baseline, candidate)]
+        if hashes[0] is None or hashes[0] != hashes[1]:
+            return "the compaction settings are not known to be the same"
+        before = after = {}
+    different = [
+        f"{key} {before.get(key)}, {after.get(key)}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+    if window != other:
+        different.append(f"contextWindow {window}, {other}")
+    return f"the compaction settings differ: {'; '.join(different)}" if different else None
+
+
+def _prices(baseline: Arm, candidate: Arm) -> str | None:
+    found = []
+    for name, arm in zip(SIDES, (baseline, candidate), strict=True):
+        given = [arm.conditions.get(key) for key in ("inputRate", "outputRate")]
+        if None in given:
+            return f"no rates were given for the {name}"
+        try:
+            found.append([Decimal(str(rate)) for rate in given])
+        except InvalidOperation:
+            return f"the rates of the {name} are no numbers"
+    before, after = found
+    if before == after:
+        return None
+    told = [" and ".join(str(rate) for rate in rates_) for rates_ in found]
+    return f"the rates differ: {told[0]}; {told[1]} USD per million tokens in and out"

@@ -1,0 +1,74 @@
+"""What a reader must know before reading a comparison, and what no comparison says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from orchestrator.comparison.arm import Arm
+from orchestrator.comparison.model import Comparison
+from orchestrator.comparison.sides import WIDE_US
+
+NAMED = 10
+"""Names in a note; the rest is counted."""
+
+
+def notes_of(found: Comparison) -> Iterator[str]:
+    """The notes, most important first. Names are as files and suites spell them."""
+    before, after = found.baseline, found.candidate
+    if found.replay:
+        yield (
+            "replay: the model's answers come from a recording. A task has changed or it has not; "
+            "nothing here says anything about model quality, and there are no intervals."
+        )
+    if (before.sweep, before.variant) == (after.sweep, after.variant) and before.mode == after.mode:
+        yield "both sides are the same sweep: there can be no difference."
+    if changed := _changed_files(before, after):
+        yield (
+            f"the suite's files differ though its version is the same: {_listed(changed)}. "
+            "What was measured may not be the same thing."
+        )
+    for name, missing in (("baseline", found.only_baseline), ("candidate", found.only_candidate)):
+        if missing:
+            yield f"only on the {name}, and in no figure here: {_listed(missing)}."
+    for name, arm in (("baseline", before), ("candidate", after)):
+        left = sum(counts.unfinished for counts in arm.tasks.values())
+        if left:
+            yield f"{left} of the {arm.whole.planned} runs planned for the {name} have no result yet."
+        skipped = sum(counts.skipped for counts in arm.tasks.values())
+        if skipped:
+            yield f"{skipped} of the {arm.whole.planned} runs planned for the {name} were skipped, and are in no rate."
+    if found.differences.keys() & {"provider", "endpoint", "model"} and "configHash" in found.differences:
+        yield "the model (or who serves it) and the measured configuration differ: a difference may be due to either."
+    if found.gaps is not None and found.gaps.wide:
+        yield (
+            f"{found.gaps.wide} of {found.gaps.pairs} pairs began more than {WIDE_US // 60_000_000} minutes apart: "
+            "what changed at the provider in between is in the difference."
+        )
+
+
+def limits_of(found: Comparison) -> tuple[str, ...]:
+    """The footnote, clause by clause."""
+    return (
+        "Conservative screen on interval overlap, not a significance test.",
+        'Inconclusive is not "no difference".',
+        "Repetitions are assumed independent; nothing is paired.",
+        f"No correction across the {_count(len(found.tasks), 'task')} compared.",
+        f"{_count(found.errored, 'errored run')} excluded.",
+    )
+
+
+def _changed_files(before: Arm, after: Arm) -> list[str]:
+    if before.content is None or after.content is None:
+        return []
+    paths = {*before.content, *after.content}
+    return sorted(path for path in paths if before.content.get(path) != after.content.get(path))
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
+    return ", ".join(every[:NAMED]) + more
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,70 @@
+"""From what a person names to the two sides: a report's directory or file, `SWEEP`, `SWEEP:VARIANT`, or `last`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.comparison.arm import Arm
+from orchestrator.comparison.report_file import NAME, report_arm
+from orchestrator.comparison.stored import stored_arm
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+    from store.rows import SweepRow
+    from store.tallies import StartGaps
+
+WIDE_US = 600_000_000
+"""Microseconds: two variants that began to work on a case further apart than this may have met different weather."""
+
+
+@attrs.frozen(kw_only=True)
+class Sides:
+    """Both arms, read at one moment."""
+
+    baseline: Arm
+    candidate: Arm
+    gaps: StartGaps | None
+    """How far apart their runs began; None unless both are arms of one stored sweep."""
+
+
+def read_sides(baseline: str, candidate: str, store: Path) -> Sides:
+    """Read both sides; the *store* is opened only if one of them is a sweep.
+
+    Raises:
+        UsageError, StoreRefused: a side cannot be found or read, with what was expected.
+    """
+    with ExitStack() as opened:
+        reader: Reader | None = None
+        found: list[tuple[Arm, SweepRow | None]] = []
+        for name in (baseline, candidate):
+            if (report := _report(name)) is not None:
+                found.append((report_arm(*report), None))
+                continue
+            if reader is None:
+                from store.reader import Reader
+
+                reader = opened.enter_context(Reader(store))
+            prefix, colon, variant = name.partition(":")
+            sweep = reader.sweep(prefix)
+            found.append((stored_arm(reader, sweep, variant if colon else None), sweep))
+        (first, its), (second, other) = found
+        gaps = None
+        if reader is not None and its is not None and other is not None and its.id == other.id:
+            gaps = reader.start_gaps(its.id, first.variant, second.variant, bound_us=WIDE_US)
+        return Sides(baseline=first, candidate=second, gaps=gaps)
+
+
+def _report(name: str) -> tuple[Path, str | None] | None:
+    """The report that *name* means, with the variant it asks for; None where it means a sweep."""
+    path, colon, variant = name.rpartition(":")
+    for place, chosen in ((name, None), (path, variant)) if colon and path else ((name, None),):
+        if Path(place).is_file() or (Path(place) / NAME).is_file():
+            return Path(place), chosen
+    if os.sep in name or name.endswith(".json"):
+        return Path(name), None
+    return None

@@ -1,0 +1,161 @@
+"""A side from a sweep's stored rows, read by one grouped query; runs are never read one by one."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
+from orchestrator.reports.conditions import conditions_of, rates_of
+from orchestrator.reports.plain import one_line
+from store.errors import UsageError
+from store.events import Json
+from store.rows import CellRecord, SweepRow
+from store.stats import rates
+from store.structure import suggest
+from store.tallies import CellTally, VerifierCount
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+Rates = tuple[Decimal, Decimal] | None
+"""USD per million input and output tokens."""
+NAMED = 10
+"""Arms that a message names."""
+
+
+def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
+    """The arm of *sweep* called *variant*; without one, the only arm there is.
+
+    Raises:
+        UsageError: there is no such variant, there are several and none was named, or a task was planned for several
+            targets, so that its runs are not one side's.
+    """
+    cells = reader.cells(sweep.id)
+    chosen = _chosen(sweep.name, sorted({cell.variant for cell in cells}), variant)
+    mine = {cell.id: cell for cell in cells if cell.variant == chosen}
+    _one_cell_a_task(sweep.name, mine.values())
+    price = rates_of(sweep.conditions)
+    said = _verifiers(reader.verifier_counts(sweep.id)) if sweep.mode == "replay" else {}
+    sums = _Sums(price)
+    tasks: dict[str, Counts] = {}
+    models: set[str] = set()
+    for tally in reader.tallies(sweep.id):
+        if (cell := mine.get(tally.cell_id)) is not None:
+            tasks[cell.case_id] = _counts(tally, price, said.get(cell.id, ()))
+            sums.add(tally)
+            models.update(tally.models)
+    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    kept = [mine[cell] for cell in sorted(mine)]
+    return Arm(
+        name=f"{sweep.name}:{chosen}" if chosen else sweep.name,
+        sweep=sweep.name,
+        variant=chosen,
+        suite_id=sweep.suite_id,
+        suite_version=kept[0].suite_version if kept else "",
+        mode=sweep.mode,
+        conditions=conditions_of(sweep, kept, versions, sorted(models)),
+        tasks=dict(sorted(tasks.items())),
+        whole=sums.counts(),
+        content=_content(sweep.conditions),
+    )
+
+
+def _chosen(sweep: str, variants: Sequence[str], wanted: str | None) -> str:
+    arms = ", ".join(f"{sweep}:{one_line(name)}" for name in variants[:NAMED] if name)
+    if wanted is None:
+        if len(variants) > 1:
+            raise UsageError(f"{sweep} has {len(variants)} variants; one side is one of them", f"Say which: {arms}")
+        return variants[0] if variants else ""
+    if wanted not in variants:
+        has = f"It has {arms}{suggest(wanted, variants)}." if arms else "It has none: give its name alone."
+        raise UsageError(f"{sweep} has no variant {wanted!r}", has)
+    return wanted
+
+
+def _one_cell_a_task(sweep: str, cells: Iterable[CellRecord]) -> None:
+    seen = Counter(cell.case_id for cell in cells)
+    doubled = [name for name, times in seen.items() if times > 1]
+    if doubled:
+        raise UsageError(
+            f"{sweep} planned task {one_line(doubled[0])!r} for several targets; compare takes one side at a time"
+        )
+
+
+class _Sums:
+    """All tasks of an arm. Of each run only its time is kept."""
+
+    def __init__(self, price: Rates) -> None:
+        self.price = price
+        self.by: Counter[str] = Counter()
+        self.incidents: Counter[str] = Counter()
+        self.walls = array("d")
+
+    def add(self, tally: CellTally) -> None:
+        """Count one task."""
+        for name in (
+            *("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted"),
+            *("input_tokens", "output_tokens", "token_runs", "cached_tokens", "cached_input", "cached_runs"),
+        ):
+            self.by[name] += getattr(tally, name)
+        self.incidents.update(tally.incidents)
+        self.walls.extend(tally.walls_ms)
+
+    def counts(self) -> Counts:
+        """What the sums come to."""
+        names = ("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted")
+        tokens = ("input_tokens", "output_tokens", "token_runs", "cached_tokens", "cached_input", "cached_runs")
+        whole = CellTally(
+            cell_id=0,
+            **{name: self.by[name] for name in (*names, *tokens)},
+            walls_ms=(),
+            incidents=self.incidents,
+            models=(),
+        )
+        return _counts(whole, self.price, (), walls=self.walls)
+
+
+def _counts(tally: CellTally, price: Rates, verifiers: VerifierTallies, walls: Sequence[float] | None = None) -> Counts:
+    times = tally.walls_ms if walls is None else walls
+    reported = tally.token_runs == tally.judged > 0
+    cost = None
+    if reported and price is not None:
+        cost = float((tally.input_tokens * price[0] + tally.output_tokens * price[1]) / 1_000_000)
+    return Counts(
+        planned=tally.planned,
+        passes=tally.passes,
+        judged=tally.judged,
+        budget_exceeded=tally.budget_exceeded,
+        errored=tally.errored,
+        skipped=tally.skipped,
+        unfinished=tally.planned - tally.finished,
+        input_tokens=tally.input_tokens if reported else None,
+        output_tokens=tally.output_tokens if reported else None,
+        wall_total_ms=sum(times) if len(times) == tally.judged > 0 else None,
+        wall_median_ms=rates.median(times),
+        cached_ratio=rates.cached_ratio([(tally.cached_tokens, tally.cached_input, False)]),
+        cached_runs=tally.cached_runs,
+        cost_usd=cost,
+        compacted=tally.compacted,
+        incidents=dict(sorted(tally.incidents.items())),
+        verifiers=verifiers,
+    )
+
+
+def _verifiers(counted: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
+    said: dict[int, dict[str, Counter[str]]] = {}
+    for one in counted:
+        said.setdefault(one.cell_id, {}).setdefault(one.verifier, Counter())[one.verdict] += one.count
+    return {
+        cell: tuple((name, times["pass"], times["fail"], times["error"]) for name, times in sorted(by.items()))
+        for cell, by in said.items()
+    }
+
+
+def _content(conditions: Mapping[str, Json]) -> Mapping[str, str] | None:
+    suite = conditions.get("suite")
+    content = suite.get("content") if isinstance(suite, Mapping) else None
+    return content if isinstance(content, Mapping) else None

@@ -1,0 +1,225 @@
+"""How a comparison is worded for people, the same in every format. What does not exist is `n/a`, or says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from orchestrator.comparison.arm import Arm, Counts
+from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
+from orchestrator.reports.wording import NOTHING, percent, seconds
+from store.events import Json
+from store.stats.planning import MOST
+from store.tallies import StartGaps
+
+COMPACTION = "compaction"
+"""The incident that is always told, and first: what failed after it may have been forgotten."""
+
+
+def incidents_of(task: TaskComparison) -> list[tuple[str, int, int]]:
+    """Incidents with their counts on both sides, compaction first and always."""
+    before, after = task.baseline.incidents, task.candidate.incidents
+    names = [COMPACTION, *sorted({*before, *after} - {COMPACTION})]
+    return [(name, before.get(name, 0), after.get(name, 0)) for name in names]
+
+
+def rate(counts: Counts, arm: Arm) -> str:
+    """`3/5 60.0 % [23.1 %, 88.2 %]`; without the interval in replay, where nothing is sampled."""
+    passed = f"{counts.passes}/{counts.judged} {percent(counts.success_rate)}"
+    if counts.wilson is None or arm.mode == "replay":
+        return passed
+    low, high = counts.wilson
+    return f"{passed} [{percent(low)}, {percent(high)}]"
+
+
+def points(share: float | None) -> str:
+    """A difference of rates: `+20.0`."""
+    return NOTHING if share is None else f"{share * 100:+.1f}"
+
+
+def probability(p: float | None) -> str:
+    """`0.0079`, `< 0.0001`."""
+    if p is None:
+        return NOTHING
+    return f"{p:.2g}" if p >= 0.0001 else "< 0.0001"
+
+
+def difference(task: TaskComparison) -> str:
+    """The difference of the two rates in points, where the sides are comparable."""
+    before, after = task.baseline.success_rate, task.candidate.success_rate
+    if task.verdict == "not comparable" or before is None or after is None:
+        return NOTHING
+    return points(after - before)
+
+
+def _signed(worded: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda value: f"{'+' if value >= 0 else '-'}{worded(abs(value))}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.1f} points"
+
+
+def _cost(value: float) -> str:
+    return f"{value:,.4f} USD"
+
+
+LABELS: dict[Metric, tuple[str, Callable[[float], str], Callable[[float], str]]] = {
+    "inputTokensPerRun": ("input tokens per judged run", _whole, _signed(_whole)),
+    "outputTokensPerRun": ("output tokens per judged run", _whole, _signed(_whole)),
+    "tokensPerRun": ("tokens per judged run", _whole, _signed(_whole)),
+    "tokensPerSuccess": ("tokens per success", _whole, _signed(_whole)),
+    "cachedInputRatio": ("cached input", percent, _signed(_share)),
+    "wallMsMedian": ("wall time, median", seconds, _signed(seconds)),
+    "wallMsPerSuccess": ("wall time per success", seconds, _signed(seconds)),
+    "costUsdPerRun": ("cost per judged run", _cost, _signed(_cost)),
+    "costUsdPerSuccess": ("cost per success", _cost, _signed(_cost)),
+}
+"""What a figure is called, and how it and its difference are worded."""
+
+
+def figure(metric: Metric, value: float | None) -> str:
+    """One side's figure."""
+    return NOTHING if value is None else LABELS[metric][1](value)
+
+
+def change(metric: Metric, delta: Delta) -> str:
+    """The difference, or that there is none to tell."""
+    return NOTHING if delta.delta is None else LABELS[metric][2](delta.delta)
+
+
+def results(found: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> Iterator[tuple[str, ...]]:
+    """The table of results, a row per task and one for all of them, which is called *whole*.
+
+    Its columns: task, baseline, candidate, points, verdict, a change per metric, compactions.
+    """
+    for task in (*found.tasks, found.suite):
+        yield (
+            task.id if task is not found.suite else whole,
+            rate(task.baseline, found.baseline),
+            rate(task.candidate, found.candidate),
+            difference(task),
+            task.verdict,
+            *(change(metric, task.deltas[metric]) for metric in metrics),
+            compactions(task),
+        )
+
+
+def compactions(task: TaskComparison) -> str:
+    """Judged runs whose context was compacted, on both sides; nothing where there was none."""
+    before, after = task.baseline, task.candidate
+    if not before.compacted and not after.compacted:
+        return ""
+    return f"{before.compacted}/{before.judged}, {after.compacted}/{after.judged} runs"
+
+
+def gaps(found: StartGaps) -> str | None:
+    """How far apart the runs of a pair began; None without pairs."""
+    if found.longest_us is None or found.mean_us is None:
+        return None
+    return (
+        f"the {found.pairs:,} pairs began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
+        f"{found.longest_us / 1_000_000:,.1f} s at most"
+    )
+
+
+def verdicts(found: Comparison) -> str:
+    """`1 improved, 2 inconclusive`."""
+    return ", ".join(f"{number} {word}" for word, number in found.verdicts.items()) or "none"
+
+
+def beyond_rows(found: Comparison) -> Iterator[tuple[str, ...]]:
+    """What other methods say, a row per task: task, interval of the difference, Fisher p, Holm p, repetitions."""
+    for task in found.tasks:
+        beyond = task.beyond
+        if beyond is not None:
+            yield (
+                task.id,
+                interval(beyond.newcombe),
+                probability(beyond.fisher_p),
+                probability(beyond.holm_p),
+                _repetitions(task, beyond.repetitions_needed),
+            )
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """In points: `[-4.1, +61.0]`."""
+    return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
+
+
+def _repetitions(task: TaskComparison, needed: int | None) -> str:
+    if needed is not None:
+        return str(needed)
+    before, after = task.baseline.success_rate, task.candidate.success_rate
+    if task.verdict == "not comparable" or before is None or after is None:
+        return NOTHING
+    return "no difference seen" if before == after else f"more than {MOST}"
+
+
+def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
+    """What the cases say together, a sentence each; every interval says which question it answers."""
+    if beyond.left_out:
+        yield f"cases not judged on both sides, and left out here: {len(beyond.left_out)}"
+    like = beyond.like_these
+    if like is None:
+        yield f"paired over cases: n/a with {_cases(beyond.cases)}"
+    else:
+        moved = like.p is None
+        found = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
+        tail = "" if moved else f" {interval(like.ci)}, p {probability(like.p)}"
+        check = "" if beyond.signflip_p is None else f", sign-flip p {probability(beyond.signflip_p)}"
+        yield f"cases like these, paired over {_cases(beyond.cases)}: {found}{tail}{check}: {beyond.verdict}"
+    if beyond.these is not None:
+        yield (
+            f"these cases only: {points(beyond.these.diff)} points {interval(beyond.these.ci)}; "
+            "says nothing about other cases"
+        )
+    if beyond.outcomes is not None:
+        seen = beyond.outcomes
+        few = "; fewer than 6 that differ cannot reach 0.05" if seen.only_candidate + seen.only_baseline < 6 else ""
+        yield (
+            f"case by case, one run a side: {seen.both} passed on both, {seen.only_candidate} on the candidate only, "
+            f"{seen.only_baseline} on the baseline only, {seen.neither} on neither: {interval(seen.newcombe)} points, "
+            f"McNemar p {probability(seen.mcnemar_p)}{few}"
+        )
+    for name, side in (("baseline", beyond.baseline), ("candidate", beyond.candidate)):
+        if side is not None and side.design_effect is not None and side.se is not None:
+            yield (
+                f"{name}: clustered by case the rate's standard error is {side.se * 100:.1f} points; repetitions of a "
+                f"case are alike (ICC {side.icc:.2f}), design effect {side.design_effect:.2f}"
+            )
+    yield from _needed(beyond)
+    yield f"Fisher tests made: {beyond.tests}; below 0.05 after Holm: {beyond.survivors}"
+
+
+def _needed(beyond: SuiteBeyond) -> Iterator[str]:
+    needed, like = beyond.needed, beyond.like_these
+    if needed is None or like is None:
+        return
+    basis = " (with usual variances: these runs do not tell theirs)" if needed.variances.assumed else ""
+    yield f"with 80 % power these cases and repetitions show {needed.smallest * 100:.1f} points{basis}"
+    if needed.cases is None:
+        return
+    more = (
+        "no number of repetitions of these cases"
+        if needed.repetitions is None
+        else f"{needed.repetitions} repetitions of these cases"
+    )
+    advice = "; more cases help, more repetitions hardly" if needed.buy_cases else ""
+    yield f"to see {points(like.diff)} points: {needed.cases:,} cases with these repetitions, or {more}{advice}"
+
+
+def worded(value: Json) -> str:
+    """A condition's value on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {worded(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(worded(inner) for inner in value) or "none"
+    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
+
+
+def _cases(number: int) -> str:
+    return f"{number:,} case{'' if number == 1 else 's'}"

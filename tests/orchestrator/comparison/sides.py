@@ -1,0 +1,57 @@
+"""Arms made by hand, and sweeps of two variants."""
+
+from __future__ import annotations
+
+import attrs
+
+from orchestrator.comparison.arm import Arm, Counts, summed
+
+CONDITIONS = {
+    "suiteId": "shapes",
+    "suiteVersion": "1.2.0",
+    "mode": "live",
+    "model": "m-1",
+    "provider": "scripted",
+    "k": 5,
+    "configHash": "c0ffee",
+    "compaction": {"auto": True, "threshold": 0.85, "maxContextChars": 800_000},
+}
+
+
+def counts(passes=0, judged=5, **more):
+    """Judged runs that took 100 tokens in, 20 out and a second each."""
+    usual = {
+        "planned": judged,
+        "budget_exceeded": 0,
+        "errored": 0,
+        "skipped": 0,
+        "unfinished": 0,
+        "input_tokens": 100 * judged if judged else None,
+        "output_tokens": 20 * judged if judged else None,
+        "wall_total_ms": 1000.0 * judged if judged else None,
+        "wall_median_ms": 1000.0 if judged else None,
+        "cached_ratio": None,
+        "cached_runs": 0,
+        "cost_usd": None,
+        "compacted": 0,
+        "incidents": {},
+    }
+    return Counts(passes=passes, judged=judged, **(usual | more))
+
+
+def arm(tasks, *, name="a", conditions=None, whole=None, **more):
+    """An arm whose tasks are counts, or (passes, judged)."""
+    made = {task: found if isinstance(found, Counts) else counts(*found) for task, found in tasks.items()}
+    usual = {
+        "name": name,
+        "sweep": name,
+        "variant": "",
+        "suite_id": "shapes",
+        "suite_version": "1.2.0",
+        "mode": "live",
+        "content": None,
+    }
+    told = usual | more
+    said = {**CONDITIONS, "mode": told["mode"], **(conditions or {})}
+    together = whole or attrs.evolve(summed(made.values()), wall_median_ms=1000.0)
+    return Arm(conditions=said, tasks=made, whole=together, **told)
