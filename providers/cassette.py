@@ -1,0 +1,371 @@
+"""The format `cassette/v1`: one recorded run as JSON lines. One encoder, one decoder.
+
+The first line is the header, then comes a line for each call, and the last one counts them. Every line ends with a
+`check` over its own bytes and the check before, so that a file that was cut short, reordered or edited is refused with
+its line. Nothing in it is a time or an id of this machine: recording the same answers twice gives the same bytes.
+
+Of a request only what differs from the one before is written: a transcript grows by a few messages at each call, and
+writing all of it each time would grow with the square of the calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import attrs
+
+from providers.arguments import tool_call
+from providers.base import (
+    Answer,
+    ProviderError,
+    ReasoningDelta,
+    Responded,
+    TextDelta,
+    ToolCall,
+    Usage,
+)
+from providers.material import FIELDS, fingerprint
+from providers.normalization import Rule
+from store.errors import UsageError
+from store.events import Json
+
+FORMAT = "cassette/v1"
+SUFFIX = ".jsonl"
+MAX_BYTES = 256 * 1024
+"""Of one cassette."""
+
+Emitted = Responded | TextDelta | ReasoningDelta
+T = TypeVar("T")
+
+_CHECK = b',"check":"'
+_SEED = "0" * 64
+_USAGE = tuple(field.name for field in attrs.fields(Usage))
+_ANSWER_WORDS = ("refusal", "finish", "finish_raw", "model", "cost_nusd")
+"""Fields of an answer that are written as they are, where there is something to write."""
+
+
+@attrs.frozen(kw_only=True)
+class Header:
+    """Whose recording it is, and under what it was made."""
+
+    suite_id: str
+    suite_version: str
+    task_id: str
+    config_hash: str
+    model: str
+    grants: tuple[str, ...]
+    """Effects that the run was granted, sorted."""
+    rules: tuple[Rule, ...] = ()
+    """The task's `replayNormalize`, which the texts have gone through."""
+
+
+@attrs.frozen(kw_only=True)
+class RecordedCall:
+    """One request and what came of it."""
+
+    request: Mapping[str, Json]
+    """Its whole material, normalised (`providers.material`)."""
+    fingerprint: str
+    events: tuple[Emitted, ...]
+    """What the provider emitted, in order."""
+    reply: Answer | ProviderError
+
+
+@attrs.frozen(kw_only=True)
+class Cassette:
+    """One recorded run."""
+
+    header: Header
+    calls: tuple[RecordedCall, ...]
+
+
+# --- encoding -----------------------------------------------------------------------------------------------------
+
+
+def lines(cassette: Cassette) -> Iterator[dict[str, Json]]:
+    """The documents of the lines, without their checks: what is scanned for secrets and then written."""
+    header = cassette.header
+    yield {
+        "format": FORMAT,
+        "suiteId": header.suite_id,
+        "suiteVersion": header.suite_version,
+        "taskId": header.task_id,
+        "configHash": header.config_hash,
+        "model": header.model,
+        "grants": list(header.grants),
+        "replayNormalize": [rule.to_json() for rule in header.rules],
+    }
+    before: Mapping[str, Json] = {}
+    for number, call in enumerate(cassette.calls, start=1):
+        yield {
+            "call": number,
+            "fingerprint": call.fingerprint,
+            "request": _changed(before, call.request),
+            "events": [_event(event) for event in call.events],
+            **_reply(call),
+        }
+        before = call.request
+    yield {"end": len(cassette.calls)}
+
+
+def encode(documents: Sequence[Mapping[str, Json]]) -> bytes:
+    """The file's bytes for the documents of `lines`. Pure ASCII: also a lone surrogate survives every tool."""
+    check, written = _SEED, []
+    for document in documents:
+        body = json.dumps(document, separators=(",", ":"), allow_nan=False)[:-1].encode("ascii")
+        check = _checked(check, body)
+        written.append(body + _CHECK + check.encode() + b'"}\n')
+    return b"".join(written)
+
+
+def _checked(before: str, body: bytes) -> str:
+    return hashlib.sha256(before.encode() + body).hexdigest()
+
+
+def _changed(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[str, Json]:
+    """What the decoder cannot take from the request before."""
+    found = {
+        name: request[name] for name in FIELDS if name != "messages" and (not before or request[name] != before[name])
+    }
+    known, messages = before.get("messages", []), request["messages"]
+    same = next((n for n, (a, b) in enumerate(zip(known, messages, strict=False)) if a != b), None)
+    kept = min(len(known), len(messages)) if same is None else same
+    return found | {"kept": kept, "messages": messages[kept:]}
+
+
+def _event(event: Emitted) -> dict[str, Json]:
+    match event:
+        case Responded():
+            told: dict[str, Json] = {"status": event.status}
+            if event.provider_request_id is not None:
+                told["requestId"] = event.provider_request_id
+            return {"responded": told}
+        case TextDelta(text):
+            return {"text": text}
+        case ReasoningDelta(text):
+            return {"reasoning": text}
+
+
+def _reply(call: RecordedCall) -> dict[str, Json]:
+    reply = call.reply
+    if isinstance(reply, ProviderError):
+        error: dict[str, Json] = {"kind": reply.kind, "message": reply.message}
+        if reply.status is not None:
+            error["status"] = reply.status
+        if reply.mid_stream:
+            error["midStream"] = True
+        return {"error": error | _used(reply.usage)}
+    found: dict[str, Json] = {}
+    # what was streamed is in the events already
+    if reply.text != _streamed(call.events, TextDelta):
+        found["text"] = reply.text
+    if reply.reasoning != _streamed(call.events, ReasoningDelta):
+        found["reasoning"] = reply.reasoning
+    if reply.calls:
+        found["calls"] = [_call(one) for one in reply.calls]
+    for name in _ANSWER_WORDS:
+        if (value := getattr(reply, name)) not in (None, ""):
+            found[name] = value
+    if reply.continuation is not None:
+        found["continuation"] = reply.continuation
+    if reply.notes:
+        found["notes"] = list(reply.notes)
+    return {"answer": found | _used(reply.usage)}
+
+
+def _call(call: ToolCall) -> dict[str, Json]:
+    found: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.raw}
+    return found if call.problem is None else found | {"problem": call.problem}
+
+
+def _used(usage: Usage | None) -> dict[str, Json]:
+    return {} if usage is None else {"usage": usage.reported()}
+
+
+def _streamed(events: Sequence[Emitted], kind: type[TextDelta | ReasoningDelta]) -> str:
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+# --- decoding -----------------------------------------------------------------------------------------------------
+
+
+def decode(raw: bytes, *, name: str) -> Cassette:
+    """The cassette in a file's bytes; *name* is what messages call the file.
+
+    Raises:
+        UsageError: it is too long, of another format, cut short, or edited; with line and field.
+    """
+    if len(raw) > MAX_BYTES:
+        raise _refusal(name, 1, "", f"{len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}")
+    rows = _rows(raw, name)
+    first = next(rows, None)
+    if first is None:
+        raise _refusal(name, 1, "", "the file is empty")
+    header = _header(first)
+    calls: list[RecordedCall] = []
+    before: Mapping[str, Json] = {}
+    ended = False
+    for row in rows:
+        if ended:
+            raise row.refusal("", "a line after the end")
+        if "end" in row.value:
+            if row.take("end", int) != len(calls):
+                raise row.refusal("end", f"expected {len(calls)}, the number of calls before it")
+            ended = True
+            continue
+        call = _decoded_call(row, before, len(calls) + 1)
+        calls.append(call)
+        before = call.request
+    if not ended:
+        raise _refusal(name, len(calls) + 2, "end", "the file is cut short: its last line is missing")
+    return Cassette(header=header, calls=tuple(calls))
+
+
+@attrs.frozen
+class _Row:
+    """One line as it was read."""
+
+    name: str
+    line: int
+    value: Mapping[str, Json]
+
+    def take(self, field: str, kind: type[T], inside: Mapping[str, Json] | None = None) -> T:
+        """A field of the line, or of a part of it; `field` is its whole path."""
+        found = (self.value if inside is None else inside).get(field.rpartition(".")[2])
+        if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+            raise self.refusal(field, f"expected {_WORDS[kind]}, got {'nothing' if found is None else 'another type'}")
+        return found
+
+    def refusal(self, field: str, problem: str) -> UsageError:
+        return _refusal(self.name, self.line, field, problem)
+
+
+_WORDS: Mapping[type, str] = {str: "a text", int: "a whole number", list: "an array", dict: "an object"}
+
+
+def _rows(raw: bytes, name: str) -> Iterator[_Row]:
+    """The lines, each with its check looked at. The format comes first: another one checks otherwise."""
+    check = _SEED
+    for line, text in enumerate(raw.splitlines(), start=1):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _refusal(name, line, "", "no JSON: the line is cut short or was edited") from error
+        if not isinstance(value, dict):
+            raise _refusal(name, line, "", "expected an object")
+        if line == 1 and value.get("format") != FORMAT:
+            raise _refusal(name, 1, "format", f"expected {FORMAT!r}, got {json.dumps(value.get('format'))[:60]}")
+        body = text.rpartition(_CHECK)[0]
+        check = _checked(check, body)
+        if value.get("check") != check:
+            raise _refusal(name, line, "check", "the line is not as it was recorded: it was edited, or one before it")
+        yield _Row(name, line, value)
+
+
+def _header(row: _Row) -> Header:
+    rules = row.take("replayNormalize", list)
+    return Header(
+        suite_id=row.take("suiteId", str),
+        suite_version=row.take("suiteVersion", str),
+        task_id=row.take("taskId", str),
+        config_hash=row.take("configHash", str),
+        model=row.take("model", str),
+        grants=tuple(map(str, row.take("grants", list))),
+        rules=tuple(
+            Rule(
+                pattern=row.take(f"replayNormalize[{place}].pattern", str, rule),
+                replace=row.take(f"replayNormalize[{place}].replace", str, rule),
+            )
+            for place, rule in enumerate(rules)
+            if isinstance(rule, dict)
+        ),
+    )
+
+
+def _decoded_call(row: _Row, before: Mapping[str, Json], number: int) -> RecordedCall:
+    if row.take("call", int) != number:
+        raise row.refusal("call", f"expected {number}")
+    written: dict[str, Any] = row.take("request", dict)
+    kept = row.take("request.kept", int, written)
+    known = before.get("messages", [])
+    if not 0 <= kept <= len(known):
+        raise row.refusal("request.kept", f"the request before has {len(known)} messages")
+    request = {name: written.get(name, before.get(name)) if name != "messages" else None for name in FIELDS} | {
+        "messages": [*known[:kept], *row.take("request.messages", list, written)]
+    }
+    for name in ("tools", "nativeTools"):
+        row.take(f"request.{name}", list, request)
+    if fingerprint(request) != row.take("fingerprint", str):
+        raise row.refusal("fingerprint", "it is not that of the request in this line")
+    events = tuple(_decoded_event(row, place, one) for place, one in enumerate(row.take("events", list)))
+    return RecordedCall(
+        request=request, fingerprint=row.take("fingerprint", str), events=events, reply=_decoded_reply(row, events)
+    )
+
+
+def _decoded_event(row: _Row, place: int, event: Json) -> Emitted:
+    at = f"events[{place}]"
+    if not isinstance(event, dict) or len(event) != 1:
+        raise row.refusal(at, "expected an object with one key")
+    ((kind, said),) = event.items()
+    match kind:
+        case "responded" if isinstance(said, dict):
+            return Responded(
+                status=row.take(f"{at}.responded.status", int, said), provider_request_id=said.get("requestId")
+            )
+        case "text":
+            return TextDelta(row.take(f"{at}.text", str, event))
+        case "reasoning":
+            return ReasoningDelta(row.take(f"{at}.reasoning", str, event))
+        case _:
+            raise row.refusal(at, f"unknown event {json.dumps(kind)[:60]}")
+
+
+def _decoded_reply(row: _Row, events: Sequence[Emitted]) -> Answer | ProviderError:
+    if "error" in row.value:
+        error: dict[str, Any] = row.take("error", dict)
+        return ProviderError(
+            kind=cast("Any", row.take("error.kind", str, error)),
+            message=row.take("error.message", str, error),
+            # whether it may be tried again was settled when it was recorded: this is what came of all tries
+            retryable=False,
+            status=error.get("status"),
+            mid_stream=bool(error.get("midStream")),
+            usage=_decoded_usage(row, "error.usage", error),
+        )
+    answer: dict[str, Any] = row.take("answer", dict)
+    words = {name: answer[name] for name in _ANSWER_WORDS if name in answer}
+    calls = answer.get("calls", [])
+    return Answer(
+        text=answer.get("text", _streamed(events, TextDelta)),
+        reasoning=answer.get("reasoning", _streamed(events, ReasoningDelta)),
+        calls=tuple(_decoded_tool_call(row, f"answer.calls[{place}]", one) for place, one in enumerate(calls)),
+        usage=_decoded_usage(row, "answer.usage", answer),
+        continuation=answer.get("continuation"),
+        notes=tuple(answer.get("notes", ())),
+        **words,
+    )
+
+
+def _decoded_tool_call(row: _Row, at: str, call: Json) -> ToolCall:
+    if not isinstance(call, dict):
+        raise row.refusal(at, "expected an object")
+    found = tool_call(
+        row.take(f"{at}.id", str, call), row.take(f"{at}.name", str, call), row.take(f"{at}.arguments", str, call)
+    )
+    return attrs.evolve(found, arguments=None, problem=str(call["problem"])) if "problem" in call else found
+
+
+def _decoded_usage(row: _Row, at: str, inside: Mapping[str, Json]) -> Usage | None:
+    if "usage" not in inside:
+        return None
+    usage: dict[str, Any] = row.take(at, dict, inside)
+    return Usage(**{name: usage[name] for name in _USAGE if name in usage})
+
+
+def _refusal(name: str, line: int, field: str, problem: str) -> UsageError:
+    where = f"{name}:{line}: {field}: " if field else f"{name}:{line}: "
+    return UsageError(f"{where}{problem}", "Record it again: evalctl record SUITE, or record --bundled.")

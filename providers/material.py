@@ -1,0 +1,147 @@
+"""What a request asks, as plain JSON: what a cassette keeps of it, what is fingerprinted, and where two of them differ.
+
+Covered is everything that a provider receives and the harness decides: instructions, messages, tools with their
+schemas, output limit, model, native tools, reasoning effort. What only steers (origin, purpose, keys, tries) is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from providers.base import AssistantTurn, Message, Request, ToolAnswer, ToolCall, ToolSpec, UserText
+from store.events import Json
+
+FIELDS = ("model", "instructions", "tools", "maxOutputTokens", "reasoningEffort", "nativeTools", "messages")
+"""In the order in which a difference is looked for: what explains others comes first."""
+AROUND = 40
+"""Characters of an excerpt before the first difference."""
+EXCERPT = 120
+"""Characters of an excerpt in all."""
+ABSENT = "(absent)"
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """The first thing in which two requests differ."""
+
+    field: str
+    """Such as `tools[edit_file].description` or `messages[3].tool.result`."""
+    recorded: str
+    """An excerpt around the first difference, on one line."""
+    asked: str
+
+
+def material(request: Request) -> dict[str, Json]:
+    """The request as plain JSON, by the names of `FIELDS`. Parts may be shared: nobody changes them."""
+    return {
+        "model": request.model,
+        "instructions": request.instructions,
+        "tools": _tools(request.tools),
+        "maxOutputTokens": request.max_output_tokens,
+        "reasoningEffort": request.reasoning_effort,
+        "nativeTools": list(request.native_tools),
+        "messages": [message(one) for one in request.messages],
+    }
+
+
+def message(one: Message) -> dict[str, Json]:
+    """A message under the name of whose it is; what is empty is left out."""
+    match one:
+        case UserText():
+            return {"user": {"text": one.text}}
+        case AssistantTurn():
+            said: dict[str, Json] = {"text": one.text}
+            if one.calls:
+                said["calls"] = [_call(call) for call in one.calls]
+            if one.reasoning:
+                said["reasoning"] = one.reasoning
+            if one.continuation is not None:
+                said["continuation"] = one.continuation
+            return {"assistant": said}
+        case ToolAnswer():
+            answer: dict[str, Json] = {"id": one.call_id, "name": one.name, "result": one.text}
+            return {"tool": answer | ({"isError": True} if one.is_error else {})}
+
+
+def fingerprint(asked: Mapping[str, Json]) -> str:
+    """SHA-256 (hex) over the canonical JSON of a request's material.
+
+    Canonical as in `store.canonical` (sorted keys, no spaces, nothing escaped that need not be), with two liberties
+    that a model's text needs: lone surrogates are kept, and numbers are spelled as Python does.
+    """
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def first_difference(recorded: Mapping[str, Json], asked: Mapping[str, Json]) -> Difference | None:
+    """Where *asked* first differs from what was recorded; None where it does not."""
+    for name in FIELDS:
+        if recorded[name] != asked[name]:
+            return next(_differences(name, recorded[name], asked[name]))
+    return None
+
+
+def _tools(specs: tuple[ToolSpec, ...]) -> list[Json]:
+    return [
+        {"name": spec.name, "description": spec.description, "inputSchema": dict(spec.input_schema)} for spec in specs
+    ]
+
+
+def _call(call: ToolCall) -> dict[str, Json]:
+    return {"id": call.id, "name": call.name, "arguments": call.raw if call.arguments is None else dict(call.arguments)}
+
+
+def _differences(path: str, recorded: Json, asked: Json) -> Iterator[Difference]:
+    """The differences below *path*, where there is at least one."""
+    if isinstance(recorded, dict) and isinstance(asked, dict):
+        for key in [*recorded, *(key for key in asked if key not in recorded)]:
+            yield from _parts(f"{path}.{key}", recorded, asked, key)
+    elif isinstance(recorded, list) and isinstance(asked, list):
+        if path == "tools":
+            yield from _by_name(path, recorded, asked)
+            return
+        for place in range(max(len(recorded), len(asked))):
+            yield from _parts(f"{path}[{place}]", dict(enumerate(recorded)), dict(enumerate(asked)), place)
+    else:
+        yield _told(path, recorded, asked)
+
+
+def _parts(path: str, recorded: Mapping[Json, Json], asked: Mapping[Json, Json], key: Json) -> Iterator[Difference]:
+    if key not in recorded:
+        yield Difference(field=path, recorded=ABSENT, asked=_start(asked[key]))
+    elif key not in asked:
+        yield Difference(field=path, recorded=_start(recorded[key]), asked=ABSENT)
+    elif recorded[key] != asked[key]:
+        yield from _differences(path, recorded[key], asked[key])
+
+
+def _by_name(path: str, recorded: Sequence[Json], asked: Sequence[Json]) -> Iterator[Difference]:
+    """Tools by their names: one that was added in front must not make all others look changed."""
+    before, now = ({tool["name"]: tool for tool in tools} for tools in (recorded, asked))
+    for name in [*before, *(name for name in now if name not in before)]:
+        yield from _parts(f"{path}[{name}]", before, now, name)
+    yield _told(f"{path} (their order)", ", ".join(before), ", ".join(now))
+
+
+def _told(path: str, recorded: Json, asked: Json) -> Difference:
+    if not (isinstance(recorded, str) and isinstance(asked, str)):
+        return Difference(field=path, recorded=_start(recorded), asked=_start(asked))
+    pairs = enumerate(zip(recorded, asked, strict=False))
+    at = next((place for place, (a, b) in pairs if a != b), min(len(recorded), len(asked)))
+    return Difference(field=path, recorded=_excerpt(recorded, at), asked=_excerpt(asked, at))
+
+
+def _start(value: Json) -> str:
+    return _excerpt(value if isinstance(value, str) else json.dumps(value), 0)
+
+
+def _excerpt(text: str, at: int) -> str:
+    """The text around *at* as a JSON string, so that line ends and control characters show and do nothing."""
+    start = max(0, at - AROUND)
+    end = start + EXCERPT
+    shown = json.dumps(text[start:end])
+    return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"

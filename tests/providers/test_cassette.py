@@ -1,0 +1,161 @@
+"""The format: what goes in comes out, and a file that is not as it was recorded is refused with line and field."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.arguments import tool_call
+from providers.base import Answer, ProviderError, ReasoningDelta, Responded, TextDelta, Usage
+from providers.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
+from providers.material import fingerprint
+from providers.normalization import Rule
+from store.errors import UsageError
+
+HEADER = Header(
+    suite_id="s", suite_version="1.0.0", task_id="t", config_hash="c", model="m", grants=("read",),
+    rules=(Rule(pattern="a+", replace="<A>"),),
+)  # fmt: skip
+
+
+def request(*texts, tools=(), instructions="do it"):
+    return {
+        "model": "m",
+        "instructions": instructions,
+        "tools": [{"name": name, "description": "d", "inputSchema": {"type": "object"}} for name in tools],
+        "maxOutputTokens": None,
+        "reasoningEffort": None,
+        "nativeTools": [],
+        "messages": [{"user": {"text": text}} for text in texts],
+    }
+
+
+def call(asked, reply, events=()):
+    return RecordedCall(request=asked, fingerprint=fingerprint(asked), events=tuple(events), reply=reply)
+
+
+def written(*calls):
+    return encode(list(lines(Cassette(header=HEADER, calls=tuple(calls)))))
+
+
+TWO = (
+    call(request("one"), Answer(text="hi", finish="stop"), [Responded(status=200), TextDelta("h"), TextDelta("i")]),
+    call(request("one", "two"), Answer(text="bye", finish="stop"), [TextDelta("bye")]),
+)
+
+
+def refused(raw):
+    with pytest.raises(UsageError) as caught:
+        decode(raw, name="t.jsonl")
+    return caught.value.problem
+
+
+def test_what_was_recorded_comes_back():
+    answer = Answer(
+        text="said\ud800\0\n",
+        reasoning="thought",
+        refusal="no",
+        calls=(tool_call("id 1", "bash", '{"b":1, "a":"ü"}'), tool_call("id 2", "bash", "{broken")),
+        usage=Usage(input=1, cached=0),
+        finish="tool_calls",
+        finish_raw="tool_use",
+        model="m-1",
+        continuation={"z": [1, {"a": None}], "b": 2},
+        cost_nusd=7,
+        notes=("usage_unreported",),
+    )
+    error = ProviderError(kind="context_length", message="too long", retryable=False, status=400, usage=Usage(input=3))
+    calls = (
+        call(
+            request("a", tools=["x", "y"]),
+            answer,
+            [Responded(status=200, provider_request_id="r"), ReasoningDelta("th")],
+        ),
+        call(request("b", instructions="sum up"), Answer(text="t", finish="stop"), [TextDelta("t")]),
+        call(request("a", "b", "c", tools=["x", "y"]), error, [Responded(status=400)]),
+    )
+    found = decode(written(*calls), name="t")
+    assert found.header == HEADER
+    assert found.calls[:2] == calls[:2]
+    assert found.calls[2].request == calls[2].request
+    assert str(found.calls[2].reply) == str(error)
+
+
+def test_continuation_keeps_the_order_of_its_keys():
+    answer = Answer(continuation={"z": 1, "a": 2})
+    found = decode(written(call(request("a"), answer)), name="t").calls[0].reply
+    assert isinstance(found, Answer)
+    assert list(found.continuation) == ["z", "a"]
+
+
+@given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=5), st.text(max_size=20))
+def test_any_transcripts_come_back(transcripts, text):
+    calls = tuple(call(request(*texts), Answer(text=text), [TextDelta(text)]) for texts in transcripts)
+    assert decode(written(*calls), name="t").calls == calls
+
+
+def test_a_growing_transcript_is_written_once():
+    long = "x" * 5000
+    calls = [call(request(*[long] * (n + 1)), Answer()) for n in range(20)]
+    assert len(written(*calls)) < 20 * 6500
+
+
+def test_every_cut_is_refused_and_an_intact_file_is_not():
+    raw = written(*TWO)
+    decode(raw, name="t")
+    for end in {*range(0, len(raw) - 1, 97), *(found.end() for found in re.finditer(b"\n", raw[:-1]))}:
+        assert refused(raw[:end]).startswith("t.jsonl:")
+
+
+def test_a_missing_last_line_is_told():
+    raw = b"".join(written(*TWO).splitlines(keepends=True)[:-1])
+    assert refused(raw) == "t.jsonl:4: end: the file is cut short: its last line is missing"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_an_edited_line_is_refused_with_its_number(place):
+    rows = written(*TWO).splitlines(keepends=True)
+    rows[place] = re.sub(rb'":(\d|"\w)', lambda m: m[0][:-1] + bytes([m[0][-1] ^ 1]), rows[place], count=2)
+    assert refused(b"".join(rows)).startswith(f"t.jsonl:{place + 1}: ")
+
+
+def test_lines_in_another_order_are_refused():
+    first, one, two, end = written(*TWO).splitlines(keepends=True)
+    assert refused(first + two + one + end).startswith("t.jsonl:2: check: ")
+
+
+def test_another_format_is_refused_by_name():
+    raw = written(*TWO).replace(b"cassette/v1", b"cassette/v2", 1)
+    assert refused(raw) == """t.jsonl:1: format: expected 'cassette/v1', got "cassette/v2\""""
+
+
+def test_what_is_too_long_is_refused_unread():
+    assert "a cassette has at most 262,144" in refused(b"{" * (MAX_BYTES + 1))
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]\n", b"null", b"\xff\n", b"{}", b'{"format":"cassette/v1"}'])
+def test_no_cassette_at_all_is_refused(raw):
+    assert refused(raw).startswith("t.jsonl:1: ")
+
+
+def test_a_call_whose_fingerprint_is_anothers_is_refused():
+    documents = list(lines(Cassette(header=HEADER, calls=TWO)))
+    documents[1]["fingerprint"] = documents[2]["fingerprint"]
+    assert refused(encode(documents)).startswith("t.jsonl:2: fingerprint: ")
+
+
+def test_a_field_of_another_type_is_named():
+    documents = list(lines(Cassette(header=HEADER, calls=TWO)))
+    documents[1]["events"][0] = {"responded": {"status": "200"}}
+    assert refused(encode(documents)) == (
+        "t.jsonl:2: events[0].responded.status: expected a whole number, got another type"
+    )
+
+
+def test_lines_are_plain_json():
+    for row in written(*TWO).decode("ascii").splitlines():
+        json.loads(row)

@@ -1,0 +1,241 @@
+"""Recording a provider and playing it back, run by run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from providers.base import (
+    AgentSettings,
+    Answer,
+    Assignment,
+    Done,
+    Origin,
+    Policy,
+    ProviderError,
+    Request,
+    Responded,
+    TextDelta,
+    ToolAnswer,
+    ToolCall,
+    UserText,
+)
+from providers.cassette import Cassette, Header, decode, encode, lines
+from providers.divergence import NotRecorded, ReplayDiverged
+from providers.normalization import Normalizer, Places, Rule, RuleTooSlow
+from providers.recorder import Recorder
+from providers.replay import Replay
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def assignment(number=1, workspace="/tmp/w/1-1", task="t"):
+    return Assignment(
+        origin=Origin(suite_id="s", case_id=task, repetition=0),
+        prompt="p",
+        workspace=Path(workspace),
+        model="asked",
+        policy=Policy(),
+        settings=AgentSettings(),
+        max_turns=9,
+        marker=f"20261130T000000Z-0000000{number}/1/1",
+    )
+
+
+def request(task, *texts, number=1, tries=0):
+    return Request(
+        origin=task.origin,
+        model="m",
+        instructions="do",
+        messages=tuple(UserText(text=text) if isinstance(text, str) else text for text in texts),
+        key=f"{task.marker}/{number}",
+        tries=tries,
+    )
+
+
+class Answers:
+    """A provider that gives these replies, one after the other."""
+
+    name = account = "answers"
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+
+    def size(self, request):
+        return 1
+
+    async def answer(self, request, emit):
+        emit(Responded(status=200))
+        reply = self.replies.pop(0)
+        if isinstance(reply, ProviderError):
+            raise reply
+        emit(TextDelta(reply.text))
+        return reply
+
+    async def aclose(self):
+        pass
+
+
+class Works:
+    """A subject that asks what it is told to and stops."""
+
+    def __init__(self, *requests):
+        self.requests = requests
+
+    async def work(self, task, ask, note):
+        for one in self.requests:
+            await ask(one)
+        return Done(stop="completed")
+
+    def so_far(self, reason):
+        return Done(stop="budget", reason=reason)
+
+
+async def recorded(task, requests, replies, rules=()):
+    """The cassette of a run, through its bytes."""
+    recorder = Recorder(Answers(*replies), lambda _task: rules)
+
+    async def ask(one):
+        return await recorder.answer(one, lambda _item: None)
+
+    await recorder.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
+    tape = recorder.tapes[task.marker]
+    assert tape.whole
+    header = Header(
+        suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", grants=(), rules=tuple(rules)
+    )
+    return decode(encode(list(lines(Cassette(header=header, calls=tuple(tape.calls))))), name="t")
+
+
+async def replayed(cassette, task, requests, rules=()):
+    replay = Replay(lambda _task, _repetition: cassette, lambda _task: rules)
+    answers = []
+
+    async def ask(one):
+        answers.append(await replay.answer(one, lambda _item: None))
+
+    await replay.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
+    return answers
+
+
+async def test_identical_requests_are_answered_in_their_order():
+    task = assignment()
+    asked = [request(task, "same", number=n) for n in (1, 2, 3)]
+    cassette = await recorded(task, asked, [Answer(text=text) for text in "ABC"])
+    assert [answer.text for answer in await replayed(cassette, task, asked)] == ["A", "B", "C"]
+
+
+async def test_a_call_too_many_diverges():
+    task = assignment()
+    asked = [request(task, "same", number=n) for n in (1, 2)]
+    cassette = await recorded(task, asked[:1], [Answer(text="A")])
+    with pytest.raises(ReplayDiverged) as caught:
+        await replayed(cassette, task, asked)
+    assert (caught.value.divergence.call, caught.value.divergence.field) == (2, "calls")
+
+
+async def test_a_call_that_is_never_made_diverges():
+    task = assignment()
+    asked = [request(task, "same", number=n) for n in (1, 2)]
+    cassette = await recorded(task, asked, [Answer(text="A"), Answer(text="B")])
+    with pytest.raises(ReplayDiverged, match="calls"):
+        await replayed(cassette, task, asked[:1])
+
+
+async def test_another_tool_result_is_named_with_both_excerpts():
+    task = assignment()
+    before, after = (request(task, "p", ToolAnswer(call_id="1", name="a", text=text)) for text in ("3 left", "4 left"))
+    cassette = await recorded(task, [before], [Answer(text="A")])
+    with pytest.raises(ReplayDiverged) as caught:
+        await replayed(cassette, task, [after])
+    assert str(caught.value) == ('task t, call 1: messages[1].tool.result\n  recorded: "3 left"\n  asked:    "4 left"')
+    assert not caught.value.retryable
+
+
+async def test_places_and_names_of_a_run_do_not_matter_and_are_put_back():
+    first, second = assignment(1, "/tmp/w/1-1"), assignment(2, "/tmp/other/1-1")
+    call = ToolCall(id="x", name="bash", arguments={"command": "ls /tmp/w/1-1/a"}, raw='{"command":"ls /tmp/w/1-1/a"}')
+    says = "in /tmp/w/1-1 as 20261130T000000Z-00000001"
+    cassette = await recorded(first, [request(first, says)], [Answer(text=says, calls=(call,))])
+    there = "in /tmp/other/1-1 as 20261130T000000Z-00000002"
+    (answer,) = await replayed(cassette, second, [request(second, there)])
+    assert answer.text == there
+    assert answer.calls[0].arguments == {"command": "ls /tmp/other/1-1/a"}
+
+
+async def test_of_a_request_sent_again_the_last_reply_is_kept():
+    task = assignment()
+    fault = ProviderError(kind="overloaded", message="busy", retryable=True)
+    recorder = Recorder(Answers(fault, Answer(text="A")), lambda _task: ())
+    recorder.begin(task)
+    with pytest.raises(ProviderError):
+        await recorder.answer(request(task, "p"), lambda _item: None)
+    await recorder.answer(request(task, "p", tries=1), lambda _item: None)
+    (call,) = recorder.tapes[task.marker].calls
+    assert call.reply == Answer(text="A")
+
+
+async def test_a_recorded_error_is_raised_again_and_not_tried_again():
+    task = assignment()
+    fault = ProviderError(kind="overloaded", message="busy", retryable=True, status=503)
+    recorder = Recorder(Answers(fault), lambda _task: ())
+    recorder.begin(task)
+    with pytest.raises(ProviderError):
+        await recorder.answer(request(task, "p"), lambda _item: None)
+    header = Header(suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", grants=())
+    cassette = Cassette(header=header, calls=tuple(recorder.tapes[task.marker].calls))
+    with pytest.raises(ProviderError) as caught:
+        await replayed(decode(encode(list(lines(cassette))), name="t"), task, [request(task, "p")])
+    assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 503, False)
+
+
+async def test_a_work_that_is_cut_off_leaves_no_whole_tape():
+    task = assignment()
+    recorder = Recorder(Answers(Answer(text="A")), lambda _task: ())
+    recorder.begin(task)
+    await recorder.answer(request(task, "p"), lambda _item: None)
+    assert not recorder.tapes[task.marker].whole
+
+
+async def test_a_task_that_was_not_recorded_is_told_so():
+    def find(task, _repetition):
+        raise NotRecorded(task, "there is no cassette")
+
+    with pytest.raises(NotRecorded, match="task t: not recorded: there is no cassette"):
+        Replay(find, lambda _task: ()).begin(assignment())
+
+
+RULE = (Rule(pattern=r"\d\d:\d\d", replace=r"<\1>"),)
+
+
+async def test_what_a_rule_matches_is_compared_as_its_literal_replacement():
+    task = assignment()
+    cassette = await recorded(task, [request(task, "at 10:15")], [Answer(text="A")], RULE)
+    assert cassette.calls[0].request["messages"] == [{"user": {"text": r"at <\1>"}}]
+    await replayed(cassette, task, [request(task, "at 11:20")], RULE)
+    with pytest.raises(ReplayDiverged):
+        await replayed(cassette, task, [request(task, "by 11:20")], RULE)
+
+
+async def test_a_rule_that_was_added_later_holds_for_the_recording_too():
+    task = assignment()
+    cassette = await recorded(task, [request(task, "at 10:15")], [Answer(text="A")])
+    await replayed(cassette, task, [request(task, "at 11:20")], RULE)
+
+
+async def test_a_rule_that_does_not_give_the_same_twice_is_applied_once():
+    task, doubling = assignment(), (Rule(pattern="a", replace="aa"),)
+    cassette = await recorded(task, [request(task, "a")], [Answer(text="A")], doubling)
+    await replayed(cassette, task, [request(task, "a")], doubling)
+
+
+async def test_a_rule_that_takes_too_long_is_given_up():
+    normalizer = Normalizer(Places(()), (Rule(pattern=r"(?:a|a?b?)*c", replace=""),))
+    with pytest.raises(RuleTooSlow, match="took more than 1 s"):
+        normalizer.text_of("ab" * 40)
