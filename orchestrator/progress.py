@@ -69,19 +69,29 @@ async def heartbeat(progress: Progress, say: Callable[[str], None], interval_s: 
 
 
 async def bar(progress: Progress) -> None:
-    """Draw a bar on the terminal's stderr. Runs until cancelled."""
+    """Draw a bar on the terminal's stderr. Runs until cancelled, also when the terminal goes away."""
+    from contextlib import suppress
+
+    with suppress(OSError):
+        await _draw(progress)
+    await anyio.sleep_forever()
+
+
+async def _draw(progress: Progress) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
 
+    # Drawn from here alone: a thread that draws would not end where there is nothing left to draw on.
     with RichProgress(
         TextColumn("{task.completed}/{task.total}"),
         BarColumn(),
         TextColumn("{task.description}"),
         console=Console(stderr=True),
         transient=True,
+        auto_refresh=False,
     ) as drawn:
         task = drawn.add_task("", total=progress.planned, completed=progress.done)
         while True:
-            drawn.update(task, completed=progress.done, description=progress.line())
+            drawn.update(task, completed=progress.done, description=progress.line(), refresh=True)
             await anyio.sleep(0.25)

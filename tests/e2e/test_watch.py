@@ -20,8 +20,8 @@ class Screen:
     """A terminal with a command on it, and all that was written there."""
 
     def __init__(self, evalctl: Driver, *arguments: str) -> None:
-        self._master, slave = pty.openpty()
-        os.set_blocking(self._master, False)
+        self.master, slave = pty.openpty()
+        os.set_blocking(self.master, False)
         environment = evalctl.environment | {"TERM": "xterm", "COLUMNS": "160", "LINES": "50"}
         self.process = subprocess.Popen(
             [COMMAND, *arguments],
@@ -37,7 +37,7 @@ class Screen:
 
     def seen(self) -> str:
         with contextlib.suppress(BlockingIOError, OSError):  # EIO: the last one has closed it
-            while chunk := os.read(self._master, 65536):
+            while chunk := os.read(self.master, 65536):
                 self._seen += chunk
         return self._seen.decode(errors="replace")
 
@@ -52,7 +52,7 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        os.close(self.master)
 
 
 @pytest.fixture
@@ -118,3 +118,18 @@ def test_why_follows_a_run_from_the_claim_to_its_end(evalctl: Driver, endpoint: 
     assert "it is finished: pass" in told
     assert "attempt 1, " in told
     assert "attempt 2, " in told
+
+
+def test_a_terminal_that_goes_away_ends_the_sweep_in_order(
+    evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
+) -> None:
+    endpoint.plan({"do": {"hold": 0}})
+    suite = make_suite(numbered(2))
+    screen = Screen(evalctl, *tiny(suite, "--k", "3", "--concurrency", "2", *against(endpoint)))
+    until(lambda: endpoint.counts()["held"] == 2, "2 requests")
+    os.close(screen.master)
+    screen.process.send_signal(signal.SIGHUP)
+    assert screen.process.wait(PATIENCE_S) == 143
+    assert evalctl.number("SELECT count(*) FROM current WHERE reason = 'interrupted'") == 2
+    assert evalctl.number("SELECT count(*) FROM notice WHERE kind = 'left'") == 1
+    evalctl.assert_sound()

@@ -1,0 +1,87 @@
+"""What a run waits for at the gate is known while it waits, and its attempt can be ended with that."""
+
+import anyio
+import pytest
+
+from orchestrator.execute import finding_of
+from orchestrator.waits import Stalled
+from providers.base import ProviderError
+from tests.orchestrator.plain_ports import PlainBudget
+from tests.orchestrator.test_gate import ANSWER, REQUEST, Replies, opened
+
+pytestmark = pytest.mark.anyio
+
+
+class Hung:
+    """A provider that never answers."""
+
+    name = "hung"
+    account = "hung#1"
+
+    def size(self, request):
+        return 1
+
+    async def answer(self, request, emit):
+        await anyio.sleep_forever()
+
+    async def aclose(self): ...
+
+
+class NoRoom(PlainBudget):
+    async def reserve(self, bound):
+        await anyio.sleep_forever()
+
+
+def refused():
+    return ProviderError(kind="server_error", message="no", retryable=True)
+
+
+@pytest.mark.parametrize("what", ["answer", "permit", "budget", "retry"])
+async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what):
+    provider = {"answer": Hung(), "retry": Replies([refused()])}.get(what, Replies([ANSWER]))
+    ask, _, gate = opened(provider, limit=1, budget=NoRoom() if what == "budget" else None)
+    gate.sleep = lambda _seconds: anyio.sleep_forever()
+    if what == "permit":
+        await gate.permits.enter(0)
+    ended = anyio.Event()
+
+    async def attempt():
+        with ask.bound.scope:
+            await ask(REQUEST)
+        ended.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(attempt)
+        await anyio.wait_all_tasks_blocked()
+        [wait] = gate.waits.open
+        assert (wait.what, wait.run) == (what, 7)
+        assert (wait.until is not None) == (what == "retry")
+        wait.give_up(Stalled(what, 600.0))
+        with anyio.fail_after(5):
+            await ended.wait()
+    assert gate.waits.open == set()
+    assert gate.permits.governor.in_flight == (what == "permit")
+    assert ask.bound.error.what == what
+
+
+async def test_nothing_is_open_after_an_answer_and_something_has_happened():
+    ask, _, gate = opened(Replies([ANSWER]))
+    gate.waits.stirred = False
+    await ask(REQUEST)
+    assert gate.waits.open == set()
+    assert gate.waits.stirred
+
+
+@pytest.mark.parametrize(
+    ("what", "outcome", "reason"),
+    [
+        ("answer", "error", "provider"),
+        ("retry", "error", "provider"),
+        ("permit", "error", "provider"),
+        ("budget", "skipped", "budget"),
+    ],
+)
+def test_a_stall_ends_a_run_with_the_name_of_the_wait(what, outcome, reason):
+    found = finding_of(Stalled(what, 600.0))
+    assert (found.outcome, found.reason) == (outcome, reason)
+    assert found.message.startswith("waited for ")
