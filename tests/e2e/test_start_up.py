@@ -10,7 +10,7 @@ import pytest
 from tests.peers.driver import Driver
 
 HEAVY = ("httpx", "rich", "structlog", "cattrs", "yaml", "asyncio", "aiosqlite", "pydantic", "rfc8785")
-VERBS = ("list", "check", "gen-stress", "run", "resume", "status", "show")
+VERBS = ("list", "check", "gen-stress", "run", "resume", "status", "show", "pause", "continue", "cancel")
 PROGRAM = """
 import json, sys
 sys.argv = ["evalctl", *sys.argv[1:]]
