@@ -19,7 +19,7 @@ class Exit(enum.IntEnum):
 
 EXIT_RUNS = (
     "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error (also when a run ended in "
-    "error; the report is written), or stopped early; 130 Ctrl-C; 143 SIGTERM."
+    "error; the report is written), or stopped early; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
 )
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 

@@ -16,7 +16,7 @@ from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
-from orchestrator.cli.streams import printing
+from orchestrator.cli.streams import OutputLost, printing
 from orchestrator.config import resolve_key
 from orchestrator.log import Log, open_log, silent
 from orchestrator.reports import json_report
@@ -118,6 +118,16 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
 
 
 def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
+    """Report; the exit code. When a signal ended it, that is told even if nobody can read the report any more."""
+    try:
+        return _reported(part, end, records)
+    except (OutputLost, BrokenPipeError):
+        if end.signal is None:
+            raise
+        return _signalled(end.signal)
+
+
+def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
     """Report from the stored rows, and say what it means for the exit code."""
     with Reader(part.store) as reader:
         row = reader.sweep(end.name)
@@ -135,9 +145,13 @@ def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
 
 def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
-        return Exit.INTERRUPTED if end.signal == signal.SIGINT else Exit.TERMINATED
+        return _signalled(end.signal)
     stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
     return Exit.FAILED if stopped_early or report.summary.errored else Exit.DONE
+
+
+def _signalled(number: int) -> int:
+    return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED
 
 
 def _seconds(world: World, variable: str, default: float) -> float:
