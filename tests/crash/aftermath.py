@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from tests.peers.driver import Driver, Endpoint, Started, marked, positions
 
 Json = Any
 
 
+@attrs.frozen(kw_only=True)
 class Crash:
     """What had been seen when a process was killed."""
 
-    def __init__(self, evalctl: Driver, endpoint: Endpoint, started: Started) -> None:
-        assert started.process.poll() is None, started.said()
-        started.kill()
-        self.lines = len(endpoint.idle())
-        self.finished = evalctl.finished_positions()
-        """Runs with a committed outcome when the process died."""
+    lines: int
+    """Of the endpoint's books."""
+    finished: frozenset[int]
+    """Runs with a committed outcome when the process died."""
+
+
+def kill(evalctl: Driver, endpoint: Endpoint, started: Started, *, others: bool = False) -> Crash:
+    """kill -9. With *others* at work on the same store, the endpoint does not come to rest."""
+    assert started.process.poll() is None, started.said()
+    started.kill()
+    finished = frozenset(evalctl.finished_positions())
+    # What was committed before this look was asked before it: the books are read later.
+    lines = len(endpoint.lines() if others else endpoint.idle())
+    return Crash(lines=lines, finished=finished)
 
 
 def assert_nothing_lost_or_doubled(

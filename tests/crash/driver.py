@@ -26,7 +26,13 @@ from pathlib import Path
 
 import attrs
 
-from tests.crash.aftermath import Crash, assert_money_adds_up, assert_nothing_left, assert_nothing_lost_or_doubled
+from tests.crash.aftermath import (
+    Crash,
+    assert_money_adds_up,
+    assert_nothing_left,
+    assert_nothing_lost_or_doubled,
+    kill,
+)
 from tests.crash.points import CONCURRENCY, POINTS, RUNS, TASKS, K, Point, View, at_any
 from tests.e2e.conftest import against, numbered, tiny, write_suite
 from tests.peers.driver import Driver, Started, clean_environment, running_endpoint, until
@@ -81,10 +87,10 @@ def _live_through(home: Path, point: Point, rng: random.Random, kills: list[Cras
             reached = not _ended(started)
             if reached:
                 with point.then(view):
-                    kills.append(Crash(evalctl, endpoint, started))
+                    kills.append(kill(evalctl, endpoint, started))
             endpoint.plan({"do": {"latency_ms": 20}})
             endpoint.release()
-            _finish(evalctl, afresh, rng, lambda started: kills.append(Crash(evalctl, endpoint, started)))
+            _finish(evalctl, afresh, rng, lambda started: kills.append(kill(evalctl, endpoint, started)))
             if kills or not reached:
                 assert_nothing_lost_or_doubled(evalctl, endpoint, *kills, runs=RUNS)
                 assert_money_adds_up(evalctl, endpoint)
@@ -98,7 +104,7 @@ def _ended(started: Started) -> bool:
     return started.process.poll() is not None
 
 
-def _finish(evalctl: Driver, afresh: list[str], rng: random.Random, kill: Callable[[Started], None]) -> None:
+def _finish(evalctl: Driver, afresh: list[str], rng: random.Random, killed: Callable[[Started], None]) -> None:
     """Resume until it is done; a sweep whose plan was never stored is started again."""
     for left in reversed(range(MOST_KILLS)):
         started = evalctl.start(*(("resume", "last") if evalctl.sweep_names() else afresh))
@@ -106,7 +112,7 @@ def _finish(evalctl: Driver, afresh: list[str], rng: random.Random, kill: Callab
             until_s = time.monotonic() + rng.uniform(0.2, 2.0)
             until(lambda: _ended(started) or time.monotonic() >= until_s, "the next kill")  # noqa: B023 - called at once
             if not _ended(started):
-                kill(started)
+                killed(started)
                 continue
         done = started.finish()
         assert done.code == 0, done.stderr

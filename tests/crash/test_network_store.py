@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.aftermath import Crash, assert_nothing_lost_or_doubled
+from tests.crash.aftermath import assert_nothing_lost_or_doubled, kill
 from tests.e2e.conftest import MakeSuite, against, numbered, tiny
 from tests.peers.driver import Driver, Endpoint, until
 
@@ -50,7 +50,7 @@ def test_a_sweep_there_is_told_so_killed_refused_to_others_and_resumed(
 
     endpoint.release(2)
     until(lambda: evalctl.number("SELECT count(*) FROM outcome") == 2, "2 outcomes")
-    crash = Crash(evalctl, endpoint, started)
+    crash = kill(evalctl, endpoint, started)
     endpoint.release()
     assert evalctl.run("resume", "last", prefix=on_nfs).code == 0
     assert_nothing_lost_or_doubled(evalctl, endpoint, crash, runs=8)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.crash.aftermath import Crash, assert_nothing_lost_or_doubled
+from tests.crash.aftermath import Crash, assert_nothing_lost_or_doubled, kill
 from tests.e2e.conftest import MakeSuite, against, numbered, tiny
 from tests.peers.driver import Driver, Endpoint, marked, until
 
@@ -29,10 +29,10 @@ def test_a_sweep_of_200_runs_killed_twice_and_resumed_twice(
     flags = sweep(suite, endpoint, k=40, concurrency=8, more=("--allow-process",))
     started = evalctl.start(*flags)
     until(lambda: endpoint.counts()["answered"] >= 60, "60 answers")
-    first = Crash(evalctl, endpoint, started)
+    first = kill(evalctl, endpoint, started)
     started = evalctl.start("resume", "last")
     until(lambda: endpoint.counts()["answered"] >= 140, "140 answers")
-    second = Crash(evalctl, endpoint, started)
+    second = kill(evalctl, endpoint, started)
     assert len(second.finished) > len(first.finished) > 0
     resume(evalctl)
     assert_nothing_lost_or_doubled(evalctl, endpoint, first, second, runs=200)
@@ -49,7 +49,7 @@ def crash_and_resume(
     """Start, wait for the point, kill, let the endpoint answer freely, resume to the end."""
     started = evalctl.start(*flags)
     until(lambda: reached() or started.process.poll() is not None, what)
-    crash = Crash(evalctl, endpoint, started)
+    crash = kill(evalctl, endpoint, started)
     endpoint.plan()
     endpoint.release()
     resume(evalctl)
@@ -96,7 +96,7 @@ def test_killed_before_the_commit_of_an_outcome(evalctl: Driver, endpoint: Endpo
     with evalctl.turnstile_held():
         endpoint.release()
         assert len(endpoint.idle()) == 4
-        crash = Crash(evalctl, endpoint, started)
+        crash = kill(evalctl, endpoint, started)
     assert crash.finished == set()
     assert endpoint.counts()["answered"] == 4
     resume(evalctl)
@@ -111,7 +111,7 @@ def test_killed_after_the_commit_of_an_outcome(evalctl: Driver, endpoint: Endpoi
     until(lambda: endpoint.counts()["held"] == 2, "2 requests")
     endpoint.release(1)
     until(lambda: evalctl.number("SELECT count(*) FROM outcome") == 1, "the first outcome")
-    crash = Crash(evalctl, endpoint, started)
+    crash = kill(evalctl, endpoint, started)
     assert len(crash.finished) == 1
     endpoint.release()
     resume(evalctl)
@@ -131,7 +131,7 @@ def test_killed_inside_a_checkpoint(evalctl: Driver, endpoint: Endpoint, make_su
         "a checkpoint",
         every_s=0.0002,
     )
-    crash = Crash(evalctl, endpoint, started)
+    crash = kill(evalctl, endpoint, started)
     assert crash.finished
     assert evalctl.query("PRAGMA integrity_check") == [("ok",)]
     endpoint.plan()
@@ -145,7 +145,7 @@ def test_killed_at_any_moment(evalctl: Driver, endpoint: Endpoint, make_suite: M
     crashes = []
     for answers in (7, 19, 36):
         until(lambda: endpoint.counts()["answered"] >= answers, f"{answers} answers")  # noqa: B023 - called at once
-        crashes.append(Crash(evalctl, endpoint, started))
+        crashes.append(kill(evalctl, endpoint, started))
         started = evalctl.start("resume", "last")
     assert started.finish().code == 0
     assert_nothing_lost_or_doubled(evalctl, endpoint, *crashes, runs=60)
