@@ -114,6 +114,15 @@ async def test_a_failed_try_is_recorded_and_charged_like_any_other():
     assert ask.tally.calls == 2
 
 
+async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens():
+    budget = PlainBudget()
+    refused = attrs.evolve(broken("rate_limit", after=1.0), turned_away=True)
+    ask, _, _ = opened(Replies([refused, ANSWER]), budget=budget)
+    await ask(REQUEST)
+    assert budget.spent == [Amount(calls=1), Amount(calls=1, tokens=5)]
+    assert (ask.tally.calls, ask.tally.tokens, ask.tally.unknown) == (2, 5, 0)
+
+
 @pytest.mark.parametrize("usage", [Usage(input=-100_000, output=5), Usage(input=5, output=10**30)])
 async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage):
     budget = PlainBudget()
