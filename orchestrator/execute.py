@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.gate import Gate, GateOfRun, ProviderBlocked
+from orchestrator.gate import Gate, GateOfRun, ProviderBlocked, Tally
 from orchestrator.grants import policy_for
 from orchestrator.ports import AttemptLog
 from orchestrator.settings import Settings
@@ -247,9 +247,7 @@ class Executor:
         if done is None and attempt.started_at is not None:
             done = attempt.subject.so_far(finding.reason or "")
         usage = done.usage if done is not None else None
-        detail: dict[str, Json] = {
-            "spent": {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown},
-        }
+        detail: dict[str, Json] = {"spent": _spent(tally)}
         if attempt.incidents or tally.incidents:
             detail["incidents"] = dict(sorted((attempt.incidents + tally.incidents).items()))
         if finding.message is not None:
@@ -278,11 +276,30 @@ class Executor:
             cached_tokens=usage.cached if usage else None,
             cache_write_tokens=usage.cache_write if usage else None,
             reasoning_tokens=usage.reasoning if usage else None,
+            cost_nusd=tally.nusd if tally.calls and not tally.unpriced else None,
+            cost_source=_source(tally),
             model_resolved=tally.model,
             detail=detail,
             verdicts=finding.verdicts,
             changes=finding.changes,
         )
+
+
+def _spent(tally: Tally) -> dict[str, Json]:
+    """What every request of the attempt came to, retries included; money only where some cost is known."""
+    spent = {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown}
+    if tally.sources:
+        spent |= {"nusd": tally.nusd, "unknownCost": tally.unpriced}
+    return spent
+
+
+def _source(tally: Tally) -> str | None:
+    """Where the attempt's cost comes from; `bound` where a part of it is no more than that, `mixed` beside that."""
+    if not tally.calls or tally.unpriced:
+        return None
+    if tally.sources["bound"]:
+        return "bound"
+    return "mixed" if len(tally.sources) > 1 else next(iter(tally.sources))
 
 
 def _compaction(done: Done) -> dict[str, Json]:

@@ -15,12 +15,15 @@ import anyio
 import attrs
 
 from orchestrator.breaker import Breaker
+from orchestrator.charge import Charge, bound_of, charge_of
 from orchestrator.governor import Governor, Ticket
 from orchestrator.ports import AttemptLog, Budget, Ledger
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.waits import Bound, Wait, Waits, What
-from providers.base import Answer, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta, Usage
+from providers.base import Answer, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
+from providers.prices.price import Price
+from providers.prices.table import Prices
 from providers.usage import believable
 from store.errors import EvalctlError
 from store.events import Call, CallResponded, CallSent, Incident, Json, Waited
@@ -41,6 +44,16 @@ class ProviderBlocked(EvalctlError):
 
     def __str__(self) -> str:
         return f"nothing more is asked of the provider after {self.cause}"
+
+
+@attrs.define(slots=False)
+class UnknownPrice(EvalctlError):
+    """Under a cap in USD a model would be asked whose price nobody knows."""
+
+    model: str
+
+    def __str__(self) -> str:
+        return f"--max-cost-usd: what {self.model!r} costs is not known, so nothing is asked of it"
 
 
 class Permits:
@@ -115,6 +128,8 @@ class Gate:
     permits: Permits
     budget: Budget
     caps: Caps
+    prices: Prices = attrs.field(factory=dict[str, Price])
+    """Of the models that are asked; one that is not in it has an unknown price."""
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
@@ -127,11 +142,17 @@ class Gate:
     """Seconds. Asked for the loop once and not for every time."""
 
     def bounded(self, request: Request) -> tuple[Request, Amount]:
-        """The request as it is sent, and the most it can cost. Under a cap every request has an output limit."""
+        """The request as it is sent, and the most it can cost. Under a cap every request has an output limit.
+
+        Raises:
+            UnknownPrice: there is a cap in USD, and the model's price is not known.
+        """
+        price = self.prices.get(request.model)
+        if price is None and self.caps.nusd is not None:
+            raise UnknownPrice(request.model)
         if request.max_output_tokens is None and (self.caps.tokens is not None or self.caps.nusd is not None):
             request = attrs.evolve(request, max_output_tokens=FALLBACK_OUTPUT_TOKENS)
-        size = self.provider.size(request)
-        return request, Amount(calls=1, tokens=size + (request.max_output_tokens or 0))
+        return request, bound_of(self.provider.size(request), request.max_output_tokens, price)
 
 
 @attrs.define(kw_only=True)
@@ -142,6 +163,11 @@ class Tally:
     tokens: int = 0
     unknown: int = 0
     """Requests whose usage was not reported; `tokens` is then a lower bound."""
+    nusd: int = 0
+    unpriced: int = 0
+    """Requests whose cost is not known; `nusd` is then a lower bound."""
+    sources: Counter[str] = attrs.field(factory=Counter[str])
+    """Where the costs come from, by request."""
     incidents: Counter[str] = attrs.field(factory=Counter[str])
     model: str | None = None
 
@@ -167,6 +193,7 @@ class GateOfRun:
             ProviderError: no answer within the retry policy.
             ProviderBlocked: the account has refused for good before.
             BudgetSpent: a cap of the sweep leaves no room.
+            UnknownPrice: see `Gate.bounded`.
             StoreFailed: the record can no longer be kept.
         """
         gate = self._gate
@@ -193,9 +220,10 @@ class GateOfRun:
                     with Wait(gate.waits, "answer", self._position, self.bound.give_up):
                         answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
                 finally:
-                    spent = self._charge(bound, sent.usage)
-                    used = spent.tokens
-                    gate.budget.settle(bound, spent)
+                    charge = self._charge(bound, sent)
+                    used = charge.amount.tokens
+                    gate.budget.settle(bound, charge.amount)
+                    sent.charged(charge)
             except ProviderError as error:
                 failure = error
             else:
@@ -231,17 +259,24 @@ class GateOfRun:
         if self.tally.incidents[name] == 1:
             self._log.note(Incident(name=name))
 
-    def _charge(self, bound: Amount, usage: Usage | None) -> Amount:
-        """What the request costs the sweep: what was reported, and its bound where nothing was."""
-        self.tally.calls += 1
-        if usage is None or usage.input is None or usage.output is None:
-            self.tally.unknown += 1
-            return bound
-        tokens = usage.input + usage.output
-        self.tally.tokens += tokens
-        if self._gate.caps.tokens is not None and tokens > bound.tokens:
+    def _charge(self, bound: Amount, sent: _Sent) -> Charge:
+        """What the request costs the sweep, and what that means for the run."""
+        request, caps, tally = sent.request, self._gate.caps, self.tally
+        price = self._gate.prices.get(request.model)
+        charge = charge_of(sent.reply, bound, price, limited=request.max_output_tokens is not None)
+        tally.calls += 1
+        tally.unknown += charge.unknown
+        tally.tokens += 0 if charge.unknown else charge.amount.tokens
+        if charge.cost_nusd is None:
+            tally.unpriced += 1
+        else:
+            tally.nusd += charge.cost_nusd
+            tally.sources[charge.source or ""] += 1
+        if charge.implausible and isinstance(sent.reply, Answer):
+            self._incident("usage_implausible")
+        if charge.above and (caps.tokens is not None or caps.nusd is not None):
             self._incident("usage_above_bound")
-        return Amount(calls=1, tokens=tokens)
+        return charge
 
     def _waiting(self, what: What, until: float | None = None) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
@@ -280,9 +315,11 @@ class _Sent:
     """One request on the wire, and the events it leaves."""
 
     def __init__(self, log: AttemptLog, request: Request, number: int, gate: Gate) -> None:
-        self.usage: Usage | None = None
+        self.request = request
+        self.reply: Answer | ProviderError | None = None
+        """What came; None while nothing has, and where the request was cut off."""
+        self._charge: Charge | None = None
         self._log = log
-        self._request = request
         self._number = number
         self._account = gate.provider.account
         self._responded = Responded(status=0)
@@ -291,7 +328,7 @@ class _Sent:
         self._started = gate.clock()
 
     async def answered_by(self, provider: Provider, size: int) -> Answer:
-        request = self._request
+        request = self.request
         self._log.note(
             CallSent(
                 request=self._number,
@@ -305,15 +342,17 @@ class _Sent:
         try:
             answer = await provider.answer(request, self._emit)
         except ProviderError as error:
-            self.usage = error.usage if believable(error.usage) else None
+            self.reply = error
             raise
-        except BaseException:  # cancelled: what was asked may have cost something all the same
+        self.reply = answer
+        # A script's or a plug-in's word; our own readers have looked already.
+        return answer if believable(answer.usage) else attrs.evolve(answer, usage=None)
+
+    def charged(self, charge: Charge) -> None:
+        """Take down what it came to. Of a request that was cut off this is the end: it may have cost something."""
+        self._charge = charge
+        if self.reply is None:
             self._note(error="cancelled")
-            raise
-        if not believable(answer.usage):  # a script's or a plug-in's word; our own readers have looked already
-            answer = attrs.evolve(answer, usage=None, notes=(*answer.notes, "usage_implausible"))
-        self.usage = answer.usage
-        return answer
 
     def record(self, reply: Answer | ProviderError, retry_in_s: float | None) -> None:
         if isinstance(reply, ProviderError):
@@ -335,15 +374,20 @@ class _Sent:
         )
 
     def _note(self, *, status: int | None = None, **facts: object) -> None:
+        charge = self._charge
+        assert charge is not None, "a request is charged before its end is recorded"
         self._log.note(
             Call(
                 request=self._number,
-                tries=self._request.tries,
+                tries=self.request.tries,
                 account=self._account,
                 status=status or self._responded.status or None,
                 provider_request_id=self._responded.provider_request_id,
                 wall_ms=round((self._clock() - self._started) * 1000),
-                usage=self.usage.reported() if self.usage is not None else None,
+                usage=charge.usage.reported() if charge.usage is not None else None,
+                tokens=charge.amount.tokens,
+                cost_nusd=charge.cost_nusd,
+                cost_source=charge.source,
                 **facts,  # type: ignore[arg-type]  # the callers above name fields of Call
             )
         )
@@ -360,7 +404,7 @@ class _Sent:
                 self._log.note(
                     CallResponded(
                         request=self._number,
-                        tries=self._request.tries,
+                        tries=self.request.tries,
                         status=item.status,
                         provider_request_id=item.provider_request_id,
                     )

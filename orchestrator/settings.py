@@ -14,6 +14,8 @@ import attrs
 from orchestrator.config import with_agent
 from orchestrator.grants import Grants
 from providers.base import AgentSettings
+from providers.prices import table
+from providers.prices.price import Price
 from store.events import Json
 from store.rows import Caps
 
@@ -33,6 +35,10 @@ class Settings:
     seed: int = 0
     """Orders the runs; never sent to a provider."""
     mode: str = "live"
+    cassette_dir: str | None = None
+    """Where the recordings of a replay are; None is the suite's own directory."""
+    replay_of: str | None = None
+    """The stored sweep that a replay repeats; None where it plays cassettes."""
     provider: str
     model: str
     base_url: str | None = None
@@ -48,6 +54,8 @@ class Settings:
     config_hash: str
     grants: Grants
     caps: Caps = attrs.field(factory=Caps)
+    prices: table.Prices = attrs.field(factory=dict[str, Price])
+    """What the models that are asked cost, by name; one that is not in it has an unknown price."""
     concurrency: int = 4
     """Runs in flight at once in this process."""
     rpm: float | None = None
@@ -82,9 +90,10 @@ class Settings:
         """As stored in the sweep's conditions."""
         values = attrs.asdict(self)
         values["grants"]["effects"] = sorted(self.grants.effects)
-        values["agent"]["native_tools"] = list(self.agent.native_tools)
+        values["agent"] = _agent_to_json(self.agent)
         values["tasks"] = list(self.tasks)
         values["agents"] = dict(self.agents)
+        values["prices"] = table.written(self.prices)
         return values
 
     @classmethod
@@ -100,12 +109,17 @@ class Settings:
             "agent": AgentSettings(**agent),
             "grants": Grants(**grants),
             "caps": Caps(**_known(Caps, stored["caps"])),
+            "prices": table.read(stored.get("prices", {})),
         }
         return cls(**values)
 
     def report_directory(self, store: Path, sweep: str) -> Path:
         """Where the three report files go."""
         return Path(self.out) if self.out else store.parent / "eval" / sweep
+
+
+def _agent_to_json(agent: AgentSettings) -> dict[str, Json]:
+    return attrs.asdict(agent) | {"native_tools": list(agent.native_tools)}
 
 
 def _known(cls: type[attrs.AttrsInstance], stored: Mapping[str, Any]) -> dict[str, Any]:

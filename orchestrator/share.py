@@ -298,6 +298,7 @@ def _gate(part: Part, sweep: Stored, member: Membership, control: Control) -> Ga
         ),
         budget=member.budget,
         caps=settings.caps,
+        prices=settings.prices,
         ledger=member.ledger,
         policy=RetryPolicy(
             first_token_retries=settings.agent.first_token_retries,

@@ -14,12 +14,14 @@ from orchestrator.provenance import provenance
 from orchestrator.recording import writing
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.suite import Suite, Task
-from orchestrator.world import sweep_name, who
+from orchestrator.world import is_alive, sweep_name, who
+from providers.prices import table
 from store.controls import tell
 from store.errors import UsageError
 from store.events import Json
 from store.plans import changed_content, store_plan
 from store.reader import Reader
+from store.reclaim import reclaim
 from store.rows import SweepRow
 from store.writer import Writer
 
@@ -65,13 +67,14 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
 async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     """Work on a stored sweep: on what has no final result yet, beside whoever else works on it.
 
-    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so. A pause is lifted; a
-    cancelled sweep stays cancelled, unless the part runs cancelled runs again.
+    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so, and so are
+    its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the part runs cancelled runs again.
     """
     refuse_changed(part.suite, sweep)
     async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         if raised:
-            caps = attrs.asdict(part.settings.caps)
+            await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=part.world.wall()))
+            caps = {**attrs.asdict(part.settings.caps), table.KEY: table.written(part.settings.prices)}
             told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
             await writer.transact(told)
         await _lift(part, writer, sweep)

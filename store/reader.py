@@ -19,7 +19,7 @@ import attrs
 from store.blobs import get_blob
 from store.database import SCHEMA, examine, read_only
 from store.errors import StoreError, StoreRefused, UsageError
-from store.records import AttemptRecord, ControlRow, Doing, NoticeRow, Tally, WorkerState
+from store.records import AttemptRecord, ControlRow, Coverage, Doing, NoticeRow, Tally, WorkerAccount, WorkerState
 from store.rows import (
     Amount,
     CellRecord,
@@ -202,6 +202,28 @@ class Reader:
         """What the processes of the sweep hold or have used of its caps; nothing for a sweep without caps."""
         rows = self._rows("read_granted", {"sweep": sweep_id})
         return _value(Amount, rows[0]) if rows else Amount()
+
+    def accounts(self, sweep_id: int) -> list[WorkerAccount]:
+        """What each process of the sweep has taken of its caps and spent, at one moment: that of the call.
+
+        Looks at every event of a request; a question for the end of a sweep, not for every second of it.
+        """
+        return [
+            WorkerAccount(
+                worker_id=row["worker_id"],
+                grants=row["grants"],
+                granted=Amount(calls=row["granted_calls"], tokens=row["granted_tokens"], nusd=row["granted_nusd"]),
+                proven=Amount(calls=row["calls"], tokens=row["tokens"], nusd=row["nusd"]),
+                unpriced=row["unpriced"],
+                settled=bool(row["settled"]),
+            )
+            for row in self._rows("read_accounts", {"sweep": sweep_id})
+        ]
+
+    def coverage(self, sweep_id: int) -> Coverage:
+        """How the plan and the results agree, at the moment of the call."""
+        (row,) = self._rows("read_coverage", {"sweep": sweep_id})
+        return _value(Coverage, row)
 
     # --- comparisons --------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     concurrency: options.Concurrency = None,
     max_calls: options.MaxCalls = None,
     max_tokens: options.MaxTokens = None,
+    max_cost_usd: options.MaxCostUsd = None,
+    prices: options.Prices = None,
     max_wall: options.MaxWall = None,
     rpm: options.Rpm = None,
     tpm: options.Tpm = None,
@@ -39,18 +41,23 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     import attrs
 
     from orchestrator.bundled import find_again
-    from orchestrator.caps import caps_of
+    from orchestrator.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.cli import sweeping
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
+    from providers.prices import table
     from store.database import locate_store
     from store.reader import Reader
 
     world = real_world()
     with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
         row = reader.sweep(sweep)
-        caps = caps_of(row, reader.control(row.id))
-    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps)
+        controls = reader.control(row.id)
+        caps = caps_of(row, controls)
+        wanted = options.given(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
+        if caps.nusd is None and "nusd" in wanted:
+            refuse_uncounted(reader.accounts(row.id))
+    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps, prices=prices_of(row, controls))
     changes = options.given(
         base_url=base_url,
         api_key_env=api_key_env,
@@ -63,10 +70,19 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         keep=keep or None,
         out=options.directory(out),
     )
-    settings = attrs.evolve(
-        stored, caps=attrs.evolve(caps, **options.given(calls=max_calls, tokens=max_tokens)), **changes
-    )
+    caps = attrs.evolve(caps, **wanted)
+    known = {**stored.prices, **(table.load(prices) if prices is not None else {})}
+    settings = attrs.evolve(stored, caps=caps, prices=prices_of_asked(caps, [stored.model], known), **changes)
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
-    raised = settings.caps != caps
-    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=raised, errors=errors, cancelled=cancelled))
+    raise typer.Exit(
+        sweeping.go_on(
+            suite,
+            settings,
+            world,
+            row,
+            raised=(settings.caps, settings.prices) != (stored.caps, stored.prices),
+            errors=errors,
+            cancelled=cancelled,
+        )
+    )

@@ -13,6 +13,8 @@ from orchestrator.cli import options
 from orchestrator.cli.common import Exit, say
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from orchestrator.config import Config
     from orchestrator.grants import Grants
     from orchestrator.suite import Suite, Task
@@ -64,6 +66,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
     yes: Annotated[bool, typer.Option("--yes", help="Run a --suite-dir suite without asking.")] = False,
     max_calls: options.MaxCalls = None,
     max_tokens: options.MaxTokens = None,
+    max_cost_usd: options.MaxCostUsd = None,
+    prices: options.Prices = None,
     max_wall: options.MaxWall = None,
     rpm: options.Rpm = None,
     tpm: options.Tpm = None,
@@ -97,8 +101,9 @@ def run(  # noqa: PLR0917 - typer takes options by position
     killed goes on with `evalctl resume`.
     """
     from orchestrator.bundled import find_suite
+    from orchestrator.caps import prices_of_asked
     from orchestrator.cli import sweeping
-    from orchestrator.config import config_hash, load_config, with_flags, with_values
+    from orchestrator.config import config_hash, load_config, with_flags, with_prices, with_values
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
     from orchestrator.settings import Settings
@@ -115,7 +120,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     chosen = find_suite(suite, suite_dir) if suite is not None else None
     wanted = choose(chosen, options.names(tasks)) if chosen is not None else ()
     found = with_flags(
-        load_config(world.environment, Path.cwd(), config, trust_project),
+        with_prices(load_config(world.environment, Path.cwd(), config, trust_project), prices),
         {
             "--provider": ("provider", provider),
             "--model": ("model", model),
@@ -134,6 +139,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
         _print(context, found, wanted, grants, world.environment)
         return
     asked_provider, asked_model = _who(found)
+    caps = Caps(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
     settings = Settings(
         suite=chosen.suite_id,
         tasks=tuple(task.id for task in wanted) if tasks else (),
@@ -150,7 +156,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
         agents=dict(found.definitions),
         config_hash=config_hash(found.agent),
         grants=grants,
-        caps=Caps(calls=max_calls, tokens=max_tokens),
+        caps=caps,
+        prices=prices_of_asked(caps, [asked_model], found.prices),
         max_wall_s=max_wall,
         input_rate=rates[0],
         output_rate=rates[1],
@@ -160,6 +167,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
         **options.given(concurrency=concurrency, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall),
     )
     refuse_ungranted(wanted, settings.grants)
+    if max_cost_usd is not None:
+        _tell_prices(found, asked_model, max_cost_usd)
     if not chosen.bundled:
         _confirm(chosen, yes=yes, sandboxed=settings.sandbox != "none")
     raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
@@ -216,6 +225,13 @@ def _rates(input_rate: str | None, output_rate: str | None) -> tuple[str | None,
                 f"expected USD per million tokens, 0 to {DEAREST:,}, got {rate!r}", param_hint=flag
             )
     return input_rate, output_rate
+
+
+def _tell_prices(config: Config, model: str, cap: Decimal) -> None:
+    """A cap is as good as the prices it is reckoned with: say which they are, and where they come from."""
+    tiers = ", ".join(f"{tier} {price}" for tier, price in config.prices[model].to_json().items())
+    origin = config.origins[f"prices.{model}"]
+    say(f"at most {cap} USD, with {model} at {tiers} USD per million tokens ({origin})")
 
 
 def _confirm(suite: Suite, *, yes: bool, sandboxed: bool) -> None:

@@ -38,6 +38,7 @@ def status(
     """
     import json
 
+    from orchestrator import audit
     from orchestrator.reports import glance, standing
     from orchestrator.reports.plain import printable
     from orchestrator.world import is_alive, real_world
@@ -59,15 +60,16 @@ def status(
             return
         now = glance.glance_of(reader, reader.sweep(sweep), now=world.wall(), is_alive=is_alive)
         found = now.standing
+        books = audit.audit(reader, found.sweep, now=world.wall(), is_alive=is_alive)
     if watch:
         from orchestrator.cli.watching import watch as keep_watching
 
         keep_watching(path, found.sweep.name, world=world, typed=typed)
     elif COMMON.json:
-        facts = {**standing.document(found), **glance.document(now)}
+        facts = {**standing.document(found), **glance.document(now), "audit": audit.document(books)}
         out(json.dumps({"store": str(path), **facts}))
     else:
-        told = [*standing.lines(found, typed), *glance.lines(now)]
+        told = [*standing.lines(found, typed), *glance.lines(now), *audit.lines(books)]
         out(printable("\n".join(told), sys.stdout.encoding))
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator import sweep
-from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator import audit, sweep
+from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
 from orchestrator.cli.streams import OutputLost, printing
@@ -26,7 +26,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
-from orchestrator.world import World, conceal
+from orchestrator.world import World, conceal, is_alive
 from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.sandbox import Sandbox, bubblewrap, prove
@@ -140,7 +140,17 @@ def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
             typed = partial(command, environment=part.world.environment)
             with printing():
                 present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
-    return _exit_code(end, report)
+        balanced = _audited(reader, row, part.world)
+    code = _exit_code(end, report)
+    return code if balanced or code != Exit.DONE else Exit.FAILED
+
+
+def _audited(reader: Reader, row: SweepRow, world: World) -> bool:
+    """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
+    found = audit.audit(reader, row, now=world.wall(), is_alive=is_alive)
+    for line in audit.lines(found):
+        (complain if found.problems else say)(line)
+    return not found.problems
 
 
 def _exit_code(end: SweepEnd, report: Report) -> int:

@@ -41,6 +41,7 @@ def conditions_of(
         "concurrency": settings.get("concurrency"),
         "grants": _grants(_mapping(settings.get("grants"))),
         "caps": _caps(settings),
+        "prices": settings.get("prices") or None,
         "inputRate": settings.get("input_rate"),
         "outputRate": settings.get("output_rate"),
         "git": stored.get("git"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from orchestrator.reports import wording
 from orchestrator.reports.model import Report
 from orchestrator.reports.plain import one_line, printable
+from store.money import usd
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,7 +91,8 @@ def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[st
         yield (
             f"estimated: {wording.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
         )
-    yield f"ledger, every request: {report.ledger.calls:,} calls, {report.ledger.tokens:,} tokens"
+    cost = f", {usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
+    yield f"ledger, every request: {report.ledger.calls:,} calls, {report.ledger.tokens:,} tokens{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
         yield f"with what was left out, the rate lies between {wording.percent(low)} and {wording.percent(high)}"
