@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 STANDARD = {"concurrency": "concurrency", "max_wait": "max_wait_s", "max_stall": "max_stall_s"}
 """Flags whose default stands in `Settings`, and its field."""
 ELSEWHERE = frozenset(
-    {"suite", "provider", "model", "base_url", "api_key_env", "config", "prices", "trust_project", "yes", "print_config"}
+    {
+        "suite",
+        "provider",
+        "model",
+        "base_url",
+        "api_key_env",
+        "config",
+        "prices",
+        "trust_project",
+        "yes",
+        "print_config",
+    }
 )
 """Parameters that are told otherwise: by their keys in files, or as the file that they name."""
 
