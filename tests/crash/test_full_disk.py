@@ -19,6 +19,8 @@ def disk(evalctl: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         with capsys.disabled():
             print(f" [disk: {disk.kind}]", end="")  # noqa: T201 - which of the two was met
         evalctl.environment["EVALCTL_STORE"] = str(disk.path / "runs.db")
+        # under a limit the interpreter would leave half of a compiled module behind, and stumble over it later
+        evalctl.environment["PYTHONDONTWRITEBYTECODE"] = "1"
         yield disk
 
 
