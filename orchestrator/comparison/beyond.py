@@ -130,7 +130,7 @@ def _needed(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Co
     within = variances.baseline / k[0] + variances.candidate / k[1]
     return Needed(
         variances=variances,
-        smallest=planning.miller_mde(cases, variances.effect, variances.baseline, k[0], variances.candidate, k[1]),
+        smallest=planning.smallest_difference(variances, cases, *k),
         cases=planning.cases_needed(delta, variances, min(k)) if seen else None,
         repetitions=planning.repetitions_needed(delta, variances, cases) if seen else None,
         buy_cases=within < variances.effect,

@@ -122,8 +122,8 @@ class Needed:
     """What it would have taken to see the observed difference over cases, with 80 % power."""
 
     variances: Variances
-    smallest: float
-    """The smallest true difference that these cases and repetitions show."""
+    smallest: float | None
+    """The smallest true difference that these cases and repetitions show; None where they are too few to show any."""
     cases: int | None
     """With as many repetitions as there were; None where no difference was seen."""
     repetitions: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -135,7 +136,7 @@ def _counts(tally: CellTally, price: Rates, verifiers: VerifierTallies, walls: S
         input_tokens=tally.input_tokens if reported else None,
         output_tokens=tally.output_tokens if reported else None,
         wall_total_ms=sum(times) if len(times) == tally.judged > 0 else None,
-        wall_median_ms=rates.median(times),
+        wall_median_ms=float(statistics.median(times)) if times else None,
         cached_ratio=rates.cached_ratio([(tally.cached_tokens, tally.cached_input, False)]),
         cached_runs=tally.cached_runs,
         cost_usd=cost,

@@ -188,8 +188,8 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
     for name, side in (("baseline", beyond.baseline), ("candidate", beyond.candidate)):
         if side is not None and side.design_effect is not None and side.se is not None:
             yield (
-                f"{name}: clustered by case the rate's standard error is {side.se * 100:.1f} points; repetitions of a "
-                f"case are alike (ICC {side.icc:.2f}), design effect {side.design_effect:.2f}"
+                f"{name}: clustered by case the pooled rate's standard error is {side.se * 100:.1f} points "
+                f"(ICC {side.icc:.2f}, design effect {side.design_effect:.2f})"
             )
     yield from _needed(beyond)
     yield f"Fisher tests made: {beyond.tests}; below 0.05 after Holm: {beyond.survivors}"
@@ -200,7 +200,8 @@ def _needed(beyond: SuiteBeyond) -> Iterator[str]:
     if needed is None or like is None:
         return
     basis = " (with usual variances: these runs do not tell theirs)" if needed.variances.assumed else ""
-    yield f"with 80 % power these cases and repetitions show {needed.smallest * 100:.1f} points{basis}"
+    if needed.smallest is not None:
+        yield f"with 80 % power these cases and repetitions show {needed.smallest * 100:.1f} points{basis}"
     if needed.cases is None:
         return
     more = (

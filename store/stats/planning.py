@@ -81,6 +81,18 @@ def cases_needed(delta: float, variances: Variances, k: float) -> int:
     return n + 2 if n < SMALL else max(n, 2)
 
 
+def smallest_difference(variances: Variances, cases: int, k_baseline: float, k_candidate: float) -> float | None:
+    """The smallest true difference that these cases and repetitions show; None where they are too few to show any.
+
+    Raises:
+        ValueError: no repetition.
+    """
+    worth = _worth(cases)
+    if worth <= 0:
+        return None
+    return miller_mde(worth, variances.effect, variances.baseline, k_baseline, variances.candidate, k_candidate)
+
+
 def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | None:
     """Repetitions a side with which *cases* cases show *delta*; None where none would: only more cases can.
 
@@ -89,8 +101,7 @@ def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | 
     """
     if not delta or math.isnan(delta):
         raise ValueError("no number of repetitions shows a difference of nothing")
-    # Fewer than ten cases pay for the t interval as `cases_needed` says.
-    room = (cases - 2 if cases < SMALL + 2 else cases) * delta**2 / _noncentrality() ** 2 - variances.effect
+    room = _worth(cases) * delta**2 / _noncentrality() ** 2 - variances.effect
     if room <= 0:
         return None
     return max(1, math.ceil((variances.baseline + variances.candidate) / room - 1e-9))
@@ -146,6 +157,11 @@ def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -
         if _chance(_binomial(low, k), _at_least(high, k), _needed(k)) >= power:
             return k
     return None
+
+
+def _worth(cases: int) -> int:
+    """Of few cases two pay for the t interval, as `cases_needed` says."""
+    return cases - 2 if cases < SMALL + 2 else cases
 
 
 def _noncentrality() -> float:

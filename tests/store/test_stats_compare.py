@@ -178,6 +178,8 @@ def test_repetitions_and_cases_for_a_difference_fit_together():
     assert planning.repetitions_needed(0.2, usual, 16) == 5
     assert planning.repetitions_needed(0.05, usual, 20) is None
     assert planning.repetitions_needed(0.5, usual, 2) is None
+    assert planning.smallest_difference(usual, 2, 5, 5) is None
+    assert planning.smallest_difference(usual, 16, 5, 5) == pytest.approx(0.198, abs=1e-3)
 
 
 def test_variances_come_from_the_stored_runs_where_they_tell_them():

@@ -1,0 +1,120 @@
+"""All variants of a sweep: a report for each, and each compared with the first, which is the baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.comparison import json_form, markdown
+from orchestrator.comparison.build import compare
+from orchestrator.comparison.model import Comparison
+from orchestrator.comparison.sides import WIDE_US
+from orchestrator.comparison.stored import stored_arm
+from orchestrator.comparison.wording import worded
+from orchestrator.reports.markdown import escaped
+from orchestrator.reports.model import Report
+from orchestrator.reports.write import replacing, write_report
+from store.errors import UsageError
+from store.events import Json
+from store.rows import SweepRow
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+SCHEMA = "evalctl.variants/1"
+SCHEMA_VERSION = 1
+
+
+@attrs.frozen(kw_only=True)
+class Variants:
+    """What a sweep says about its variants."""
+
+    sweep: str
+    reports: tuple[tuple[str, Report], ...]
+    """By variant, the baseline first."""
+    comparisons: tuple[Comparison, ...]
+    """Of each other variant with the baseline, in their order."""
+
+
+def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path) -> Variants:
+    """Write the report of each variant into a directory of its own, and `comparison.json` and `.md` beside them.
+
+    Raises:
+        UsageError: something cannot be written; the results are stored all the same.
+    """
+    reports = tuple((name, write_report(reader, sweep, directory / name, name)) for name in ids)
+    baseline, *others = [stored_arm(reader, sweep, name) for name in ids]
+    comparisons = tuple(
+        compare(
+            baseline,
+            other,
+            gaps=reader.start_gaps(sweep.id, baseline.variant, other.variant, bound_us=WIDE_US),
+        )
+        for other in others
+    )
+    found = Variants(sweep=sweep.name, reports=reports, comparisons=comparisons)
+    for name, content in (
+        ("comparison.json", json.dumps(document(found), indent=2, allow_nan=False) + "\n"),
+        ("comparison.md", text(found)),
+    ):
+        try:
+            with replacing(directory / name) as file:
+                file.write(content)
+        except OSError as error:
+            raise UsageError(
+                f"{directory}: the comparison cannot be written: {error.strerror or error}",
+                f"The results are stored: `evalctl compare {sweep.name}:{ids[0]} {sweep.name}:{ids[1]}` shows them.",
+            ) from error
+    return found
+
+
+def document(found: Variants) -> dict[str, Json]:
+    """The content of `comparison.json`: the same shape for two variants as for more."""
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "schema": SCHEMA,
+        "runId": found.sweep,
+        "baseline": found.reports[0][0],
+        "variants": [_variant(name, report) for name, report in found.reports],
+        "comparisons": [json_form.document(comparison) for comparison in found.comparisons],
+    }
+
+
+def text(found: Variants) -> str:
+    """The content of `comparison.md`."""
+    return "\n".join(_overview(found)) + "\n" + "\n".join(markdown.text(one) for one in found.comparisons)
+
+
+def _variant(name: str, report: Report) -> dict[str, Json]:
+    summary = report.summary
+    return {
+        "id": name,
+        "overrides": report.conditions.get("overrides", {}),
+        "configHash": report.conditions.get("configHash"),
+        "report": f"{name}/report.json",
+        "compactedRuns": summary.compaction.runs if summary.compaction is not None else 0,
+        "incidents": dict(summary.incidents),
+    }
+
+
+def _overview(found: Variants) -> Iterator[str]:
+    yield f"# Variants of sweep {escaped(found.sweep)}"
+    yield ""
+    yield "The first is the baseline; each other one is compared with it."
+    yield ""
+    yield "| Variant | Overrides | Compacted runs | Incidents |"
+    yield "| --- | --- | --- | --- |"
+    for name, report in found.reports:
+        told = _variant(name, report)
+        cells = (
+            name,
+            worded(told["overrides"]) if told["overrides"] else "none",
+            f"{told['compactedRuns']} of {report.summary.judged}",
+            worded(told["incidents"]) if told["incidents"] else "none",
+        )
+        yield f"| {' | '.join(map(escaped, cells))} |"
+    yield ""
