@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.stats import compare, paired, planning, student
+from store.stats import compare, paired, planning, sequential, student
+from store.stats.rates import MIN_JUDGED
 from tests.store.test_stats import agree, plain
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-compare.json").read_text(encoding="utf-8"))["cases"]
-MODULES = (compare, paired, planning)
+MODULES = (compare, paired, planning, sequential)
 
 
 def function_named(name):
@@ -39,7 +40,7 @@ def test_every_function_with_vectors_is_tested():
         *("compare_verdict", "interval_relation", "wilson_hi_exact", "newcombe_diff", "newcombe_paired"),
         *("mcnemar_exact", "fisher_exact", "holm", "bh"),
         *("paired_t", "fixed_suite_diff", "se_clt", "se_clustered", "icc1", "signflip_p", "cluster_bootstrap"),
-        *("miller_n", "miller_mde", "screen_power", "screen_min_k"),
+        *("miller_n", "miller_mde", "screen_power", "screen_min_k", "screen_step", "screen_seq_power"),
     }
 
 
@@ -157,6 +158,23 @@ def test_repetitions_for_a_difference_around_a_half(difference, k):
     assert planning.screen_min_k(*reversed(rates)) == k
 
 
+@pytest.mark.parametrize(("k_max", "most"), [(20, 0.028), (30, 0.047)])
+def test_looking_after_every_repetition_stays_below_one_in_twenty(k_max, most):
+    found = sequential.screen_seq_power(0.5, 0.5, k_max)
+    assert found.improved == pytest.approx(found.regressed)
+    assert found.improved + found.regressed <= most
+    assert MIN_JUDGED <= found.mean_k <= k_max
+
+
+@given(data=st.data(), n=st.integers(5, 30))
+def test_what_an_early_look_stops_on_is_what_a_comparison_of_these_runs_says(data, n):
+    xa, xb = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
+    word = sequential.screen_step(xa, xb, n, 30)
+    assert word in (None, compare.compare_verdict(side(xa, n), side(xb, n)))
+    assert sequential.screen_step(xa, xb, n, n) == compare.compare_verdict(side(xa, n), side(xb, n))
+    assert sequential.screen_step(xa, xb, n, 30, futility=None) != "inconclusive" or n == 30
+
+
 def test_no_number_of_repetitions_shows_what_is_not_there():
     assert planning.screen_min_k(0.6, 0.6) is None
     assert planning.screen_min_k(0.5, 0.52) is None
@@ -209,6 +227,10 @@ def test_variances_come_from_the_stored_runs_where_they_tell_them():
         lambda: planning.screen_power(1.2, 0.5, 5),
         lambda: planning.screen_power(1.2, 0.5, 3),
         lambda: planning.screen_min_k(math.nan, 0.5),
+        lambda: sequential.screen_step(1, 1, 6, 5),
+        lambda: sequential.screen_step(7, 1, 6, 9),
+        lambda: sequential.screen_conf(201),
+        lambda: sequential.screen_seq_power(1.1, 0.5, 9),
         lambda: planning.repetitions_needed(0, planning.variances_of([], [], []), 5),
     ],
 )

@@ -1,0 +1,122 @@
+"""Looking at a comparison while it is made: the screen, read after every repetition, by a rule built for that."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from functools import cache
+
+import attrs
+
+from store.stats.compare import TOUCHING, Verdict, compare_verdict
+from store.stats.rates import MIN_JUDGED, Interval, wilson_interval
+
+FUTILITY = 0.80
+"""The level at which what is left to run is given the benefit of the doubt."""
+
+
+@attrs.frozen(kw_only=True)
+class SequentialPower:
+    """The chances that the screen, read after every repetition, claims a direction, and how long it takes."""
+
+    improved: float
+    regressed: float
+    mean_k: float
+    """Judged runs a side when it stops, in the mean."""
+
+
+def screen_conf(k_max: int) -> float:
+    """The confidence at which the screen may be read after every repetition up to *k_max*.
+
+    Raises:
+        ValueError: more than 200 repetitions: there another rule is needed.
+    """
+    if k_max > 200:
+        raise ValueError("the screen is read after every repetition up to 200 of them")
+    return 0.95 if k_max <= 60 else 0.96
+
+
+def screen_step(xa: int, xb: int, n: int, k_max: int, futility: float | None = FUTILITY) -> Verdict | None:
+    """The verdict after *n* judged runs on each side, of which *xa* and *xb* passed; None to go on.
+
+    Raises:
+        ValueError: a count that is none, more passes than runs, or more runs than *k_max*.
+    """
+    if n > k_max:
+        raise ValueError(f"{n} runs are more than the {k_max} planned")
+    for passes in (xa, xb):
+        wilson_interval(passes, n)  # refuses what is no count
+    if n < MIN_JUDGED:
+        return None
+    conf = screen_conf(k_max)
+    verdict = compare_verdict(
+        {"passes": xa, "judged": n, "errored": 0, "mode": "live"},
+        {"passes": xb, "judged": n, "errored": 0, "mode": "live"},
+        conf,
+    )
+    if verdict != "inconclusive" or n == k_max:
+        return verdict
+    if futility is None:
+        return None
+    for low, high in ((xa, xb), (xb, xa)):
+        if _can_part(low, high, n, k_max=k_max, conf=conf, futility=futility):
+            return None
+    return "inconclusive"
+
+
+def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = FUTILITY) -> SequentialPower:
+    """Exact chances of `improved` and `regressed` at pass rates *pa* and *pb*, read after every repetition.
+
+    Raises:
+        ValueError: a rate outside 0 to 1, or a *k_max* for which there is no such rule.
+    """
+    if not (0 <= pa <= 1 and 0 <= pb <= 1):
+        raise ValueError("a rate lies between 0 and 1")
+    chances = {"improved": 0.0, "regressed": 0.0, "inconclusive": 0.0}
+    mean = 0.0
+    going = {(0, 0): 1.0}
+    steps = [((a, b), (pa if a else 1 - pa) * (pb if b else 1 - pb)) for a in (0, 1) for b in (0, 1)]
+    for n in range(1, k_max + 1):
+        after: dict[tuple[int, int], float] = {}
+        for (xa, xb), chance in going.items():
+            for (a, b), step in steps:
+                if step:
+                    state = xa + a, xb + b
+                    after[state] = after.get(state, 0.0) + chance * step
+        going = {}
+        for (xa, xb), chance in after.items():
+            verdict = screen_step(xa, xb, n, k_max, futility)
+            if verdict is None:
+                going[xa, xb] = chance
+            else:
+                chances[verdict] = chances.get(verdict, 0.0) + chance
+                mean += n * chance
+    return SequentialPower(improved=chances["improved"], regressed=chances["regressed"], mean_k=mean)
+
+
+def _can_part(low: int, high: int, n: int, *, k_max: int, conf: float, futility: float) -> bool:
+    """Whether the side with *high* passes may yet come to lie above the other, in its most favourable future."""
+    left = k_max - n
+    best, worst = _limits(high, n, futility)[1], _limits(low, n, futility)[0]
+    above, below = _wilson(high + left * best, k_max, conf), _wilson(low + left * worst, k_max, conf)
+    return above[0] - below[1] > TOUCHING
+
+
+def _limits(passes: int, n: int, conf: float) -> Interval:
+    found = wilson_interval(passes, n, conf)
+    assert found is not None
+    return found
+
+
+def _wilson(passes: float, n: int, conf: float) -> Interval:
+    """The interval for a number of passes that need not be whole."""
+    z = _z(conf)
+    rate, square = passes / n, z * z
+    middle = (rate + square / (2 * n)) / (1 + square / n)
+    half = z / (1 + square / n) * math.sqrt(max(rate * (1 - rate) / n + square / (4 * n * n), 0.0))
+    return middle - half, middle + half
+
+
+@cache
+def _z(conf: float) -> float:
+    return statistics.NormalDist().inv_cdf(0.5 + conf / 2)
