@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +19,10 @@ from store.structure import show, suggest
 LARGEST = 256 * 1024 * 1024
 """Bytes of a report that are read."""
 NAME = "report.json"
+MOST = 10**15
+"""No count and no figure of a report is larger."""
+DEEPEST = 8
+"""Levels of a condition."""
 
 
 def report_arm(path: Path, variant: str | None) -> Arm:
@@ -43,6 +46,9 @@ def report_arm(path: Path, variant: str | None) -> Arm:
                 task.refuse("id", f"the task {show(name)} is there twice")
             found[name] = _counts(task, "verifiers")
     conditions = whole.inner("conditions")
+    for name, value in conditions.value.items():
+        if _deeper(value, DEEPEST):
+            conditions.refuse(name, "nested more deeply than any condition is")
     summary = whole.inner("summary")
     # A summary over several variants is nobody's: the tasks are summed up instead.
     return Arm(
@@ -84,6 +90,11 @@ def _parsed(file: Path) -> Mapping[str, Json]:
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
+
+
+def _deeper(value: Json, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(levels == 0 or _deeper(one, levels - 1) for one in inner)
 
 
 def _check_format(file: Path, value: Mapping[str, Json]) -> None:
@@ -160,13 +171,13 @@ class _Fields:
 
     def count(self, name: str, *, most: int | None = None) -> int:
         value = self.value.get(name)
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value <= MOST:
             self.refuse(name, f"expected a count, got {show(value)}" if name in self.value else "is missing")
         if most is not None and value > most:
             self.refuse(name, f"{value} are more than the {most} there can be")
         return value
 
-    def number(self, name: str, *, most: float = math.inf) -> float | None:
+    def number(self, name: str, *, most: float = MOST) -> float | None:
         value = self.value.get(name)
         if value is None:
             return None

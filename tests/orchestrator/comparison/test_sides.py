@@ -166,6 +166,21 @@ def test_a_sweep_of_several_variants_is_no_side_until_one_is_named(variants):
         read_sides("00000:v9", "00001:v0", variants)
 
 
+def test_the_compaction_settings_of_a_variant_are_the_sweeps_with_what_it_sets_otherwise(tmp_path):
+    settings = {
+        "agent": {"compaction_auto": True, "compaction_threshold": 0.85, "max_context_chars": 800_000},
+        "variants": [{"id": "a", "overrides": {}}, {"id": "b", "overrides": {"compaction.threshold": 0.6, "x": 1}}],
+    }
+    planned = stored.sweep(["t"], 1, settings=settings)
+    cells = tuple(attrs.evolve(planned.cells[0], variant=name, digest=name.encode() * 32) for name in "ab")
+    runs = tuple(attrs.evolve(planned.runs[0], position=place + 1, cell=place) for place in range(2))
+    stored.write(tmp_path / "runs.db", attrs.evolve(planned, cells=cells, runs=runs), {"t": [PASSED]})
+    sides = read_sides("last:a", "last:b", tmp_path / "runs.db")
+    assert sides.baseline.conditions["compaction"] == {"auto": True, "threshold": 0.85, "maxContextChars": 800_000}
+    found = compare(sides.baseline, sides.candidate).tasks[0].deltas["tokensPerRun"]
+    assert found.why == "not comparable: the compaction settings differ: threshold 0.85, 0.6"
+
+
 def test_a_sweep_without_variants_has_none_by_name(store):
     with pytest.raises(UsageError, match="has no variant 'x'"):
         read_sides(f"{FIRST}:x", SECOND, store)
@@ -202,6 +217,13 @@ def written(store, tmp_path):
     return directory / "report.json"
 
 
+def nested(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def edited(file, change):
     value = json.loads(file.read_text())
     change(value)
@@ -224,6 +246,12 @@ def edited(file, change):
         (lambda report: report["tasks"][1].update(passes=True), r"tasks\[1\].passes: expected a count, got true"),
         (lambda report: report["tasks"][0]["measured"].update(inputTokens=-1), r"measured.inputTokens: expected a"),
         (lambda report: report["tasks"][0].update(cachedInputRatio=-0.1), "cachedInputRatio: expected a number"),
+        (lambda report: report["tasks"][0]["measured"].update(inputTokens=10**400), "measured.inputTokens: expected a"),
+        (
+            lambda report: report["tasks"][0]["measured"]["wallMs"].update(median=1e300),
+            "wallMs.median: expected a number",
+        ),
+        (lambda report: report["conditions"].update(git=nested(200)), "conditions.git: nested more deeply"),
         (lambda report: report["tasks"][0].update(id="mixed"), r"tasks\[1\].id: the task 'mixed' is there twice"),
         (lambda report: report["tasks"][0].update(verifiers=[{}]), r"verifiers\[0\].id: is missing"),
     ],
