@@ -52,9 +52,15 @@ def assert_resumed(evalctl: Driver, endpoint: Endpoint, *, runs: int, before: se
 def test_a_disk_that_fills_up_during_a_sweep(
     evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite, disk: SmallDisk
 ) -> None:
-    endpoint.plan({"do": {"size": 60_000}})
+    endpoint.plan({"do": {"hold": 0}})
     flags = tiny(make_suite(numbered(4)), *against(endpoint), "--k", "20", "--concurrency", "4")
-    done = evalctl.start(*flags, prefix=disk.prefix).finish()
+    started = evalctl.start(*flags, prefix=disk.prefix)
+    until(lambda: endpoint.counts()["held"] == 4, "4 requests")
+    endpoint.release(2)
+    until(lambda: evalctl.number("SELECT count(*) FROM outcome") == 2, "2 outcomes")
+    endpoint.plan({"do": {"size": 60_000}})
+    endpoint.release()
+    done = started.finish()
     assert_told(done, evalctl)
     lines, before = len(endpoint.idle()), evalctl.finished_positions()
     assert 0 < len(before) < 80

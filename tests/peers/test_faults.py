@@ -36,4 +36,4 @@ def test_by_hand_every_request_meets_the_fault_that_is_named(tmp_path: Path) -> 
         body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
         answer = endpoint.call("POST", "/v1/chat/completions", body)
         assert answer["error"]["code"] == "model_not_found"
-        assert [line["status"] for line in endpoint.lines()] == [404]
+        assert [line["status"] for line in endpoint.idle()] == [404]
