@@ -371,6 +371,8 @@ class _Sent:
                 {"id": call.id, "name": call.name, "arguments": call.raw if call.arguments is None else call.arguments}
                 for call in reply.calls
             ),
+            refusal=reply.refusal or None,
+            continuation=reply.continuation,
         )
 
     def _note(self, *, status: int | None = None, **facts: object) -> None:

@@ -25,6 +25,8 @@ class WorkStarted:
     prompt: str
     tools: tuple[str, ...]
     model: str
+    tool_specs: str | None = None
+    """The tools as the model is told about them, as JSON text: what a replay compares."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +77,9 @@ class Call:
     """`prices`; `reported`, by the provider itself; `bound`: at most so much. None: the cost is unknown."""
     wall_ms: int = 0
     tool_calls: tuple[Mapping[str, Json], ...] = ()
+    refusal: str | None = None
+    continuation: Json = None
+    """Provider data that goes back with the next request."""
     error: str | None = None
     message: str | None = None
     retry_in_ms: int | None = None

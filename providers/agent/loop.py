@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import count
@@ -66,6 +67,12 @@ Stop = Literal["completed", "failed", "budget"]
 def specs_under(policy: Policy) -> tuple[ToolSpec, ...]:
     """The tools a model is told about: under one policy always the same tuple, which a provider need measure once."""
     return tuple(tool.spec for tool in offered(TOOLS, policy))
+
+
+@lru_cache(maxsize=64)
+def told_under(policy: Policy) -> str:
+    """The same tools as JSON text, for the record: one text for all runs under a policy."""
+    return json.dumps([attrs.asdict(spec) for spec in specs_under(policy)])
 
 
 class BuiltinAgent:
@@ -133,6 +140,7 @@ class _Work:
                 prompt=self.task.prompt,
                 tools=tuple(tool.name for tool in self.tools.specs),
                 model=self.task.model,
+                tool_specs=told_under(self.task.policy),
             )
         )
         self.context.transcript.append(UserText(text=self.task.prompt))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
 from providers.agent.loop import INSTRUCTIONS, TOOLS, BuiltinAgent
@@ -52,6 +54,7 @@ async def test_answer_without_calls_ends_the_work(work):
             prompt="do it",
             tools=("read_file", "list_files", "write_file", "edit_file", "search_text", "bash"),
             model="m",
+            tool_specs=json.dumps([attrs.asdict(spec) for spec in worked.requests[0].tools]),
         )
     ]
 
