@@ -22,6 +22,7 @@ from orchestrator.suite import Suite, Task
 from orchestrator.waits import Stalled
 from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
 from providers.base import Assignment, Done, Origin, ProviderError, Subject
+from providers.divergence import Divergence, NotRecorded, ReplayDiverged
 from providers.sandbox import Sandbox
 from providers.tree import changes
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
@@ -41,6 +42,8 @@ class Finding:
     outcome: Outcome
     reason: str | None = None
     message: str | None = None
+    divergence: Divergence | None = None
+    """Where a replay left its recording."""
     composite: float | None = None
     verdicts: tuple[Judgement, ...] = ()
     changes: tuple[FileChange, ...] = ()
@@ -252,6 +255,8 @@ class Executor:
             detail["incidents"] = dict(sorted((attempt.incidents + tally.incidents).items()))
         if finding.message is not None:
             detail["message"] = finding.message
+        if finding.divergence is not None:
+            detail["divergence"] = finding.divergence.to_json()
         if done is not None and done.cached_partial:
             detail["cachedPartial"] = True
         if done is not None and done.compactions:
@@ -316,6 +321,10 @@ def _compaction(done: Done) -> dict[str, Json]:
 def finding_of(error: EvalctlError) -> Finding:
     """What an error of ours means for the run it ended."""
     match error:
+        case ReplayDiverged(divergence=where):
+            return Finding(outcome="error", reason="replay_divergence", message=str(error), divergence=where)
+        case NotRecorded():
+            return Finding(outcome="skipped", reason="no_cassette", message=str(error))
         case BudgetSpent():
             return Finding(outcome="skipped", reason="budget", message=str(error))
         case Stalled(what="budget"):

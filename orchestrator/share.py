@@ -27,7 +27,7 @@ from orchestrator.workspaces.fixture import Fixtures
 from orchestrator.workspaces.scratch import remove_abandoned, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.agent.loop import BuiltinAgent
-from providers.base import Provider, quirks_of
+from providers.base import Provider, Subject, quirks_of
 from providers.process import sweep_marker
 from providers.sandbox import Sandbox
 from store.claims import SqliteClaims
@@ -59,6 +59,8 @@ class Part:
     suite: Suite
     settings: Settings
     provider: Provider
+    subject: Callable[[], Subject] = BuiltinAgent
+    """Who works: made anew for every attempt."""
     redactor: Redactor
     """Takes the provider's key and the environment's credentials out of all that is stored."""
     store: Path
@@ -316,7 +318,7 @@ def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Exe
         suite=part.suite,
         settings=settings,
         gate=gate,
-        subject=BuiltinAgent,
+        subject=part.subject,
         fixtures=Fixtures(),
         workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
         control=control,

@@ -26,8 +26,8 @@ from store.rows import SweepRow
 from store.writer import Writer
 
 
-async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
-    """Plan a sweep, store the plan, and work on it."""
+async def start(part: Part, tasks: Sequence[Task], *, command: str, purpose: str = "sweep") -> SweepEnd:
+    """Plan a sweep, store the plan, and work on it. Only those with the *purpose* `sweep` enter a history."""
     name = sweep_name(part.world.wall())
     conditions: dict[str, Json] = {
         **await provenance(Path.cwd(), part.world.environment),
@@ -49,6 +49,7 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str) -> SweepEnd:
         command=command,
         planned_at=part.world.wall(),
         conditions=conditions,
+        purpose=purpose,
     )
     async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         changed = await writer.transact(changed_content(planned.cells))

@@ -8,9 +8,21 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import common, compare, gen_stress, orders, resume, show, status, suites
+from orchestrator.cli import (
+    ci,
+    common,
+    compare,
+    gen_stress,
+    orders,
+    record,
+    resume,
+    show,
+    status,
+    suites,
+    verify,
+)
 from orchestrator.cli import run as run_verb
-from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_RUNS, Exit
+from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_REPLAYS, EXIT_RUNS, Exit
 from orchestrator.version import __version__
 
 GLOBALS = {
@@ -73,6 +85,9 @@ app.command("list", epilog=EXIT_READS)(suites.list_suites)
 app.command("check", epilog=EXIT_READS)(suites.check)
 app.command("gen-stress", epilog=EXIT_READS)(gen_stress.gen_stress)
 app.command("run", epilog=EXIT_RUNS)(run_verb.run)
+app.command("record", epilog=EXIT_RUNS)(record.record)
+app.command("verify", epilog=EXIT_READS)(verify.verify)
+app.command("ci", epilog=EXIT_REPLAYS)(ci.ci)
 app.command("resume", epilog=EXIT_RUNS)(resume.resume)
 app.command("status", epilog=EXIT_READS)(status.status)
 app.command("show", epilog=EXIT_READS)(show.show)
@@ -113,7 +128,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as stop:
         # typer leaves usage errors with 2, which is kept for a replay that diverged
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED
-        return Exit.FAILED if code == 2 else code
+        return Exit.FAILED if code == 2 and not isinstance(code, Exit) else code
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.FAILED

@@ -19,7 +19,12 @@ class Exit(enum.IntEnum):
 
 EXIT_RUNS = (
     "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error (also when a run ended in "
-    "error; the report is written), or stopped early; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+    "error; the report is written), or stopped early; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM "
+    "or SIGHUP."
+)
+EXIT_REPLAYS = (
+    "Exit codes: 0 every recording replayed and passed; 1 usage or infrastructure error, a replayed task did not pass, "
+    "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM."
 )
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 

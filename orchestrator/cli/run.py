@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON takes for the same number."""
+RECORD = "evalctl.record"
+"""What the verb `record` leaves in the context that it shares with this one: the one run of each task is recorded."""
 DEAREST = 1_000_000
 """USD per million tokens."""
 
@@ -33,7 +35,12 @@ def run(  # noqa: PLR0917 - typer takes options by position
         typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.", show_default=False),
     ] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
-    k: Annotated[int, typer.Option("--k", min=1, max=1_000_000, metavar="N", help="Repetitions of every task.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", min=1, max=1_000_000, metavar="N", help="Repetitions of every task. [default: 5; in replay 1]"
+        ),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -44,7 +51,17 @@ def run(  # noqa: PLR0917 - typer takes options by position
             help="Seed of the run order; never sent to the provider.",
         ),
     ] = 0,
-    mode: Annotated[str, typer.Option("--mode", metavar="live", help="live asks the provider.")] = "live",
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode", metavar="live|replay", help="live asks the provider; replay plays recordings, without one."
+        ),
+    ] = "live",
+    cassette_dir: options.CassetteDir = None,
+    replay_of: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SWEEP", help="In replay: repeat this stored sweep, not cassettes."),
+    ] = None,
     provider: Annotated[
         str | None, typer.Option("--provider", metavar="NAME", help="scripted, openai, or a plug-in's name.")
     ] = None,
@@ -102,7 +119,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     """
     from orchestrator.bundled import find_suite
     from orchestrator.caps import prices_of_asked
-    from orchestrator.cli import sweeping
+    from orchestrator.cli import replaying, sweeping
     from orchestrator.config import config_hash, load_config, with_flags, with_prices, with_values
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
@@ -110,8 +127,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.world import real_world
     from store.rows import Caps
 
-    if mode != "live":
-        raise typer.BadParameter(f"expected live, got {mode!r}", param_hint="--mode")
+    _check_mode(mode, replay_of, provider=provider, model=model, base_url=base_url, api_key_env=api_key_env)
     confined = options.kind_of_sandbox(sandbox)
     world = real_world()
     rates = _rates(input_rate, output_rate)
@@ -138,14 +154,22 @@ def run(  # noqa: PLR0917 - typer takes options by position
     if chosen is None or print_config:
         _print(context, found, wanted, grants, world.environment)
         return
-    asked_provider, asked_model = _who(found)
-    caps = Caps(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
+    if mode == "replay":
+        found = replaying.without_provider(found)
+        repetitions, replay_of = replaying.repetitions(replay_of, chosen, k, world)
+    else:
+        repetitions = k or (1 if RECORD in context.meta else 5)
+    asked_provider, asked_model = _who(found) if mode == "live" else ("replay", "")
+    # A replay asks nobody: there is nothing to pay, and no price to know.
+    caps = Caps(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd) if mode == "live" else None)
     settings = Settings(
         suite=chosen.suite_id,
         tasks=tuple(task.id for task in wanted) if tasks else (),
-        k=k,
+        k=repetitions,
         seed=seed,
         mode=mode,
+        cassette_dir=options.directory(cassette_dir),
+        replay_of=replay_of,
         provider=asked_provider,
         model=asked_model,
         base_url=found.base_url,
@@ -167,11 +191,23 @@ def run(  # noqa: PLR0917 - typer takes options by position
         **options.given(concurrency=concurrency, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall),
     )
     refuse_ungranted(wanted, settings.grants)
-    if max_cost_usd is not None:
+    if max_cost_usd is not None and mode == "live":
         _tell_prices(found, asked_model, max_cost_usd)
     if not chosen.bundled:
         _confirm(chosen, yes=yes, sandboxed=settings.sandbox != "none")
-    raise typer.Exit(sweeping.begin(chosen, wanted, settings, world))
+    begin = sweeping.record if RECORD in context.meta else sweeping.begin
+    raise typer.Exit(begin(chosen, wanted, settings, world))
+
+
+def _check_mode(mode: str, replay_of: str | None, **asking: str | None) -> None:
+    """The mode, and what goes with it."""
+    if mode not in ("live", "replay"):
+        raise typer.BadParameter(f"expected live or replay, got {mode!r}", param_hint="--mode")
+    if mode == "live" and replay_of is not None:
+        raise typer.BadParameter("only with --mode replay", param_hint="--from")
+    given = [f"--{name.replace('_', '-')}" for name, value in asking.items() if value is not None]
+    if mode == "replay" and given:
+        raise typer.BadParameter("a replay asks nobody: leave it out", param_hint=", ".join(given))
 
 
 def _print(

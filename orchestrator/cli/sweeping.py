@@ -13,12 +13,14 @@ import anyio
 import attrs
 
 from orchestrator import audit, sweep
+from orchestrator.cli import replaying
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
 from orchestrator.cli.streams import OutputLost, printing
 from orchestrator.config import resolve_key
 from orchestrator.log import Log, open_log, silent
+from orchestrator.plan import choose
 from orchestrator.reports import json_report
 from orchestrator.reports.model import Report
 from orchestrator.reports.terminal import present
@@ -27,8 +29,10 @@ from orchestrator.settings import Settings
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World, conceal, is_alive
+from providers.agent.loop import BuiltinAgent
 from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
+from providers.replay import Replay
 from providers.sandbox import Sandbox, bubblewrap, prove
 from store.database import locate_store
 from store.errors import UsageError
@@ -40,8 +44,20 @@ from store.secrets import Redactor, credentials
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Plan and run a sweep; the exit code."""
     records = _records(world)
-    part = _part(suite, settings, world, records)
+    part = _part(suite, settings, world, records, tasks)
     return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")), records)
+
+
+def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
+    """Run each task once and write what was recorded; the exit code."""
+    from orchestrator.taping import Taping
+
+    records = _records(world)
+    part = _part(suite, settings, world, records, tasks)
+    taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=part.redactor)
+    end = anyio.run(partial(sweep.start, taping.attended(part), tasks, command="record", purpose="record"))
+    code = _conclude(part, end, records)
+    return code if taping.write(part.store, end.name, say) or code != Exit.DONE else Exit.FAILED
 
 
 def go_on(
@@ -52,7 +68,8 @@ def go_on(
     With *errors* and *cancelled* runs that had ended so are run again.
     """
     records = _records(world)
-    part = attrs.evolve(_part(suite, settings, world, records), errors=errors, cancelled=cancelled)
+    tasks = choose(suite, settings.tasks)
+    part = attrs.evolve(_part(suite, settings, world, records, tasks), errors=errors, cancelled=cancelled)
     return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
 
 
@@ -83,8 +100,11 @@ def _sandbox(settings: Settings, world: World) -> Sandbox | None:
     return sandbox
 
 
-def _part(suite: Suite, settings: Settings, world: World, records: Records | None) -> Part:
+def _part(suite: Suite, settings: Settings, world: World, records: Records | None, tasks: Sequence[Task]) -> Part:
     conceal()
+    player: Replay | None = None
+    if settings.mode == "replay":
+        settings, player = replaying.opened(suite, tasks, settings, _store(world))
     if settings.base_url is not None:
         checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
@@ -93,7 +113,9 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
     return Part(
         suite=suite,
         settings=settings,
-        provider=find_provider(settings.provider)(
+        subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
+        provider=player
+        or find_provider(settings.provider)(
             ProviderOptions(
                 model=settings.model,
                 base_url=settings.base_url,
@@ -157,7 +179,10 @@ def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
         return _signalled(end.signal)
     stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
-    return Exit.FAILED if stopped_early or report.summary.errored else Exit.DONE
+    if "replay_divergence" in report.summary.errored:
+        return Exit.DIVERGED
+    silent = report.replay and report.summary.skipped.get("no_cassette") == report.summary.planned
+    return Exit.FAILED if stopped_early or silent or report.summary.errored else Exit.DONE
 
 
 def _signalled(number: int) -> int:

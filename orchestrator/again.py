@@ -1,0 +1,262 @@
+"""Asking verifiers again about what runs left behind: the fixture, the files each run had changed, its tool calls."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.bundled import find_again
+from orchestrator.plan import choose
+from orchestrator.recording import writing
+from orchestrator.settings import Settings
+from orchestrator.share import VERIFIER_VARIABLES
+from orchestrator.suite import Suite, Task
+from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
+from orchestrator.world import World
+from providers.base import ToolUse
+from providers.paths import PathEscapes, resolve_inside
+from store.errors import EvalctlError
+from store.reader import Reader
+from store.rows import FileChange, RunRecord, SweepRow
+from store.secrets import MARK, Redactor, credentials
+from store.verifications import Verification, store_verification
+from verifiers.aggregate import judge, verdict_of
+from verifiers.base import Evidence
+from verifiers.pristine import protected_files
+
+if TYPE_CHECKING:
+    from providers.sandbox import Sandbox
+    from store.events import Json
+    from store.writer import Writer
+
+Say = Callable[[str], None]
+NAMED = 20
+"""Runs whose change is told one by one."""
+
+
+@attrs.define(slots=False)
+class NotVerifiable(EvalctlError):
+    """What a run left behind is not all there; the run keeps the result it has."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@attrs.define(kw_only=True)
+class Verified:
+    """What asking again came to."""
+
+    sweep: str
+    verified: int = 0
+    changed: list[tuple[str, str, str]] = attrs.field(factory=list[tuple[str, str, str]])
+    """Run, outcome before, outcome now."""
+    left: Counter[str] = attrs.field(factory=Counter[str])
+    """Runs that were left as they are, by reason."""
+
+    def to_json(self) -> dict[str, Json]:
+        """As a JSON object."""
+        return {
+            "sweep": self.sweep,
+            "verified": self.verified,
+            "changed": [{"run": run, "before": before, "now": now} for run, before, now in self.changed],
+            "left": dict(sorted(self.left.items())),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"sweep {self.sweep}: {self.verified} runs verified again, {len(self.changed)} with another outcome"
+        yield from (f"  {run}: {before} -> {now}" for run, before, now in self.changed[:NAMED])
+        if len(self.changed) > NAMED:
+            yield f"  and {len(self.changed) - NAMED} more"
+        yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.left.items()))
+
+
+async def verify_sweep(store: Path, name: str, tasks: Sequence[str], world: World, say: Say) -> Verified:
+    """Ask the suite's verifiers, as they are now, about every run of the sweep that verifiers had decided.
+
+    Raises:
+        UsageError: there is no such sweep, suite or task.
+        StoreFailed: the store cannot be written.
+    """
+    redactor = Redactor(credentials(world.environment))
+    with Reader(store) as reader:
+        row = reader.sweep(name)
+        planned = row.conditions["suite"]
+        suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
+        settings = Settings.from_json(row.conditions["settings"])
+        round_ = _Round(
+            reader=reader,
+            sweep=row,
+            suite=suite,
+            tasks={task.id: task for task in choose(suite, tasks)},
+            cases={cell.id: cell.case_id for cell in reader.cells(row.id)},
+            environment={name: world.environment[name] for name in VERIFIER_VARIABLES if name in world.environment},
+            sandbox=await _sandbox(settings, store, world),
+            redactor=redactor,
+            found=Verified(sweep=row.name),
+        )
+        if settings.suite != suite.suite_id or planned["version"] != suite.suite_version:
+            say(f"warning: the sweep was run with version {planned['version']}, this is {suite.suite_version}")
+        async with writing(store, say=say, max_stall_s=settings.max_stall_s) as writer:
+            with tempfile.TemporaryDirectory(prefix="evalctl-verify-") as place:
+                for run in reader.runs(row.id):
+                    await round_.run(run, Path(place), writer)
+        return round_.found
+
+
+async def _sandbox(settings: Settings, store: Path, world: World) -> Sandbox | None:
+    """What confined the sweep's commands confines these."""
+    if settings.sandbox == "none":
+        return None
+    from providers.sandbox import bubblewrap, prove
+
+    sandbox = bubblewrap(world.environment, store=store)
+    await prove(sandbox, world.environment)
+    return sandbox
+
+
+@attrs.frozen(kw_only=True)
+class _Round:
+    """One round over a sweep."""
+
+    reader: Reader
+    sweep: SweepRow
+    suite: Suite
+    tasks: dict[str, Task]
+    cases: dict[int, str]
+    environment: dict[str, str]
+    sandbox: Sandbox | None
+    redactor: Redactor
+    found: Verified
+
+    async def run(self, run: RunRecord, place: Path, writer: Writer) -> None:
+        """Verify one run and store what was said."""
+        task, case = self.tasks.get(self.cases[run.cell_id]), self.cases[run.cell_id]
+        if task is None:
+            if case not in {one.id for one in self.suite.tasks}:
+                self.found.left["the suite has no such task any more"] += 1
+            return
+        try:
+            verification = await self._verify(run, task, place)
+        except NotVerifiable as error:
+            self.found.left[str(error)] += 1
+            return
+        if not await writer.transact(store_verification(verification, self.redactor)):
+            self.found.left["it got another result meanwhile"] += 1
+            return
+        self.found.verified += 1
+        if verification.outcome != run.outcome:
+            where = f"{self.sweep.name}/{run.position} ({task.id})"
+            self.found.changed.append((where, str(run.outcome), verification.outcome))
+
+    async def _verify(self, run: RunRecord, task: Task, place: Path) -> Verification:
+        if run.attempt_id is None:
+            raise NotVerifiable("it has no result")
+        decided = run.outcome in ("pass", "fail") or (run.outcome == "error" and run.reason == "verifier")
+        if not decided or (run.outcome == "fail" and run.reason is not None):
+            raise NotVerifiable("no verifier had decided it")
+        root = self.suite.root / task.fixture
+        self._same_fixture(task, root)
+        changes = tuple(self.reader.file_changes(run.attempt_id))
+        _check(changes)
+        marker = f"{self.sweep.name}/{run.position}/{run.attempt_number}"
+        async with workspace(
+            read_fixture(root),
+            git=task.fixture_git,
+            keep=False,
+            parent=place,
+            name=f"{run.position}",
+            environment=self.environment,
+            marker=marker,
+        ) as made:
+            _apply(changes, made)
+            verdicts = await judge(
+                task.verifiers,
+                Evidence(
+                    workspace=made.path,
+                    fixture=made.fixture.root,
+                    changes=changes,
+                    tools=self._tools(run.attempt_id),
+                    marker=marker,
+                    environment={**self.environment, "HOME": str(made.home), "TMPDIR": str(made.home)},
+                    sandbox=self._confinement(task),
+                ),
+            )
+        verdict, composite = verdict_of(verdicts)
+        return Verification(
+            run_id=run.run_id,
+            attempt_id=run.attempt_id,
+            outcome=verdict,
+            reason="verifier" if verdict == "error" else None,
+            composite=composite,
+            verdicts=verdicts,
+        )
+
+    def _confinement(self, task: Task) -> Sandbox | None:
+        if self.sandbox is None:
+            return None
+        return attrs.evolve(self.sandbox, network="external" in task.policy.allow)
+
+    def _same_fixture(self, task: Task, root: Path) -> None:
+        """What a run had changed belongs to the fixture that it was given; check files are put in fresh anyway."""
+        before, prefix = self.sweep.conditions["suite"]["content"], f"{task.fixture}/"
+        now = self.suite.content
+        checks = {f"{prefix}{path}" for path in protected_files(task.verifiers, root)}
+        names = {path for path in before.keys() | now.keys() if path.startswith(prefix)} - checks
+        if any(before.get(path) != now.get(path) for path in names):
+            raise NotVerifiable("the fixture has changed since")
+
+    def _tools(self, attempt_id: int) -> tuple[ToolUse, ...]:
+        """The attempt's tool calls, in the order in which they were begun, which is that of the calls."""
+        arguments: dict[str, Json] = {}
+        names: dict[str, str] = {}
+        failed: dict[str, bool] = {}
+        for event in self.reader.events(attempt_id):
+            payload = event.payload
+            if event.kind == "tool_started":
+                names[payload["id"]], arguments[payload["id"]] = payload["name"], payload.get("arguments")
+            elif event.kind == "tool_completed":
+                failed[payload["id"]] = payload["is_error"]
+        return tuple(
+            ToolUse(name=name, arguments=arguments[call], is_error=failed[call])
+            for call, name in names.items()
+            if call in failed
+        )
+
+
+def _check(changes: Sequence[FileChange]) -> None:
+    for change in changes:
+        if change.change != "deleted" and change.link is None and change.content is None:
+            raise NotVerifiable("a file that it left was not kept")
+        if change.content is not None and MARK.encode() in change.content:
+            raise NotVerifiable("a file that it left holds the mark of a secret, and what was there is gone")
+
+
+def _apply(changes: Sequence[FileChange], made: Workspace) -> None:
+    """Make the workspace what the run had left. Links come last, so that nothing is written through one."""
+    try:
+        for change in changes:
+            path = resolve_inside(made.path, change.path)
+            if change.change == "deleted" or change.link is not None:
+                (made.path / change.path).unlink(missing_ok=True)
+            elif change.content is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
+                path.write_bytes(change.content)
+                if change.mode is not None:
+                    path.chmod(change.mode)
+        for change in changes:
+            if change.link is not None:
+                link = made.path / change.path
+                link.parent.mkdir(parents=True, exist_ok=True)
+                os.symlink(change.link, link)  # noqa: PTH211 - the text as it is
+    except (OSError, PathEscapes) as error:
+        raise NotVerifiable(f"what it left cannot be put together again: {error}") from error

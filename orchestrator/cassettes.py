@@ -1,0 +1,173 @@
+"""Cassettes on the disk: where a suite's are, reading them, and writing them all or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.bundled import BUNDLED
+from orchestrator.suite import Suite, Task
+from providers.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
+from providers.normalization import Rule
+from store.errors import UsageError
+from store.events import Json
+from store.scanner import Cleaner
+from store.secrets import MARK, Redactor
+
+FOLDER = "cassettes"
+MAX_DIRECTORY_BYTES = 2 * 2**20
+"""Of all cassettes of a directory."""
+REVIEWED = "The search for secrets is a safety net: read a cassette before you share it."
+
+
+def directory_of(suite: Suite, given: str | None) -> Path:
+    """Where the cassettes of a suite are: the directory that was given, else the suite's own."""
+    return Path(given) if given is not None else suite.root / FOLDER
+
+
+def rules_of(task: Task) -> tuple[Rule, ...]:
+    """A task's `replayNormalize`."""
+    return tuple(Rule(pattern=rule.pattern, replace=rule.replace) for rule in task.replay_normalize)
+
+
+def recorded_tasks(suite: Suite, directory: Path) -> tuple[Task, ...]:
+    """The tasks that have a cassette in *directory*, in the suite's order."""
+    return tuple(task for task in suite.tasks if (directory / f"{task.id}{SUFFIX}").is_file())
+
+
+def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
+    """The task's cassette, which has one.
+
+    Raises:
+        UsageError: it cannot be read, is no cassette, is damaged, or is that of another task, suite or version.
+    """
+    path = directory / f"{task.id}{SUFFIX}"
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    header = (cassette := decode(raw, name=str(path))).header
+    for field, found, wanted in (
+        ("suiteId", header.suite_id, suite.suite_id),
+        ("suiteVersion", header.suite_version, suite.suite_version),
+        ("taskId", header.task_id, task.id),
+    ):
+        if found != wanted:
+            raise UsageError(
+                f"{path}:1: {field}: recorded with {found!r}, this is {wanted!r}",
+                "A recording holds for the version that it was made with. Record it again: evalctl record SUITE.",
+            )
+    return cassette
+
+
+def refuse_installed(directory: Path) -> None:
+    """Nothing is recorded into an installed package, whose files are nobody's to change.
+
+    Raises:
+        UsageError: *directory* is among the bundled suites, and this is no checkout.
+    """
+    checkout = (BUNDLED.parent / "pyproject.toml").is_file()
+    if directory.resolve().is_relative_to(BUNDLED) and not checkout:
+        raise UsageError(
+            f"{directory} belongs to the installed package and is not written to",
+            "Name another place: --cassette-dir DIR, or --out DIR with --bundled.",
+        )
+
+
+def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> None:
+    """Write every cassette to its path, or none of them.
+
+    Raises:
+        UsageError: one holds a secret (named by its field, never shown) or a mark of one, one is too long, a directory
+            would be, or the disk refuses. Then no file has changed.
+    """
+    texts: dict[Path, bytes] = {}
+    problems: list[str] = []
+    for path, cassette in cassettes.items():
+        documents = list(lines(cassette))
+        found = [f"{path.name}: {field}: holds {what}" for field, what in _secrets(documents, redactor)]
+        if found:
+            problems += found
+            continue
+        texts[path] = encode(documents)
+        if len(texts[path]) > MAX_BYTES:
+            problems.append(f"{path.name}: {len(texts[path]):,} bytes; a cassette has at most {MAX_BYTES:,}")
+    problems += _too_full(texts)
+    if problems:
+        raise UsageError("\n".join(problems), f"Nothing was written. {REVIEWED}")
+    _replace_all(texts)
+
+
+def _too_full(texts: Mapping[Path, bytes]) -> Iterator[str]:
+    for directory in sorted({path.parent for path in texts}):
+        others = [path for path in directory.glob(f"*{SUFFIX}") if path not in texts]
+        total = sum(path.stat().st_size for path in others)
+        total += sum(len(text) for path, text in texts.items() if path.parent == directory)
+        if total > MAX_DIRECTORY_BYTES:
+            yield f"{directory}: {total:,} bytes in all; a directory of cassettes has at most {MAX_DIRECTORY_BYTES:,}"
+
+
+def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[str, str]]:
+    """The fields that hold a secret, with what kind of thing it is; once each."""
+    for number, document in enumerate(documents):
+        where = f"calls[{number - 1}]." if "call" in document else ""
+        for field, text in _texts(document, ""):
+            what = _secret_in(text, redactor)
+            if what is not None:
+                yield f"{where}{field}", what
+
+
+def _secret_in(text: str, redactor: Redactor) -> str | None:
+    if MARK in text:
+        return "the mark of a secret"
+    if (found := next(redactor.scan(text), None)) is not None:
+        return f"a secret ({found[2].removeprefix(MARK).removesuffix(']')})"
+    cleaner = Cleaner()
+    if cleaner.text(text) != text:
+        return f"a secret ({next(iter(cleaner.found))})"
+    return None
+
+
+def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """Every text of a document, keys too, with its path."""
+    match value:
+        case str():
+            yield path, value
+        case dict():
+            for key, inner in value.items():
+                below = f"{path}.{key}" if path else key
+                yield f"a name in {path}", key
+                # A value may be told only by the name that it stands under.
+                yield from [(below, f'{key}="{inner}"')] if isinstance(inner, str) and path else _texts(inner, below)
+        case list():
+            for place, inner in enumerate(value):
+                yield from _texts(inner, f"{path}[{place}]")
+        case _:
+            return
+
+
+def _replace_all(texts: Mapping[Path, bytes]) -> None:
+    """Put every file in its place once all of them are on the disk."""
+    unfinished: dict[Path, Path] = {}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_name(f".{path.name}.{os.getpid()}")
+            unfinished[path] = beside
+            with beside.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, beside in unfinished.items():
+            beside.replace(path)
+    except OSError as error:
+        raise UsageError(f"{error.filename}: the cassettes cannot be written: {error.strerror or error}") from error
+    finally:
+        _remove(unfinished.values())
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,131 @@
+"""The verb `ci`: replay every recording, and say by the exit code whether the harness still does the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import COMMON, Exit, out, say
+
+if TYPE_CHECKING:
+    from orchestrator.rehearsal import Rehearsed
+    from orchestrator.suite import Suite
+
+
+def ci(
+    out_dir: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Write DIR/SUITE/report.*. [default: a new temporary directory]"),
+    ] = None,
+    suite_dir: Annotated[
+        Path | None,
+        typer.Option("--suite-dir", metavar="DIR", help="A suite, or a directory of suites, instead of the bundled."),
+    ] = None,
+    cassette_dir: options.CassetteDir = None,
+) -> None:
+    """Replay every cassette of the bundled suites, or of those in --suite-dir.
+
+    Needs no provider, key or network; grants write and process, and uses an empty configuration. It measures the
+    harness, not a model.
+    """
+    import tempfile
+
+    from orchestrator.rehearsal import replay_suites
+    from orchestrator.world import conceal, real_world
+
+    suites = _suites(suite_dir)
+    if cassette_dir is not None and len(suites) != 1:
+        raise typer.BadParameter(
+            f"goes with one suite, and there are {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
+        )
+    conceal()
+    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-"))
+    for suite in suites.values():
+        if not suite.bundled:
+            say(
+                f"warning: {suite.root} is not a bundled suite. Its verifier commands and the recorded tool calls run "
+                "with your privileges and are not sandboxed."
+            )
+    where.mkdir(parents=True, exist_ok=True)
+    found = replay_suites(suites, cassette_dir, where, real_world(), say)
+    _show(found, where)
+    raise typer.Exit(_exit_code(found))
+
+
+def _suites(suite_dir: Path | None) -> dict[str, Suite]:
+    """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
+    from orchestrator.bundled import duplicate_ids, find_places
+    from orchestrator.layouts.suite_json import read_suite
+    from store.errors import UsageError
+
+    places = [place for place in find_places(suite_dir) if suite_dir is None or _below(place.directory, suite_dir)]
+    if double := duplicate_ids(places):
+        raise UsageError("\n".join(double))
+    suites = [read_suite(place.directory, bundled=place.bundled) for place in places]
+    return {suite.suite_id: suite for suite in suites}
+
+
+def _below(directory: Path, given: Path) -> bool:
+    return directory.resolve() == given.resolve() or directory.resolve().parent == given.resolve()
+
+
+def _show(found: list[Rehearsed], where: Path) -> None:
+    import json
+
+    if COMMON.json:
+        out(json.dumps({"schema": "evalctl.ci/1", "suites": [_document(one) for one in found]}))
+        return
+    out("REPLAY: this measures the harness, not the model.")
+    for one in found:
+        out(_line(one))
+        for task in one.report.tasks if one.report is not None else ():
+            for cause, message in task.examples.items():
+                out(f"error({cause}) in {one.suite_id}/{task.id}: {_shown(message)}")
+            if task.figures.judged and not task.figures.passes:
+                out(f"{one.suite_id}/{task.id} was replayed and did not pass")
+    out(f"reports: {where}")
+
+
+def _shown(message: str) -> str:
+    from orchestrator.reports.plain import one_line
+
+    return "\n".join(one_line(line, 500) for line in message.splitlines())
+
+
+def _line(one: Rehearsed) -> str:
+    if one.report is None:
+        return f"{one.suite_id}: skipped, it has no cassettes"
+    passes = one.report.summary.passes
+    skipped = f", {one.skipped} tasks skipped (no cassette)" if one.skipped else ""
+    return f"{one.suite_id}: {passes} of {one.replayed} replayed and passed, {one.diverged} diverged{skipped}"
+
+
+def _document(one: Rehearsed) -> dict[str, object]:
+    if one.report is None:
+        return {"suiteId": one.suite_id, "skipped": "no_cassette"}
+    return {
+        "suiteId": one.suite_id,
+        "replayed": one.replayed,
+        "passed": one.report.summary.passes,
+        "diverged": one.diverged,
+        "withoutCassette": one.skipped,
+        "report": str(one.directory),
+        "errors": {task.id: dict(task.examples) for task in one.report.tasks if task.examples},
+    }
+
+
+def _exit_code(found: list[Rehearsed]) -> int:
+    """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
+    import signal
+
+    number = next((one.end.signal for one in found if one.end is not None and one.end.signal is not None), None)
+    if number is not None:
+        return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED
+    if any(one.diverged for one in found):
+        return Exit.DIVERGED
+    if not any(one.replayed for one in found) or not all(one.passed for one in found):
+        return Exit.FAILED
+    return Exit.DONE

@@ -1,0 +1,66 @@
+"""Opening what a replay plays, for the verbs that run one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from orchestrator.cli.common import COMMON, say
+from orchestrator.config import Config
+from orchestrator.recordings import Recordings, of_directory, warnings
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite, Task
+from orchestrator.world import World
+from providers.replay import Replay
+from store.errors import UsageError
+
+
+def opened(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> tuple[Settings, Replay]:
+    """The settings with the model that was recorded, and the player of the recordings; warns of what is otherwise.
+
+    Raises:
+        UsageError: recordings cannot be used.
+    """
+    recordings = _recordings(suite, tasks, settings, store)
+    for warning in warnings(recordings, tasks, settings):
+        say(warning)
+    return attrs.evolve(settings, model=recordings.model), recordings.player(suite)
+
+
+def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
+    if settings.replay_of is None:
+        return of_directory(suite, tasks, settings)
+    from orchestrator.stored_recordings import of_sweep
+    from store.reader import Reader
+
+    with Reader(store) as reader:
+        return of_sweep(reader, reader.sweep(settings.replay_of), suite, tasks)
+
+
+def without_provider(config: Config) -> Config:
+    """The configuration without those who would be asked: a replay asks nobody, and needs no key."""
+    return attrs.evolve(config, provider=None, model=None, base_url=None, api_key_env=None)
+
+
+def repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) -> tuple[int, str | None]:
+    """How often each task is replayed, and the whole name of the *sweep* that is repeated, if one is.
+
+    Raises:
+        UsageError: there is no such sweep, it is of another suite, or it had fewer repetitions.
+    """
+    if sweep is None:
+        return k or 1, None
+    from store.database import locate_store
+    from store.reader import Reader
+
+    with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
+        row = reader.sweep(sweep)
+    if row.suite_id != suite.suite_id:
+        raise UsageError(f"--from: sweep {row.name} is of the suite {row.suite_id!r}, not {suite.suite_id!r}")
+    if row.mode != "live":
+        raise UsageError(f"--from: sweep {row.name} was a {row.mode} itself; name a live one")
+    if k is not None and k > row.repetitions:
+        raise UsageError(f"--k: sweep {row.name} has {row.repetitions} repetitions of each task to replay, not {k}")
+    return k or row.repetitions, row.name

@@ -1,0 +1,39 @@
+"""The verb `verify`: ask the verifiers again about what a sweep's runs left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import COMMON, out, say
+
+
+def verify(
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
+) -> None:
+    """Run the verifiers of SWEEP's suite, as they are now, on the stored workspaces of its runs.
+
+    For a verifier that was wrong: no model is asked. What was stored stays; a new result follows the old one.
+    """
+    import json
+    from functools import partial
+
+    import anyio
+
+    from orchestrator.again import verify_sweep
+    from orchestrator.world import conceal, real_world
+    from store.database import locate_store
+
+    conceal()
+    world = real_world()
+    store = locate_store(COMMON.store, world.environment, Path.cwd())
+    verified = anyio.run(partial(verify_sweep, store, sweep, options.names(tasks), world, say))
+    if COMMON.json:
+        out(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
+    else:
+        for line in verified.lines():
+            out(line)

@@ -1,0 +1,186 @@
+"""Recording and replaying suites with nothing of the user's in it: an empty configuration, grants of its own, a store
+that is not theirs. What `record --bundled` and `ci` do.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+import attrs
+
+from orchestrator import sweep
+from orchestrator.bundled import BUNDLED, find_places, read_place
+from orchestrator.cassettes import FOLDER, directory_of, recorded_tasks
+from orchestrator.config import config_hash
+from orchestrator.grants import Grants
+from orchestrator.recordings import of_directory, warnings
+from orchestrator.reports.model import Report
+from orchestrator.reports.write import write_report
+from orchestrator.settings import Settings
+from orchestrator.share import Part, SweepEnd
+from orchestrator.suite import Suite, Task
+from orchestrator.taping import Taping
+from orchestrator.world import World
+from providers.agent.loop import BuiltinAgent
+from providers.base import AgentSettings, Provider
+from store.errors import UsageError
+from store.reader import Reader
+from store.secrets import Redactor, credentials
+
+GRANTS = Grants(effects=frozenset({"write", "process"}))
+"""What the bundled tasks need."""
+SCRIPTED = "scripted"
+
+Say = Callable[[str], None]
+
+
+@attrs.frozen(kw_only=True)
+class Rehearsed:
+    """How one suite went."""
+
+    suite_id: str
+    directory: Path | None
+    """Where its report is; None where there was nothing to replay."""
+    report: Report | None
+    end: SweepEnd | None
+
+    @property
+    def diverged(self) -> int:
+        """Runs that left their recording."""
+        return 0 if self.report is None else self.report.summary.errored.get("replay_divergence", 0)
+
+    @property
+    def replayed(self) -> int:
+        """Runs that had a recording."""
+        return 0 if self.report is None else self.report.summary.planned - self.skipped
+
+    @property
+    def skipped(self) -> int:
+        """Tasks without one."""
+        return 0 if self.report is None else self.report.summary.skipped.get("no_cassette", 0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every run that had a recording was replayed to its end and passed."""
+        return self.report is None or self.report.summary.passes == self.replayed
+
+
+def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Say) -> bool:
+    """Record tasks of the bundled suites with the scripted provider; whether all of them could be.
+
+    Args:
+        tasks: `suite/task`; none are those whose cassettes are there already.
+        out: a directory for each suite goes below it; None is each suite's own.
+        world: clocks and environment.
+        say: told what was written.
+
+    Raises:
+        UsageError: an unknown task, or cassettes that are refused.
+    """
+    whole = True
+    for suite, chosen in _chosen(tasks):
+        directory = suite.root / FOLDER if out is None else out / suite.suite_id
+        settings = _settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
+        from providers.registry import ProviderOptions, find_provider
+
+        provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
+        with tempfile.TemporaryDirectory(prefix="evalctl-record-") as place:
+            store = Path(place) / "runs.db"
+            part = _part(suite, settings, provider, store=store, world=world)
+            taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=part.redactor)
+            end = anyio.run(partial(sweep.start, taping.attended(part), chosen, command="record", purpose="record"))
+            whole = taping.write(store, end.name, say) and whole
+    return whole
+
+
+def replay_suites(
+    places: Mapping[str, Suite], cassettes: str | None, out: Path, world: World, say: Say
+) -> list[Rehearsed]:
+    """Replay every suite that has cassettes, each into a directory of its own below *out*.
+
+    Raises:
+        UsageError: cassettes that cannot be used, or a task asks for more than `GRANTS`.
+    """
+    return [_replayed(suite, cassettes, out, world, say) for suite in places.values()]
+
+
+def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:
+    from orchestrator.grants import refuse_ungranted
+
+    directory = directory_of(suite, cassettes)
+    tasks = suite.tasks
+    if not recorded_tasks(suite, directory):
+        return Rehearsed(suite_id=suite.suite_id, directory=None, report=None, end=None)
+    settings = _settings(suite, tasks, mode="replay", directory=directory, provider="replay")
+    refuse_ungranted(recorded_tasks(suite, directory), settings.grants)
+    recordings = of_directory(suite, tasks, settings)
+    for warning in warnings(recordings, tasks, settings):
+        say(warning)
+    settings = attrs.evolve(settings, model=recordings.model)
+    player = recordings.player(suite)
+    store = out / "runs.db"
+    part = _part(suite, settings, player, store=store, world=world)
+    part = attrs.evolve(part, subject=player.attended(BuiltinAgent), say=say)
+    end = anyio.run(partial(sweep.start, part, tasks, command="ci", purpose="ci"))
+    with Reader(store) as reader:
+        report = write_report(reader, reader.sweep(end.name), out / suite.suite_id)
+    return Rehearsed(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
+
+
+def _chosen(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
+    """The bundled suites with the tasks to record.
+
+    Raises:
+        UsageError: a name that is none.
+    """
+    suites = [listed.suite for place in find_places(None) if (listed := read_place(place)).suite is not None]
+    known = {f"{suite.suite_id}/{task.id}" for suite in suites for task in suite.tasks}
+    if unknown := sorted(set(tasks) - known):
+        from store.structure import suggest
+
+        raise UsageError(
+            f"--tasks: there is no bundled task {', '.join(f'{name!r}{suggest(name, known)}' for name in unknown)}",
+            "Name it as suite/task; `evalctl list` shows the suites.",
+        )
+    chosen = []
+    for suite in suites:
+        there = recorded_tasks(suite, suite.root / FOLDER)
+        wanted = tuple(task for task in suite.tasks if f"{suite.suite_id}/{task.id}" in tasks) if tasks else there
+        if wanted:
+            chosen.append((suite, wanted))
+    if not chosen:
+        raise UsageError(f"no bundled suite below {BUNDLED} has cassettes", "Name tasks: --tasks suite/task")
+    return chosen
+
+
+def _settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path, provider: str) -> Settings:
+    agent = AgentSettings()
+    return Settings(
+        suite=suite.suite_id,
+        tasks=tuple(task.id for task in tasks),
+        k=1,
+        mode=mode,
+        cassette_dir=str(directory.absolute()),
+        provider=provider,
+        model=SCRIPTED,
+        agent=agent,
+        config_hash=config_hash(agent),
+        grants=GRANTS,
+    )
+
+
+def _part(suite: Suite, settings: Settings, provider: Provider, *, store: Path, world: World) -> Part:
+    return Part(
+        suite=suite,
+        settings=settings,
+        provider=provider,
+        redactor=Redactor(credentials(world.environment)),
+        store=store,
+        world=world,
+        say=lambda _text: None,
+        terminal=False,
+    )

@@ -1,0 +1,286 @@
+"""Recordings made from the events of a stored sweep: its runs replayed as if each had been recorded.
+
+What is stored has been through the redactor, so a run whose record holds a mark cannot be replayed: what the model or a
+tool really said is gone. Neither can one whose context was compacted, since its requests are not made up of what
+happened alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from orchestrator.cassettes import rules_of
+from orchestrator.grants import policy_for
+from orchestrator.recordings import Recordings
+from orchestrator.settings import Settings
+from orchestrator.suite import Suite, Task
+from providers.agent.calls import CUT, SHOWN_CHARS, sayable
+from providers.agent.loop import CUT_NOTICE
+from providers.arguments import tool_call
+from providers.base import (
+    AgentSettings,
+    Answer,
+    AssistantTurn,
+    Message,
+    Origin,
+    ProviderError,
+    ReasoningDelta,
+    Request,
+    Responded,
+    TextDelta,
+    ToolAnswer,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    UserText,
+)
+from providers.cassette import Cassette, Emitted, Header, RecordedCall
+from providers.material import fingerprint
+from providers.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
+from providers.recorder import with_texts
+from store.errors import UsageError
+from store.rows import CellRecord, EventRow, RunRecord, SweepRow
+from store.secrets import MARK
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+SPOILING = ("compaction", "context_reduced", "duplicate_tool_call_id")
+"""Incidents after which the requests cannot be told from what happened."""
+
+
+@attrs.define
+class Unplayable(Exception):
+    """A stored run cannot be replayed; caught in this module."""
+
+    why: str
+
+
+def of_sweep(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task]) -> Recordings:
+    """The recordings of every run of *tasks* in the sweep; those that cannot be replayed are told with the reason.
+
+    Raises:
+        UsageError: the sweep compares variants.
+    """
+    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    if any(cell.variant for cell in cells.values()):
+        raise UsageError(f"--from: sweep {sweep.name} compares variants; only sweeps of one configuration are replayed")
+    chosen = {task.id: task for task in tasks}
+    stored = Settings.from_json(sweep.conditions["settings"])
+    cassettes: dict[tuple[str, int], Cassette] = {}
+    missing: dict[tuple[str, int], str] = {}
+    for run in reader.runs(sweep.id):
+        cell = cells[run.cell_id]
+        task = chosen.get(cell.case_id)
+        if task is None:
+            continue
+        try:
+            cassettes[task.id, run.repetition] = _cassette(reader, sweep, run, cell, task, stored, suite)
+        except Unplayable as error:
+            missing[task.id, run.repetition] = f"{sweep.name}/{run.position}: {error.why}"
+    why = f"sweep {sweep.name} did not run it"
+    for task_id in chosen:
+        for repetition in range(sweep.repetitions):
+            if (task_id, repetition) not in cassettes:
+                missing.setdefault((task_id, repetition), why)
+    return Recordings(cassettes=cassettes, missing=missing, any_repetition=False)
+
+
+def _cassette(  # noqa: PLR0917 - what belongs to one run
+    reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, task: Task, stored: Settings, suite: Suite
+) -> Cassette:
+    if run.attempt_id is None or not run.judged:
+        raise Unplayable("it has no judged result")
+    if run.reason == "maxWallMs":
+        raise Unplayable("its time was over; where it was cut off does not repeat")
+    events = list(reader.events(run.attempt_id))
+    text = json.dumps([dict(event.payload) for event in events])
+    if MARK in text:
+        raise Unplayable("its record holds the mark of a secret, and what was there is gone")
+    marker = f"{sweep.name}/{run.position}/{run.attempt_number}"
+    pairs = [(marker, RUN), (sweep.name, SWEEP)]
+    # longest first, since a sweep's name is a part of the workspace's path
+    pairs = [(path, WORKSPACE) for path in _workspaces(text, sweep.name, run.position, run.attempt_number)] + pairs
+    rules = rules_of(task)
+    rebuilt = _Rebuilt(
+        agent=stored.agent_for(task.agent),
+        origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=run.repetition),
+        places=Places(tuple(pairs)),
+        normalizer=Normalizer(Places(tuple(pairs)), rules),
+    )
+    for event in events:
+        rebuilt.take(event)
+    rebuilt.close()
+    return Cassette(
+        header=Header(
+            suite_id=suite.suite_id,
+            suite_version=cell.suite_version,
+            task_id=task.id,
+            config_hash=cell.config_hash,
+            model=rebuilt.model,
+            grants=tuple(sorted(policy_for(task, stored.grants).granted)),
+            rules=rules,
+        ),
+        calls=tuple(rebuilt.calls),
+    )
+
+
+def _workspaces(text: str, sweep: str, position: int, number: int | None) -> list[str]:
+    """The paths by which the run's workspace is named in a text."""
+    name = rf"evalctl-(?:kept-|{re.escape(sweep)}-\d+-)\w{{8}}/{position}-{number}(?!\d)"
+    if "/evalctl-" not in text:
+        return []
+    return sorted(set(re.findall(rf"(?:/(?!evalctl-)[\w.+-]{{1,255}}){{0,40}}/{name}", text)), key=len, reverse=True)
+
+
+@attrs.define(kw_only=True)
+class _Rebuilt:
+    """A run's calls, put together again from its events."""
+
+    agent: AgentSettings
+    origin: Origin
+    places: Places
+    normalizer: Normalizer
+    calls: list[RecordedCall] = attrs.field(factory=list[RecordedCall])
+    model: str = ""
+    instructions: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    messages: list[Message] = attrs.field(factory=list[Message])
+    notice: tuple[Message, ...] = ()
+    turn: Answer | None = None
+    """The answer whose tool calls are being answered."""
+    outputs: dict[str, ToolAnswer] = attrs.field(factory=dict[str, ToolAnswer])
+    emitted: list[Emitted] = attrs.field(factory=list[Emitted])
+
+    def take(self, event: EventRow) -> None:
+        """The next event."""
+        payload: Mapping[str, Any] = event.payload
+        if "forgotten" in payload or "unreadable" in payload:
+            raise Unplayable("a part of its record was forgotten")
+        match event.kind:
+            case "work_started":
+                self._begin(payload)
+            case "call_sent":
+                self.emitted = []
+            case "call_responded":
+                responded = Responded(status=payload["status"], provider_request_id=payload.get("provider_request_id"))
+                self.emitted.append(responded)
+            case "text":
+                self.emitted.append(TextDelta(payload["text"]))
+            case "reasoning":
+                self.emitted.append(ReasoningDelta(payload["text"]))
+            case "call" if "retry_in_ms" not in payload:
+                self._call(payload)
+            case "tool_completed":
+                self.outputs[payload["id"]] = ToolAnswer(
+                    call_id=payload["id"],
+                    name=sayable(ToolCall(id="", name=payload["name"], arguments={})).name,
+                    text=_shown(payload["output"]),
+                    is_error=payload["is_error"],
+                )
+            case "incident" if payload["name"] in SPOILING:
+                raise Unplayable(f"its requests cannot be made up again after {payload['name']}")
+            case _:
+                pass
+
+    def close(self) -> None:
+        """There are no more events."""
+        if not self.model:
+            raise Unplayable("its work was never begun")
+
+    def _begin(self, payload: Mapping[str, Any]) -> None:
+        if "tool_specs" not in payload:
+            raise Unplayable("it was stored by a version that did not keep what tools were described as")
+        self.model, self.instructions = payload["model"], payload["instructions"]
+        self.tools = tuple(ToolSpec(**spec) for spec in json.loads(payload["tool_specs"]))
+        self.messages = [UserText(text=payload["prompt"])]
+
+    def _call(self, payload: Mapping[str, Any]) -> None:
+        if payload.get("error") == "cancelled":
+            raise Unplayable("it was cut off within a request")
+        self._answer_tools()
+        asked = self.normalizer.material(
+            Request(
+                origin=self.origin,
+                model=self.model,
+                instructions=self.instructions,
+                messages=(*self.messages, *self.notice),
+                tools=self.tools,
+                max_output_tokens=self.agent.max_output_tokens,
+                reasoning_effort=self.agent.reasoning_effort,
+                native_tools=self.agent.native_tools,
+            )
+        )
+        hide = self.places.hide
+        reply = self._reply(payload)
+        self.calls.append(
+            RecordedCall(
+                request=asked,
+                fingerprint=fingerprint(asked),
+                events=tuple(
+                    event if isinstance(event, Responded) else attrs.evolve(event, text=hide(event.text))
+                    for event in self.emitted
+                ),
+                reply=reply if isinstance(reply, ProviderError) else with_texts(reply, hide),
+            )
+        )
+        self.emitted = []
+        if isinstance(reply, Answer) and reply.finish != "length":
+            self.notice, self.turn = (), reply
+        else:
+            self.notice = (UserText(text=CUT_NOTICE),)
+
+    def _answer_tools(self) -> None:
+        """The last answer and what its tools said become messages, now that something is asked again."""
+        turn, self.turn = self.turn, None
+        if turn is None:
+            return
+        self.messages.append(
+            AssistantTurn(
+                text=turn.text,
+                calls=tuple(map(sayable, turn.calls)),
+                reasoning=turn.reasoning,
+                continuation=turn.continuation,
+            )
+        )
+        self.messages += [self.outputs[call.id] for call in turn.calls if call.id in self.outputs]
+
+    def _reply(self, payload: Mapping[str, Any]) -> Answer | ProviderError:
+        usage = Usage(**payload["usage"]) if "usage" in payload else None
+        if "error" in payload:
+            return ProviderError(
+                kind=payload["error"],
+                message=payload.get("message", ""),
+                retryable=False,
+                status=payload.get("status"),
+                usage=usage,
+            )
+        return Answer(
+            text="".join(event.text for event in self.emitted if isinstance(event, TextDelta)),
+            reasoning="".join(event.text for event in self.emitted if isinstance(event, ReasoningDelta)),
+            refusal=payload.get("refusal", ""),
+            calls=tuple(map(_called, payload.get("tool_calls", ()))),
+            usage=usage,
+            finish=payload.get("finish"),
+            model=payload.get("model"),
+            continuation=payload.get("continuation"),
+            notes=() if usage is not None else ("usage_unreported",),
+        )
+
+
+def _called(stored: Mapping[str, Any]) -> ToolCall:
+    arguments = stored["arguments"]
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return tool_call(stored["id"], stored["name"], raw)
+
+
+def _shown(output: str) -> str:
+    """What the model was given of a tool's output."""
+    return (
+        output if len(output) <= SHOWN_CHARS else output[:SHOWN_CHARS] + CUT.format(shown=SHOWN_CHARS, all=len(output))
+    )

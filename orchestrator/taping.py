@@ -1,0 +1,90 @@
+"""Recording a sweep of one run per task: a recorder around the provider, and afterwards a cassette for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from orchestrator.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
+from orchestrator.config import config_hash
+from orchestrator.grants import policy_for
+from orchestrator.settings import Settings
+from orchestrator.share import Part
+from orchestrator.suite import Suite, Task
+from providers.cassette import SUFFIX, Cassette, Header
+from providers.recorder import Recorder, Tape
+from store.reader import Reader
+from store.rows import RunRecord
+from store.secrets import Redactor
+
+
+class Taping:
+    """One recording of a suite, from the provider to the files.
+
+    Raises:
+        UsageError: the cassettes would go into an installed package.
+    """
+
+    def __init__(self, *, suite: Suite, tasks: Sequence[Task], settings: Settings, redactor: Redactor) -> None:
+        self._suite = suite
+        self._tasks = {task.id: task for task in tasks}
+        self._settings = settings
+        self._redactor = redactor
+        self._directory = directory_of(suite, settings.cassette_dir)
+        self._recorder: Recorder | None = None
+        refuse_installed(self._directory)
+
+    def attended(self, part: Part) -> Part:
+        """The part with its provider and its subjects recorded."""
+        self._recorder = Recorder(part.provider, lambda task: rules_of(self._tasks[task]))
+        return attrs.evolve(part, provider=self._recorder, subject=self._recorder.attended(part.subject))
+
+    def write(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
+        """Write a cassette for every run that was judged and recorded to its end; whether that was all of them.
+
+        Raises:
+            UsageError: a cassette is refused; then none is written.
+        """
+        cassettes: dict[Path, Cassette] = {}
+        remarks: list[str] = []
+        with Reader(store) as reader:
+            row = reader.sweep(sweep)
+            cases = {cell.id: cell.case_id for cell in reader.cells(row.id)}
+            for run in reader.runs(row.id):
+                task = self._tasks[cases[run.cell_id]]
+                tape = self._tape(sweep, run)
+                if tape is None or not tape.whole or not run.judged:
+                    ended = f"{run.outcome}({run.reason})" if run.reason else run.outcome
+                    remarks.append(f"task {task.id}: no cassette: its run ended as {ended}")
+                    continue
+                cassettes[self._directory / f"{task.id}{SUFFIX}"] = self._cassette(task, tape)
+                if run.outcome != "pass":
+                    remarks.append(f"warning: task {task.id} did not pass, and its replay will not either")
+        write_cassettes(cassettes, self._redactor)
+        for remark in remarks:
+            say(remark)
+        if cassettes:
+            number = f"{len(cassettes)} cassette{'' if len(cassettes) == 1 else 's'}"
+            say(f"{number} written to {self._directory}. {REVIEWED}")
+        return len(cassettes) == len(self._tasks)
+
+    def _tape(self, sweep: str, run: RunRecord) -> Tape | None:
+        assert self._recorder is not None, "attended before anything is written"
+        return self._recorder.tapes.get(f"{sweep}/{run.position}/{run.attempt_number}")
+
+    def _cassette(self, task: Task, tape: Tape) -> Cassette:
+        settings = self._settings
+        return Cassette(
+            header=Header(
+                suite_id=self._suite.suite_id,
+                suite_version=self._suite.suite_version,
+                task_id=task.id,
+                config_hash=config_hash(settings.agent_for(task.agent)),
+                model=settings.model,
+                grants=tuple(sorted(policy_for(task, settings.grants).granted)),
+                rules=rules_of(task),
+            ),
+            calls=tuple(tape.calls),
+        )

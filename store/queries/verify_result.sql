@@ -1,0 +1,6 @@
+-- What verifiers say now follows the run's current result, if that is still the same attempt's. It keeps its time.
+INSERT INTO result (run_id, attempt_id, supersedes, sweep_id, cell_id, outcome, reason, judged, again, composite, at, basis)
+SELECT r.run_id, r.attempt_id, r.id, r.sweep_id, r.cell_id, :outcome, :reason, :judged, 0, :composite, r.at, 'verify'
+FROM result r
+WHERE r.run_id = :run_id AND r.attempt_id = :attempt_id
+  AND NOT EXISTS (SELECT 1 FROM result n WHERE n.supersedes = r.id)

@@ -1,0 +1,68 @@
+"""Storing what verifiers say when they are asked again: verdicts of a further pass, and a result that follows the old.
+
+Nothing that is there is touched: the outcome and its cost stay, the first verdicts stay, the result is superseded.
+"""
+
+from __future__ import annotations
+
+import sqlite3  # noqa: TID251 - a SQL module of the store
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from store.encoding import encode
+from store.statements import statement
+from store.text import to_column
+
+if TYPE_CHECKING:
+    from store.rows import Judgement, Outcome
+    from store.secrets import Redactor
+
+
+@attrs.frozen(kw_only=True)
+class Verification:
+    """What the verifiers say now about an attempt."""
+
+    run_id: int
+    attempt_id: int
+    outcome: Outcome
+    reason: str | None
+    composite: float | None
+    verdicts: tuple[Judgement, ...]
+
+
+def store_verification(found: Verification, redactor: Redactor) -> Callable[[sqlite3.Connection], bool]:
+    """The job that stores it; its result is whether it counts.
+
+    It does not where the run's current result has become another attempt's meanwhile: then nothing is stored.
+    """
+    verdicts = [
+        (
+            to_column(redactor.text(verdict.verifier)),
+            to_column(verdict.kind),
+            verdict.verdict,
+            verdict.score,
+            encode(redactor.json(verdict.detail)),
+        )
+        for verdict in found.verdicts
+    ]
+
+    def job(connection: sqlite3.Connection) -> bool:
+        result = {
+            "run_id": found.run_id,
+            "attempt_id": found.attempt_id,
+            "outcome": found.outcome,
+            "reason": None if found.reason is None else to_column(found.reason),
+            "judged": int(found.outcome in ("pass", "fail")),
+            "composite": found.composite,
+        }
+        if connection.execute(statement("verify_result"), result).rowcount != 1:
+            return False
+        (number,) = connection.execute(statement("verify_pass"), (found.attempt_id,)).fetchone()
+        connection.executemany(
+            statement("verify_verdict"), [(found.attempt_id, number, *verdict) for verdict in verdicts]
+        )
+        return True
+
+    return job

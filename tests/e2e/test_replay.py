@@ -1,0 +1,295 @@
+"""Recordings from the command line: made, played, left, verified again, and what CI makes of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import MakeSuite, against, tiny
+from tests.peers.driver import ROOT, Driver, Endpoint, Finished
+from tests.peers.without_network import NOT_ALLOWED
+
+GRANTED = ("--allow-write", "--allow-process")
+BUNDLED = ROOT / "suites"
+
+
+def answer(text: str = "Done.", **more: Any) -> dict[str, Any]:
+    return {"text": text, "usage": {"input": 12, "output": 6}} | more
+
+
+def bash(command: str, call_id: str = "c1") -> dict[str, Any]:
+    return answer("", toolCalls=[{"id": call_id, "name": "bash", "arguments": {"command": command}}])
+
+
+def script(*answers: dict[str, Any]) -> dict[str, Any]:
+    return {"format": "evalctl.script/1", "plays": [{"answers": list(answers)}]}
+
+
+def replay(evalctl: Driver, suite: Path, *more: str) -> Finished:
+    return evalctl.run("run", "tiny", "--suite-dir", suite, "--yes", "--mode", "replay", *more)
+
+
+def record(evalctl: Driver, suite: Path, *more: str) -> Finished:
+    return evalctl.run("record", "tiny", "--suite-dir", suite, "--yes", "--provider", "scripted", *more)
+
+
+def through(module: str, *arguments: str) -> Sequence[str]:
+    """A prefix's place: the same command through one of the peers."""
+    code = (
+        f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:2] = {list(arguments)!r}; "
+        f"runpy.run_module('tests.peers.{module}', run_name='__main__')"
+    )
+    return [sys.executable, "-c", code]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*.jsonl"))}
+
+
+def rows(finished: Finished) -> list[tuple[Any, ...]]:
+    records = [json.loads(line) for line in finished.stdout.splitlines()][:-1]
+    return sorted(
+        (one["taskId"], one["repetition"], one["status"], one.get("reason"), one["measured"]["calls"],
+         json.dumps([(verdict["id"], verdict["verdict"]) for verdict in one["verifiers"]]))
+        for one in records
+    )  # fmt: skip
+
+
+def test_two_recordings_of_the_bundled_suites_are_the_committed_bytes(evalctl: Driver, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        done = evalctl.run("record", "--bundled", "--out", tmp_path / name)
+        assert done.code == 0, done.stderr
+    recorded = files(tmp_path / "a")
+    assert recorded == files(tmp_path / "b")
+    committed = {
+        f"{suite.parent.name}/{path.name}": path.read_bytes()
+        for suite in BUNDLED.glob("*/cassettes")
+        for path in suite.glob("*.jsonl")
+    }
+    assert len(committed) == 10
+    assert recorded == committed
+    assert not evalctl.store.exists()
+
+
+def test_bundled_tasks_are_recorded_by_name_and_a_wrong_name_is_told(evalctl: Driver, tmp_path: Path) -> None:
+    done = evalctl.run("record", "--bundled", "--tasks", "tool-sequences/edit-twice", "--out", tmp_path / "a")
+    assert list(files(tmp_path / "a")) == ["tool-sequences/edit-twice.jsonl"], done.stderr
+    wrong = evalctl.run("record", "--bundled", "--tasks", "tool-sequences/edit-twic", "--out", tmp_path / "a")
+    assert wrong.code == 1
+    assert "tool-sequences/edit-twice" in wrong.stderr
+
+
+def test_ci_replays_everything_and_passes_without_a_network(evalctl: Driver, tmp_path: Path) -> None:
+    done = evalctl.run("ci", "--out", tmp_path / "out", prefix=through("without_network"))
+    assert done.code == 0, done.stdout + done.stderr
+    assert "tool-sequences: 6 of 6 replayed and passed, 0 diverged" in done.stdout
+    assert "long-context: skipped, it has no cassettes" in done.stdout
+    assert (tmp_path / "out" / "tool-sequences" / "report.json").is_file()
+    report = (tmp_path / "out" / "smoke-coding" / "report.md").read_text(encoding="utf-8")
+    assert "measures the harness, not the model" in report
+
+
+def test_the_network_is_really_watched(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> None:
+    suite = make_suite({"a": "Say that it is done."})
+    done = evalctl.run(*tiny(suite, *against(endpoint)), prefix=through("without_network"))
+    assert done.code == NOT_ALLOWED
+
+
+def test_ci_names_a_tool_s_description_that_was_changed(evalctl: Driver) -> None:
+    changed = evalctl.run("ci", prefix=through("changed_tool", "edit_file"))
+    assert changed.code == 2, changed.stdout + changed.stderr
+    assert "tools[edit_file].description" in changed.stdout
+    assert '"Really: ' in changed.stdout
+
+
+def test_a_divergence_names_task_call_and_field_writes_the_report_and_exits_2(
+    evalctl: Driver, make_suite: MakeSuite
+) -> None:
+    suite = make_suite(
+        {"a": "Count.", "b": "Count."}, allow=["process"],
+        scripts={name: script(bash("cat note.txt"), answer()) for name in "ab"},
+    )  # fmt: skip
+    assert record(evalctl, suite, "--allow-process").code == 0
+    (suite / "fixtures" / "note" / "note.txt").write_text("hello again\n", encoding="ascii")
+    done = replay(evalctl, suite, "--allow-process")
+    assert done.code == 2, done.stdout + done.stderr
+    assert "task a, call 2: messages[2].tool.result" in done.stdout
+    assert "hello again" in done.stdout
+    report = evalctl.store.parent / "eval" / evalctl.sweep_names()[-1]
+    first = json.loads((report / "runs.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first["error"]["cause"] == "replay_divergence"
+    assert first["divergence"]["field"] == "messages[2].tool.result"
+    again = evalctl.run("resume", "last", "--errors")
+    assert again.code == 2
+    assert evalctl.number("SELECT count(*) FROM outcome WHERE reason = 'replay_divergence'") == 2
+
+
+@pytest.mark.parametrize("command", ["echo $EVALCTL_ATTEMPT", "pwd", "echo $HOME; mktemp -u"])
+def test_what_is_a_run_s_own_does_not_diverge(evalctl: Driver, make_suite: MakeSuite, command: str) -> None:
+    rule = [{"pattern": r"tmp\.\w+", "replace": "<NAME>"}]
+    suite = make_suite(
+        {"a": "Look."}, allow=["process"], scripts={"a": script(bash(command), answer())}, replayNormalize=rule
+    )
+    assert record(evalctl, suite, "--allow-process").code == 0
+    done = replay(evalctl, suite, "--allow-process")
+    assert done.code == 0, done.stdout + done.stderr
+
+
+def test_concurrency_does_not_change_the_rows(evalctl: Driver) -> None:
+    one, eight = (
+        evalctl.run(
+            "--json", "run", "tool-sequences", "--mode", "replay", *GRANTED, "--k", "2", "--concurrency", number
+        )
+        for number in ("1", "8")
+    )
+    assert (one.code, eight.code) == (0, 0)
+    assert rows(one) == rows(eight)
+    assert len(rows(one)) == 12
+
+
+def test_a_task_without_a_cassette_is_skipped_and_nothing_but_such_tasks_fails(
+    evalctl: Driver, make_suite: MakeSuite
+) -> None:
+    suite = make_suite({"a": "Say.", "b": "Say."}, scripts={"a": script(answer()), "b": script(answer())})
+    nothing = replay(evalctl, suite)
+    assert nothing.code == 1
+    assert "2 skipped(no_cassette)" in nothing.stdout
+    assert record(evalctl, suite, "--tasks", "a").code == 0
+    partly = replay(evalctl, suite)
+    assert partly.code == 0, partly.stdout
+    assert "1 skipped(no_cassette)" in partly.stdout
+    assert evalctl.number("SELECT count(*) FROM run JOIN sweep ON sweep.id = sweep_id WHERE mode = 'replay'") == 4
+
+
+def test_ci_over_a_suite_of_one_s_own(evalctl: Driver, make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite({"a": "Say."}, scripts={"a": script(answer())})
+    empty = evalctl.run("ci", "--suite-dir", suite)
+    assert empty.code == 1
+    assert "tiny: skipped, it has no cassettes" in empty.stdout
+    assert "not a bundled suite" in empty.stderr
+    assert record(evalctl, suite, "--cassette-dir", str(tmp_path / "elsewhere")).code == 0
+    done = evalctl.run("ci", "--suite-dir", suite, "--cassette-dir", tmp_path / "elsewhere")
+    assert done.code == 0, done.stdout + done.stderr
+    (suite / "fixtures" / "note" / "note.txt").write_text("goodbye\n", encoding="ascii")
+    failing = evalctl.run("ci", "--suite-dir", suite, "--cassette-dir", tmp_path / "elsewhere")
+    assert failing.code == 1
+    assert "tiny/a was replayed and did not pass" in failing.stdout
+    many = evalctl.run("ci", "--cassette-dir", tmp_path / "elsewhere")
+    assert many.code == 1
+    assert "goes with one suite" in many.stderr
+
+
+def test_another_configuration_warns_and_a_damaged_cassette_is_refused_by_line(
+    evalctl: Driver, make_suite: MakeSuite
+) -> None:
+    suite = make_suite({"a": "Say."}, scripts={"a": script(answer())})
+    assert record(evalctl, suite).code == 0
+    (evalctl.home / "evalctl.json").write_text('{"schemaVersion": 1, "reasoningEffort": "high"}', encoding="ascii")
+    other = replay(evalctl, suite)
+    assert other.code == 2
+    assert "a: recorded under another configuration" in other.stderr
+    assert "reasoningEffort" in other.stdout
+    file = suite / "cassettes" / "a.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"Done.", b"Gone."))
+    damaged = replay(evalctl, suite)
+    assert damaged.code == 1
+    assert f"{file}:2: check: the line is not as it was recorded" in damaged.stderr
+
+
+def test_a_secret_in_an_answer_is_not_recorded(evalctl: Driver, make_suite: MakeSuite) -> None:
+    planted = "correct-horse-battery-staple"
+    evalctl.environment["PLANTED_API_KEY"] = planted
+    suite = make_suite(
+        {"a": "Say.", "b": "Say."}, scripts={"a": script(answer(f"It is {planted}.")), "b": script(answer())}
+    )
+    done = record(evalctl, suite)
+    assert done.code == 1
+    assert "a.jsonl: calls[0].events[1].text: holds a secret (PLANTED_API_KEY)" in done.stderr
+    assert planted not in done.stderr + done.stdout
+    assert not (suite / "cassettes").exists()
+
+
+def test_a_stored_sweep_is_replayed_with_all_its_repetitions(evalctl: Driver, make_suite: MakeSuite) -> None:
+    ends = [answer("", finish="length"), answer(reasoning="hm", chunks=3), answer("Really done.")]
+    plays = [{"answers": [bash(f"pwd; echo {n}"), end]} for n, end in enumerate(ends)]
+    suite = make_suite({"a": "Look."}, allow=["process"], scripts={"a": {"format": "evalctl.script/1", "plays": plays}})
+    live = evalctl.run(*tiny(suite, "--k", "3", "--allow-process"))
+    assert live.code == 0, live.stdout
+    [name] = evalctl.sweep_names()
+    done = replay(evalctl, suite, "--from", name, "--allow-process")
+    assert done.code == 0, done.stdout + done.stderr
+    for told in (live, done):
+        assert "2/3" in told.stdout
+        assert "1 fail(truncated_output)" in told.stdout
+    (suite / "fixtures" / "note" / "note.txt").write_text("hello\nyou\n", encoding="ascii")
+    assert replay(evalctl, suite, "--from", name, "--allow-process", "--k", "4").code == 1
+
+
+def test_a_stored_run_with_a_redaction_mark_is_skipped(evalctl: Driver, make_suite: MakeSuite) -> None:
+    evalctl.environment["PLANTED_API_KEY"] = "correct-horse-battery-staple"
+    suite = make_suite({"a": "Say."}, scripts={"a": script(answer("correct-horse-battery-staple"))})
+    assert evalctl.run(*tiny(suite, "--k", "1")).code == 0
+    done = replay(evalctl, suite, "--from", "last")
+    assert done.code == 1
+    assert "1 skipped(no_cassette)" in done.stdout
+    message = evalctl.query("SELECT detail FROM outcome WHERE reason = 'no_cassette'")[0][0]
+    assert "holds the mark of a secret" in message
+
+
+def test_verify_adds_what_verifiers_say_now_and_changes_nothing(evalctl: Driver, make_suite: MakeSuite) -> None:
+    write = answer("", toolCalls=[
+        {"id": "w", "name": "write_file",
+         "arguments": {"path": "new/said.txt", "content": "hi\n", "expectedHash": None}},
+    ])  # fmt: skip
+    verifiers = [
+        {"kind": "file-contains", "id": "said", "path": "new/said.txt", "text": "ho"},
+        {"kind": "tool-sequence", "id": "one", "rule": {"type": "max-calls", "tool": "write_file", "max": 1}},
+    ]
+    suite = make_suite({"a": "Write."}, allow=["write"], scripts={"a": script(write, answer())}, verifiers=verifiers)
+    live = evalctl.run(*tiny(suite, "--k", "2", "--allow-write"))
+    assert live.code == 0, live.stderr
+    before = evalctl.query("SELECT * FROM result") + evalctl.query("SELECT * FROM verdict")
+    same = evalctl.run("verify", "last")
+    assert "2 runs verified again, 0 with another outcome" in same.stdout, same.stderr
+    file = suite / "suite.json"
+    file.write_text(file.read_text(encoding="utf-8").replace('"ho"', '"hi"'), encoding="utf-8")
+    done = evalctl.run("--json", "verify", "last")
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(one["before"], one["now"]) for one in found["changed"]] == [("fail", "pass")] * 2
+    now = evalctl.query("SELECT * FROM result") + evalctl.query("SELECT * FROM verdict")
+    assert set(before) <= set(now)
+    assert evalctl.query("SELECT basis, outcome FROM current") == [("verify", "pass")] * 2
+    assert "2/2" in evalctl.run("show", "last").stdout
+    evalctl.assert_sound()
+
+
+def test_verify_leaves_runs_whose_fixture_has_changed(evalctl: Driver, make_suite: MakeSuite) -> None:
+    suite = make_suite({"a": "Say."}, scripts={"a": script(answer())})
+    assert evalctl.run(*tiny(suite, "--k", "1")).code == 0
+    (suite / "fixtures" / "note" / "note.txt").write_text("goodbye\n", encoding="ascii")
+    done = evalctl.run("verify", "last")
+    assert "0 runs verified again" in done.stdout
+    assert "1 left as they are: the fixture has changed since" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run", "demo", "--mode", "replayed"], "expected live or replay"),
+        (["run", "demo", "--from", "last"], "only with --mode replay"),
+        (["run", "demo", "--mode", "replay", "--model", "m"], "a replay asks nobody"),
+        (["record", "--bundled", "demo"], "leave out SUITE"),
+        (["record", "demo", "--out", "x"], "only with --bundled"),
+        (["record", "--bundled", "--seed", "3"], "leave out --seed"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(evalctl: Driver, arguments: list[str], word: str) -> None:
+    done = evalctl.run(*arguments)
+    assert done.code == 1
+    assert word in done.stderr

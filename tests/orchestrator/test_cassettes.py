@@ -1,0 +1,123 @@
+"""Cassettes on the disk: all of them are written or none, none holds a secret, and each belongs to its suite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+
+from orchestrator import cassettes
+from orchestrator.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
+from orchestrator.layouts.suite_json import read_suite
+from providers.arguments import tool_call
+from providers.base import Answer, TextDelta
+from providers.cassette import Cassette, Header, RecordedCall, decode
+from providers.material import fingerprint
+from store.errors import UsageError
+from store.secrets import Redactor
+
+PLANTED = "correct-horse-battery"
+SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+REDACTOR = Redactor([("SOME_KEY", PLANTED)])
+
+
+def cassette(text="hello", answer=None, task="t"):
+    request = {
+        "model": "m",
+        "instructions": "",
+        "tools": [],
+        "maxOutputTokens": None,
+        "reasoningEffort": None,
+        "nativeTools": [],
+        "messages": [{"user": {"text": text}}],
+    }
+    call = RecordedCall(
+        request=request, fingerprint=fingerprint(request), events=(TextDelta("hi"),), reply=answer or Answer(text="hi")
+    )
+    header = Header(suite_id="s", suite_version="1.0.0", task_id=task, config_hash="", model="m", grants=())
+    return Cassette(header=header, calls=(call,))
+
+
+def test_what_is_written_can_be_read(tmp_path):
+    path = tmp_path / "new" / "t.jsonl"
+    write_cassettes({path: cassette()}, REDACTOR)
+    assert decode(path.read_bytes(), name="t") == cassette()
+    assert [file.name for file in path.parent.iterdir()] == ["t.jsonl"]
+
+
+@pytest.mark.parametrize("secret", [PLANTED, SHAPED, "[redacted:SOME_KEY]"])
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda secret: cassette(f"use {secret} now"), "calls[0].request.messages[0].user.text"),
+        (lambda secret: cassette(answer=Answer(text=f"it is {secret} here")), "calls[0].answer.text"),
+        (lambda secret: cassette(answer=Answer(continuation={"a": [secret]})), "calls[0].answer.continuation.a[0]"),
+        (
+            lambda secret: cassette(answer=Answer(calls=(tool_call("1", "bash", json.dumps({"command": secret})),))),
+            "calls[0].answer.calls[0].arguments",
+        ),
+        (lambda secret: cassette(task=secret), "taskId"),
+    ],
+)
+def test_a_secret_is_refused_by_its_field_and_nothing_is_written(tmp_path, secret, make, field):
+    other = tmp_path / "other.jsonl"
+    with pytest.raises(UsageError) as caught:
+        write_cassettes({other: cassette(), tmp_path / "t.jsonl": make(secret)}, REDACTOR)
+    assert f"t.jsonl: {field}: holds " in str(caught.value)
+    assert PLANTED not in str(caught.value)
+    assert SHAPED not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_leaves_what_was_there(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write_cassettes({path: cassette("before")}, REDACTOR)
+    with pytest.raises(UsageError):
+        write_cassettes({path: cassette(PLANTED)}, REDACTOR)
+    assert decode(path.read_bytes(), name="t") == cassette("before")
+
+
+def test_a_cassette_that_is_too_long_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"t\.jsonl: 30\d,\d{3} bytes; a cassette has at most 262,144"):
+        write_cassettes({tmp_path / "t.jsonl": cassette("x y " * 75_000)}, REDACTOR)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_would_be_too_full_is_refused(tmp_path):
+    (tmp_path / "old.jsonl").write_bytes(b"x" * (MAX_DIRECTORY_BYTES - 10))
+    with pytest.raises(UsageError, match="a directory of cassettes has at most"):
+        write_cassettes({tmp_path / "t.jsonl": cassette()}, REDACTOR)
+    assert [file.name for file in tmp_path.iterdir()] == ["old.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("field", "line"), [("suite_version", "suiteVersion"), ("suite_id", "suiteId"), ("task_id", "taskId")]
+)
+def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path, field, line):
+    suite = read_suite(cassettes.BUNDLED / "demo", bundled=True)
+    task = suite.tasks[0]
+    right = Header(
+        suite_id=suite.suite_id,
+        suite_version=suite.suite_version,
+        task_id=task.id,
+        config_hash="",
+        model="m",
+        grants=(),
+    )
+    path = tmp_path / f"{task.id}.jsonl"
+    write_cassettes({path: attrs.evolve(cassette(), header=right)}, REDACTOR)
+    read_cassette(suite, task, tmp_path)
+    write_cassettes({path: attrs.evolve(cassette(), header=attrs.evolve(right, **{field: "0.9.0"}))}, REDACTOR)
+    with pytest.raises(UsageError, match=rf":1: {line}: recorded with '0\.9\.0'"):
+        read_cassette(suite, task, tmp_path)
+
+
+def test_an_installed_package_is_not_recorded_into(tmp_path, monkeypatch):
+    refuse_installed(cassettes.BUNDLED / "demo" / "cassettes")
+    installed = tmp_path / "site-packages" / "suites"
+    monkeypatch.setattr(cassettes, "BUNDLED", installed)
+    with pytest.raises(UsageError, match="belongs to the installed package"):
+        refuse_installed(installed / "demo" / "cassettes")
+    refuse_installed(Path(tmp_path / "mine"))
