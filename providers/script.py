@@ -5,6 +5,7 @@ docs/scripted-provider.md describes the format. One file per task, `scripts/<tas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,12 @@ def _at_least(least: int) -> Json:  # attrs types validators loosely
 def _arguments(_: object, __: object, value: Json) -> None:
     if not isinstance(value, (dict, str)):
         raise ValueError("'arguments' must be an object, or a string that is sent as it is")  # noqa: TRY004 - attrs' way
+
+
+def _some_of_each(_: object, __: object, value: Mapping[str, tuple[Json, ...]]) -> None:
+    for variant, plays in value.items():
+        if not plays:
+            raise ValueError(f"'variants' must not hold an empty array: {variant!r}")
 
 
 def _some(_: object, attribute: attrs.Attribute[Json], value: tuple[Json, ...]) -> None:
@@ -103,6 +110,8 @@ class Script:
 
     format: Literal["evalctl.script/1"]
     plays: tuple[Play, ...] = attrs.field(validator=_some)
+    variants: Mapping[str, tuple[Play, ...]] = attrs.field(factory=dict, validator=_some_of_each)
+    """Plays for single variants of a comparison, by id; they take the place of `plays` there."""
 
 
 def read_scripts(root: Path) -> dict[str, Script]:

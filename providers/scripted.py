@@ -35,7 +35,7 @@ from providers.base import (
     UserText,
 )
 from providers.faults import RETRYABLE
-from providers.script import FOLDER, Fault, Script, ScriptedAnswer, ScriptedCall, read_scripts
+from providers.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json
 
@@ -78,12 +78,11 @@ class Scripted:
     def __init__(self, scripts: Mapping[str, Script], *, root: Path | None = None) -> None:
         """Play *scripts*, by task id; *root* is the suite's directory, for messages."""
         self._root = root
-        self._plays = {
-            task: tuple(
-                PreparedPlay(answers=tuple(map(prepare, play.answers)), compaction=tuple(map(prepare, play.compaction)))
-                for play in script.plays
-            )
+        self._plays = {task: _prepared(script.plays) for task, script in scripts.items()}
+        self._apart = {
+            (task, variant): _prepared(plays)
             for task, script in scripts.items()
+            for variant, plays in script.variants.items()
         }
         self._tools: tuple[ToolSpec, ...] | None = None
         self._tools_size = 0
@@ -134,12 +133,13 @@ class Scripted:
         """Nothing to release."""
 
     def _find(self, request: Request) -> tuple[str, Prepared]:
-        plays = self._plays.get(request.origin.case_id)
+        origin = request.origin
+        plays = self._apart.get((origin.case_id, origin.variant)) or self._plays.get(origin.case_id)
         if plays is None:
-            file = f"{FOLDER}/{request.origin.case_id}.json"
+            file = f"{FOLDER}/{origin.case_id}.json"
             where = str(self._root / file) if self._root is not None else file
             raise ProviderError(kind="not_found", message=f"no script for this task: {where}", retryable=False)
-        play = plays[request.origin.repetition % len(plays)]
+        play = plays[origin.repetition % len(plays)]
         place = request.turn
         if place is None:
             place = sum(isinstance(message, AssistantTurn) for message in request.messages)
@@ -206,6 +206,13 @@ def prepare(answer: ScriptedAnswer) -> Prepared:
 
 
 _ENDED = prepare(ENDED)
+
+
+def _prepared(plays: tuple[Play, ...]) -> tuple[PreparedPlay, ...]:
+    return tuple(
+        PreparedPlay(answers=tuple(map(prepare, play.answers)), compaction=tuple(map(prepare, play.compaction)))
+        for play in plays
+    )
 
 
 def _kill_at(prepared: Prepared, request: Request) -> int | None:

@@ -118,7 +118,7 @@ def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]
 def new_converter() -> Converter:
     """A converter with this module's rules; callers register unions of their own with `tagged`."""
     from cattrs import Converter
-    from cattrs.cols import homogenous_tuple_structure_factory
+    from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
     from cattrs.gen import make_dict_structure_fn, override
 
     converter = Converter(detailed_validation=True, forbid_extra_keys=True)
@@ -129,6 +129,9 @@ def new_converter() -> Converter:
 
     def of_tuple(cl: Any, converter: Converter) -> Hook:
         return _guarded(homogenous_tuple_structure_factory(cl, converter), list, "an array")
+
+    def of_mapping(cl: Any, converter: Converter) -> Hook:
+        return _guarded(mapping_structure_factory(cl, converter), dict, "an object")
 
     def of_class(cl: Any, converter: Converter) -> Hook:
         renamed = {field.name: override(rename=camel(field.name)) for field in attrs.fields(cl)}
@@ -142,6 +145,7 @@ def new_converter() -> Converter:
 
     converter.register_structure_hook_factory(attrs.has, of_class)
     converter.register_structure_hook_factory(_is_tuple, of_tuple)
+    converter.register_structure_hook_factory(_is_mapping, of_mapping)
     converter.register_structure_hook_factory(_is_literal, _literal)
     converter.register_structure_hook_factory(_is_class_union, of_union)
     return converter
@@ -209,6 +213,10 @@ def _is_literal(cl: Any) -> bool:
 
 def _is_tuple(cl: Any) -> bool:
     return get_origin(cl) is tuple and get_args(cl)[1:] == (...,)
+
+
+def _is_mapping(cl: Any) -> bool:
+    return get_origin(cl) is Mapping
 
 
 def _is_class_union(cl: Any) -> bool:
