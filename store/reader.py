@@ -188,14 +188,15 @@ class Reader:
         (row,) = self._rows("read_recent", {"sweep": sweep_id, "since": since})
         return int(row["count"])
 
-    def spent(self, sweep_id: int) -> Amount:
-        """What all attempts of the sweep have used up, late and repeated ones too.
+    def spent(self, sweep_id: int, variant: str | None = None) -> Amount:
+        """What all attempts of the sweep have used up, late and repeated ones too; with *variant* those of one arm.
 
         An attempt with an outcome counts by its `detail.spent` (every request, retries included) or, where that says
         nothing, by the outcome's columns; an attempt without one, running or killed, by its `call_sent` and `call`
         events. Tokens of requests whose usage was never reported are missing.
         """
-        (row,) = self._rows("read_spent", {"sweep": sweep_id})
+        name = "read_spent" if variant is None else "read_spent_of_variant"
+        (row,) = self._rows(name, {"sweep": sweep_id, "variant": variant})
         return _value(Amount, row)
 
     def granted(self, sweep_id: int) -> Amount:

@@ -33,16 +33,20 @@ def build_report(
     *,
     each: Callable[[RunRecord, CellRecord], None] | None = None,
     cleaner: Cleaner | None = None,
+    variant: str | None = None,
 ) -> Report:
     """Everything the rows of *sweep* say, now. *each* is handed every run that has a result, in the stored order.
 
+    With *variant* it is about that one arm of the sweep, and its tasks go by their ids alone.
     Nothing in it is in the shape of a secret; a note counts what *cleaner* has replaced.
     """
-    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    cells = {cell.id: cell for cell in reader.cells(sweep.id) if variant in (None, cell.variant)}
     tallies = {cell.id: _Tally() for cell in cells.values()}
     whole = _Tally()
     models: set[str] = set()
     for run in reader.runs(sweep.id):
+        if run.cell_id not in cells:
+            continue
         tallies[run.cell_id].add(run)
         whole.add(run)
         if run.model_resolved is not None:
@@ -52,7 +56,7 @@ def build_report(
     replay = sweep.mode == "replay"
     price = rates_of(sweep.conditions)
     tasks = tuple(
-        tallies[cell.id].task(cell, replay=replay, price=price)
+        tallies[cell.id].task(cell, cell.variant if variant is None else "", replay=replay, price=price)
         for cell in sorted(cells.values(), key=lambda cell: (cell.case_id, cell.variant, cell.id))
     )
     summary = whole.figures(replay=replay, price=price)
@@ -65,7 +69,7 @@ def build_report(
         summary=summary,
         bounds=_bounds(summary),
         reliability=dict(sorted(Counter(task.reliability or "none" for task in tasks).items())),
-        ledger=reader.spent(sweep.id),
+        ledger=reader.spent(sweep.id, variant),
         notes=(),
     )
     return cleaned(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
@@ -209,11 +213,11 @@ class _Tally:
             return None
         return float((self.input * price[0] + self.output * price[1]) / 1_000_000)
 
-    def task(self, cell: CellRecord, *, replay: bool, price: Rates) -> TaskReport:
+    def task(self, cell: CellRecord, variant: str, *, replay: bool, price: Rates) -> TaskReport:
         """The report of one task under one variant."""
         return TaskReport(
             id=cell.case_id,
-            variant=cell.variant,
+            variant=variant,
             figures=self.figures(replay=replay, price=price),
             pass_at_k=self.passes > 0 if self.judged else None,
             pass_hat_k=self.passes == self.judged if self.judged else None,

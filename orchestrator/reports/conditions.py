@@ -32,7 +32,7 @@ def conditions_of(
         "mode": sweep.mode,
         "k": sweep.repetitions,
         "seed": sweep.seed,
-        "variants": _variants(cells),
+        **_variants(cells, settings),
         "plannedAt": moment(sweep.planned_at),
         "purpose": sweep.purpose,
         "contextWindow": settings.get("context_window"),
@@ -72,9 +72,16 @@ def _one(values: Iterable[str]) -> Json:
     return different[0] if len(different) == 1 else different or None
 
 
-def _variants(cells: Sequence[CellRecord]) -> Json:
-    names = sorted({cell.variant for cell in cells})
-    return names if names not in ([""], []) else None
+def _variants(cells: Sequence[CellRecord], settings: Mapping[str, Json]) -> dict[str, Json]:
+    """The variants in their order, the baseline first; of a single one what it overrides, too."""
+    names = list(dict.fromkeys(cell.variant for cell in cells))
+    if names in ([""], []):
+        return {}
+    order = [one["id"] for one in settings.get("variants", ())]
+    if len(names) == 1 and len(order) != 1:
+        overrides = next((one["overrides"] for one in settings.get("variants", ()) if one["id"] == names[0]), None)
+        return {"variant": names[0], "overrides": overrides}
+    return {"variants": sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))}
 
 
 COMPACTION = {

@@ -53,6 +53,7 @@ def _header(report: Report) -> Iterator[str]:
     yield ", ".join(
         f"{label} {known[name]}"
         for label, name in (
+            ("variant", "variant"),
             ("mode", "mode"),
             ("provider", "provider"),
             ("model", "model"),

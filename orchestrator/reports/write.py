@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from store.reader import Reader
 
 
-def write_report(reader: Reader, sweep: SweepRow, directory: Path) -> Report:
+def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str | None = None) -> Report:
     """Write `report.json`, `report.md` and `runs.jsonl` into *directory*, replacing what is there; the report.
+
+    With *variant* they are about that one arm of the sweep.
 
     Raises:
         UsageError: the directory cannot be made or written to; the results are stored all the same.
@@ -28,15 +30,15 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path) -> Report:
     try:
         cleaner = Cleaner()
         directory.mkdir(parents=True, exist_ok=True)
-        with _replacing(directory / "runs.jsonl") as file:
+        with replacing(directory / "runs.jsonl") as file:
 
             def write(run: RunRecord, cell: CellRecord) -> None:
                 file.write(cleaner.text(runs_jsonl.line(sweep, run, cell)))
                 file.write("\n")
 
-            report = build_report(reader, sweep, each=write, cleaner=cleaner)
+            report = build_report(reader, sweep, each=write, cleaner=cleaner, variant=variant)
         for name, content in (("report.json", json_report.text(report)), ("report.md", markdown.text(report))):
-            with _replacing(directory / name) as file:
+            with replacing(directory / name) as file:
                 file.write(content)
     except OSError as error:
         raise UsageError(
@@ -47,7 +49,7 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path) -> Report:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[TextIO]:
+def replacing(path: Path) -> Iterator[TextIO]:
     """A file that takes the place of *path* when it is complete. Processes do not meet: each has a name of its own."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.unlink(missing_ok=True)
