@@ -16,6 +16,7 @@ from orchestrator.control import Control
 from orchestrator.gate import Gate, GateOfRun, ProviderBlocked, Tally
 from orchestrator.grants import policy_for
 from orchestrator.ports import AttemptLog
+from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
@@ -115,7 +116,7 @@ class Executor:
             task=task,
             log=log,
             watch=watch,
-            ask=GateOfRun(self._gate, claim, log, watch),
+            ask=GateOfRun(self._gate, claim, log, watch, self._policy_of(claim)),
             subject=self._subject(),
         )
         try:
@@ -201,7 +202,7 @@ class Executor:
 
     def _assignment(self, attempt: Attempt, made: Workspace) -> Assignment:
         claim, task, settings = attempt.claim, attempt.task, self._settings
-        agent = settings.agent_for(task.agent)
+        agent = settings.agent_for(task.agent, claim.variant)
         return Assignment(
             origin=Origin(
                 suite_id=self._suite.suite_id,
@@ -224,6 +225,14 @@ class Executor:
             home=made.beside,
             materialise=made.materialise,
         )
+
+    def _policy_of(self, claim: Claim) -> RetryPolicy:
+        """The sweep's retry policy; how often a silent endpoint is asked again is measured, so a variant's own."""
+        policy = self._gate.policy
+        if not claim.variant:
+            return policy
+        retries = self._settings.agent_for(None, claim.variant).first_token_retries
+        return attrs.evolve(policy, first_token_retries=retries)
 
     def _confinement(self, task: Task) -> Sandbox | None:
         """The sandbox with a network only where the task's policy grants `external`."""

@@ -175,7 +175,10 @@ class Tally:
 class GateOfRun:
     """One attempt's way through the gate; implements `providers.base.Ask`."""
 
-    def __init__(self, gate: Gate, claim: Claim, log: AttemptLog, watch: Stopwatch) -> None:
+    def __init__(
+        self, gate: Gate, claim: Claim, log: AttemptLog, watch: Stopwatch, policy: RetryPolicy | None = None
+    ) -> None:
+        self._policy = policy or gate.policy
         self.tally = Tally()
         self.bound = Bound()
         """Ends the attempt when it waits too long; its scope belongs around the attempt."""
@@ -234,7 +237,7 @@ class GateOfRun:
             finally:
                 gate.permits.leave(ticket, failure, used)
             faults += failure.kind != "rate_limit"
-            delay = gate.policy.delay(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
+            delay = self._policy.delay(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
             sent.record(failure, delay)
             if delay is None:
                 if gate.breaker.note(failure):

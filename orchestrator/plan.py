@@ -62,7 +62,7 @@ def cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
     """The measured thing, with the document that explains its digest field by field."""
     lineage = identity(suite, task, settings, variant)
     prefix = f"{task.fixture}/"
-    config = config_hash(settings.agent_for(task.agent))
+    config = config_hash(settings.agent_for(task.agent, variant))
     document = {
         "identity": lineage,
         "content": {
@@ -99,9 +99,9 @@ def plan(
     planned_at: int,
     conditions: dict[str, Json],
     purpose: str = "sweep",
-    variants: Sequence[str] = ("",),
 ) -> NewSweep:
     """Lay out every run of the sweep in its order."""
+    variants = settings.variant_ids()
     cells = tuple(cell(suite, task, settings, variant) for task in tasks for variant in variants)
     runs = tuple(
         PlannedRun(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.config import with_agent
+from orchestrator.config import Config, with_agent, with_values
 from orchestrator.grants import Grants
+from orchestrator.variant import Variant
 from providers.base import AgentSettings
 from providers.prices import table
 from providers.prices.price import Price
@@ -52,6 +53,8 @@ class Settings:
     agents: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that files define, by name: what a task's `agent` may ask for."""
     config_hash: str
+    variants: tuple[Variant, ...] = ()
+    """What is compared, the first being the baseline; none in a sweep of one configuration."""
     grants: Grants
     caps: Caps = attrs.field(factory=Caps)
     prices: table.Prices = attrs.field(factory=dict[str, Price])
@@ -76,15 +79,29 @@ class Settings:
     keep: bool = False
     out: str | None = None
 
-    def agent_for(self, name: str | None) -> AgentSettings:
-        """The measured configuration with a task's agent active.
+    def agent_for(self, name: str | None, variant: str = "") -> AgentSettings:
+        """The measured configuration under a variant, with a task's agent active.
 
         Raises:
             UsageError: no agent of that name is defined.
         """
-        if name is None or name == self.agent.agent:
-            return self.agent
-        return with_agent(self.agent, name, self.agents, where="a task's agent")
+        agent = self._of_variant(variant) if variant else self.agent
+        if name is None or name == agent.agent:
+            return agent
+        return with_agent(agent, name, self.agents, where="a task's agent")
+
+    def variant_ids(self) -> tuple[str, ...]:
+        """The variants' ids; the empty one alone where nothing is compared."""
+        return tuple(variant.id for variant in self.variants) or ("",)
+
+    def variants_to_json(self) -> dict[str, Json]:
+        """What each variant comes to, for readers of the record; `from_json` does not need it."""
+        return {variant.id: {"agent": _agent_to_json(self.agent_for(None, variant.id))} for variant in self.variants}
+
+    def _of_variant(self, wanted: str) -> AgentSettings:
+        overrides = next(variant.overrides for variant in self.variants if variant.id == wanted)
+        config = Config(agent=self.agent, definitions=self.agents)
+        return with_values(config, overrides, f"variant {wanted}").agent
 
     def to_json(self) -> dict[str, Json]:
         """As stored in the sweep's conditions."""
@@ -94,6 +111,7 @@ class Settings:
         values["tasks"] = list(self.tasks)
         values["agents"] = dict(self.agents)
         values["prices"] = table.written(self.prices)
+        values["variants"] = [{"id": one.id, "overrides": dict(one.overrides)} for one in self.variants]
         return values
 
     @classmethod
@@ -110,6 +128,7 @@ class Settings:
             "grants": Grants(**grants),
             "caps": Caps(**_known(Caps, stored["caps"])),
             "prices": table.read(stored.get("prices", {})),
+            "variants": tuple(Variant(**_known(Variant, one)) for one in stored.get("variants", ())),
         }
         return cls(**values)
 

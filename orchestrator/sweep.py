@@ -41,6 +41,8 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str, purpose: str
         },
         "sandbox": part.settings.sandbox,
     }
+    if part.settings.variants:
+        conditions["variants"] = part.settings.variants_to_json()
     planned = plan(
         part.suite,
         tasks,

@@ -12,6 +12,7 @@ from orchestrator.cli import (
     ci,
     common,
     compare,
+    export,
     gen_stress,
     orders,
     record,
@@ -19,6 +20,7 @@ from orchestrator.cli import (
     show,
     status,
     suites,
+    variants,
     verify,
 )
 from orchestrator.cli import run as run_verb
@@ -85,6 +87,7 @@ app.command("list", epilog=EXIT_READS)(suites.list_suites)
 app.command("check", epilog=EXIT_READS)(suites.check)
 app.command("gen-stress", epilog=EXIT_READS)(gen_stress.gen_stress)
 app.command("run", epilog=EXIT_RUNS)(run_verb.run)
+app.command("variants", epilog=EXIT_RUNS)(variants.variants)
 app.command("record", epilog=EXIT_RUNS)(record.record)
 app.command("verify", epilog=EXIT_READS)(verify.verify)
 app.command("ci", epilog=EXIT_REPLAYS)(ci.ci)
@@ -92,6 +95,7 @@ app.command("resume", epilog=EXIT_RUNS)(resume.resume)
 app.command("status", epilog=EXIT_READS)(status.status)
 app.command("show", epilog=EXIT_READS)(show.show)
 app.command("compare", epilog=compare.EXIT_COMPARES)(compare.compare)
+app.command("export", epilog=EXIT_READS)(export.export)
 app.command("pause", epilog=EXIT_READS)(orders.pause)
 app.command("continue", epilog=EXIT_READS)(orders.go_on)
 app.command("cancel", epilog=EXIT_READS)(orders.cancel)

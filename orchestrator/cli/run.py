@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from orchestrator.config import Config
     from orchestrator.grants import Grants
     from orchestrator.suite import Suite, Task
+    from orchestrator.variant import Variant
     from providers.base import Effect
 
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON takes for the same number."""
+VARIANTS = "evalctl.variants"
+"""Where the verb `variants` leaves the path of its file in the context that it shares with this one."""
 RECORD = "evalctl.record"
-"""What the verb `record` leaves in the context that it shares with this one: the one run of each task is recorded."""
+"""What the verb `record` leaves there: the one run of each task is recorded."""
 DEAREST = 1_000_000
 """USD per million tokens."""
 
@@ -179,6 +182,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
         agent=found.agent,
         agents=dict(found.definitions),
         config_hash=config_hash(found.agent),
+        variants=_variants(context.meta.get(VARIANTS), chosen, found),
         grants=grants,
         caps=caps,
         prices=prices_of_asked(caps, [asked_model], found.prices),
@@ -221,6 +225,15 @@ def _print(
     print_config.show(
         effective(config, flags, environment=environment, tasks=tasks, effects=frozenset(grants.usable()))
     )
+
+
+def _variants(file: Path | None, suite: Suite, config: Config) -> tuple[Variant, ...]:
+    """What is compared; nothing where no *file* says so."""
+    if file is None:
+        return ()
+    from orchestrator.layouts.variants_json import read_variants
+
+    return read_variants(file, suite_id=suite.suite_id, agents=config.definitions)
 
 
 def _who(config: Config) -> tuple[str, str]:

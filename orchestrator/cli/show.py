@@ -21,7 +21,8 @@ def show(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="SWEEP[/POSITION]", help="A sweep or one of its runs; names may be shortened, or `last`."
+            metavar="SWEEP[:VARIANT][/POSITION]",
+            help="A sweep, one of its variants or one of its runs; names may be shortened, or `last`.",
         ),
     ],
     attempt: Annotated[
@@ -34,7 +35,7 @@ def show(
     """Show a sweep's report, or one run.
 
     SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since; with
-    --runs it lists the runs and what each came to.
+    --runs it lists the runs and what each came to. SWEEP:VARIANT shows the report of one variant.
     SWEEP/POSITION shows how the run ended, what its verifiers said, its attempts and files, and the transcript of what
     happened.
     """
@@ -47,6 +48,10 @@ def show(
     with Reader(locate_store(COMMON.store, real_world().environment, Path.cwd())) as reader:
         if slash and runs:
             raise UsageError("--runs lists a whole sweep", f"Say {name!r} without a position.")
+        if ":" in name and (slash or runs):
+            raise UsageError(
+                "runs are counted over all variants of a sweep", f"Name the sweep alone: {name.partition(':')[0]}."
+            )
         if runs:
             _runs(reader, name)
         elif slash:
@@ -58,11 +63,13 @@ def show(
 def _sweep(reader: Reader, name: str) -> None:
     import json
 
+    from orchestrator.cli.naming import named_arm
     from orchestrator.reports import json_report, terminal
     from orchestrator.reports.build import build_report
     from orchestrator.world import real_world
 
-    report = build_report(reader, reader.sweep(name))
+    sweep, variant = named_arm(reader, name)
+    report = build_report(reader, sweep, variant=variant)
     if COMMON.json:
         out(json.dumps(json_report.document(report)))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from orchestrator import audit, sweep
-from orchestrator.cli import replaying
+from orchestrator.cli import arms, replaying
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
@@ -30,6 +30,8 @@ from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World, conceal, is_alive
 from providers.agent.loop import BuiltinAgent
+from providers.base import Provider
+from providers.by_variant import ByVariant
 from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.replay import Replay
@@ -43,16 +45,17 @@ from store.secrets import Redactor, credentials
 
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Plan and run a sweep; the exit code."""
-    records = _records(world)
+    records = _records(settings, world)
     part = _part(suite, settings, world, records, tasks)
-    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command="run")), records)
+    word = "variants" if settings.variants else "run"
+    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command=word)), records)
 
 
 def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Run each task once and write what was recorded; the exit code."""
     from orchestrator.taping import Taping
 
-    records = _records(world)
+    records = _records(settings, world)
     part = _part(suite, settings, world, records, tasks)
     taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=part.redactor)
     end = anyio.run(partial(sweep.start, taping.attended(part), tasks, command="record", purpose="record"))
@@ -67,14 +70,15 @@ def go_on(
 
     With *errors* and *cancelled* runs that had ended so are run again.
     """
-    records = _records(world)
+    records = _records(settings, world)
     tasks = choose(suite, settings.tasks)
     part = attrs.evolve(_part(suite, settings, world, records, tasks), errors=errors, cancelled=cancelled)
     return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
 
 
-def _records(world: World) -> Records | None:
-    return Records(_store(world)) if COMMON.json else None
+def _records(settings: Settings, world: World) -> Records | None:
+    """Who prints a record of each run; nobody where variants are compared, whose lines are reports and comparisons."""
+    return Records(_store(world)) if COMMON.json and not settings.variants else None
 
 
 def _store(world: World) -> Path:
@@ -115,7 +119,8 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
         settings=settings,
         subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
         provider=player
-        or find_provider(settings.provider)(
+        or _provider(
+            settings,
             ProviderOptions(
                 model=settings.model,
                 base_url=settings.base_url,
@@ -125,7 +130,7 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
                 idle_timeout_ms=round(_seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
                 wall=world.wall,
-            )
+            ),
         ),
         redactor=redactor,
         store=_store(world),
@@ -137,6 +142,18 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
         told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
+
+
+def _provider(settings: Settings, options: ProviderOptions) -> Provider:
+    """The provider, opened once more for each variant under which an endpoint may be silent for longer or less."""
+    opened = find_provider(settings.provider)
+    patience = {name: settings.agent_for(None, name).first_token_timeout_ms for name in settings.variant_ids()}
+    apart = {
+        name: opened(attrs.evolve(options, first_token_timeout_ms=timeout_ms))
+        for name, timeout_ms in patience.items()
+        if timeout_ms != options.first_token_timeout_ms
+    }
+    return ByVariant(opened(options), apart) if apart else opened(options)
 
 
 def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
@@ -154,17 +171,28 @@ def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
     with Reader(part.store) as reader:
         row = reader.sweep(end.name)
         directory = part.settings.report_directory(part.store, row.name)
-        report = write_report(reader, row, directory)
-        if records is not None:
-            records.tell_rest(reader, row)
-            out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
+        typed = partial(command, environment=part.world.environment)
+        if part.settings.variants:
+            report = arms.tell(reader, row, part.settings.variant_ids(), directory, typed)
         else:
-            typed = partial(command, environment=part.world.environment)
-            with printing():
-                present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+            report = _told(reader, row, directory, records, typed)
         balanced = _audited(reader, row, part.world)
     code = _exit_code(end, report)
     return code if balanced or code != Exit.DONE else Exit.FAILED
+
+
+def _told(
+    reader: Reader, row: SweepRow, directory: Path, records: Records | None, typed: Callable[[str], str]
+) -> Report:
+    """Write the report and print it, with the records of runs that were not told yet where those are wanted."""
+    report = write_report(reader, row, directory)
+    if records is not None:
+        records.tell_rest(reader, row)
+        out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
+    else:
+        with printing():
+            present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+    return report
 
 
 def _audited(reader: Reader, row: SweepRow, world: World) -> bool:

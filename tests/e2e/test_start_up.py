@@ -10,7 +10,20 @@ import pytest
 from tests.peers.driver import Driver
 
 HEAVY = ("httpx", "rich", "structlog", "cattrs", "yaml", "asyncio", "aiosqlite", "pydantic", "rfc8785")
-VERBS = ("list", "check", "gen-stress", "run", "resume", "status", "show", "pause", "continue", "cancel")
+VERBS = (
+    "list",
+    "check",
+    "gen-stress",
+    "run",
+    "variants",
+    "resume",
+    "export",
+    "status",
+    "show",
+    "pause",
+    "continue",
+    "cancel",
+)
 PROGRAM = """
 import json, sys
 sys.argv = ["evalctl", *sys.argv[1:]]

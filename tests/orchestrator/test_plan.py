@@ -9,6 +9,7 @@ from orchestrator.grants import Grants
 from orchestrator.plan import choose, plan
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task, TaskBudget
+from orchestrator.variant import Variant
 from providers.base import AgentSettings
 from store.errors import UsageError
 from store.rows import Caps
@@ -53,7 +54,7 @@ def test_every_cell_is_repeated_k_times_at_positions_from_one():
 
 
 def test_variants_of_a_case_share_a_pair_and_have_cells_of_their_own():
-    sweep = planned(variants=("A", "B"))
+    sweep = planned(settings=attrs.evolve(SETTINGS, variants=(Variant(id="A"), Variant(id="B"))))
     assert [cell.variant for cell in sweep.cells] == ["A", "B", "A", "B"]
     for pair in {run.pair for run in sweep.runs}:
         cells = [sweep.cells[run.cell] for run in sweep.runs if run.pair == pair]

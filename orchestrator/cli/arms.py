@@ -1,0 +1,56 @@
+"""What `variants`, and the `resume` of its sweeps, leave behind: reports, comparisons, and what is printed of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.common import COMMON, out
+from orchestrator.comparison import json_form, lines
+from orchestrator.comparison.variants import Variants, write_variants
+from orchestrator.reports import json_report, wording
+from orchestrator.reports.build import build_report
+from orchestrator.reports.model import Report
+from orchestrator.reports.plain import one_line, printable
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+    from store.rows import SweepRow
+
+
+def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, typed: Callable[[str], str]) -> Report:
+    """Write the files into *directory*, print what they say, and return the report on all variants together."""
+    found = write_variants(reader, sweep, ids, directory)
+    whole = build_report(reader, sweep)
+    if COMMON.json:
+        _records(found)
+        return whole
+    for comparison in found.comparisons:
+        for line in lines.lines(comparison):
+            _print(line)
+        _print("")
+    for name, _ in found.reports:
+        _print(f"report of {one_line(name)}: {one_line(str(directory / name), 1000)}/report.md")
+    _print(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
+    left = whole.summary.unfinished + whole.summary.again
+    if left:
+        remark = wording.resumption(left, capped=bool(whole.summary.skipped))
+        _print(f"next: {typed(f'resume {sweep.name}')}   {remark}")
+    return whole
+
+
+def _records(found: Variants) -> None:
+    """One line for each report and each comparison."""
+    for name, report in found.reports:
+        line = {"type": "variant_report", "variant": name, "report": json_report.document(report)}
+        out(json.dumps(line, separators=(",", ":"), allow_nan=False))
+    for comparison in found.comparisons:
+        line = {"type": "comparison", "comparison": json_form.document(comparison)}
+        out(json.dumps(line, separators=(",", ":"), allow_nan=False))
+
+
+def _print(line: str) -> None:
+    out(printable(line, sys.stdout.encoding))

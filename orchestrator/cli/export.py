@@ -1,0 +1,57 @@
+"""The verb `export`: a stored sweep as one file that can be shared."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.common import COMMON, out, say
+
+
+def export(
+    sweep: Annotated[
+        str,
+        typer.Argument(metavar="SWEEP[:VARIANT]", help="A sweep's name, a unique prefix, or last.", show_default=False),
+    ],
+    file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> None:
+    """Write one JSON file of SWEEP to share: its report, its runs and the report as Markdown.
+
+    Absolute paths become <home>, <data-dir>, <run-dir>, <tmp> or <path>, an endpoint given by hand becomes
+    custom-endpoint. Where there is a secret the field is named and nothing is written. Nothing is uploaded. This goes
+    by patterns and guarantees nothing: read the file before you share it.
+    """
+    import json
+
+    from orchestrator.cli.naming import one_arm
+    from orchestrator.settings import Settings
+    from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
+    from orchestrator.world import real_world
+    from store.database import locate_store
+    from store.reader import Reader
+    from store.secrets import Redactor, credentials
+
+    environment = real_world().environment
+    refuse_existing(file, force=force)
+    with Reader(locate_store(COMMON.store, environment, Path.cwd())) as reader:
+        row, variant = one_arm(reader, sweep)
+        document = bundle(reader, row, variant)
+        settings = Settings.from_json(row.conditions["settings"])
+        scrubbing = scrubber(
+            row,
+            home=environment.get("HOME"),
+            data=reader.path.parent,
+            run=settings.report_directory(reader.path, row.name),
+            temporary=[tempfile.gettempdir(), "/tmp", "/var/tmp"],  # noqa: S108 - looked for, not written to
+        )
+    name = f"{row.name}:{variant}" if variant else row.name
+    text = share(document, scrubbing, Redactor(credentials(environment)), what=name)
+    write_bundle(file, text, force=force)
+    runs = len(document["runs"])
+    if COMMON.json:
+        out(json.dumps({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)}))
+    say(f"{file}: {runs} runs of {name}. It was scrubbed by patterns: read it before you share it.")

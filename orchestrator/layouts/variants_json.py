@@ -1,0 +1,125 @@
+"""The reader of `compare.json`: a suite's id and two or more variants of the configuration it is measured under.
+
+docs/variants.md describes the format. Everything wrong with a file is told at once, each finding with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from orchestrator.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
+from orchestrator.layouts.suite_rules import ID, ID_RULE
+from orchestrator.variant import Variant
+from store.events import Json
+from store.positions import DocumentPath, read_json
+from store.structure import Problem, show, suggest
+
+LEAST = 2
+TAKEN = frozenset({"comparison.json", "comparison.md"})
+"""Files that stand beside the variants' directories."""
+FIELDS = ("schemaVersion", "suite", "variants")
+INSTEAD: Mapping[str, str] = {
+    "model": "to compare models, run the suite once for each with --model and compare the sweeps",
+    DEFINITIONS: "define agents in the configuration and let each variant choose one with 'agents.active'",
+}
+"""What to do in place of overriding a key that is no variant's business."""
+
+
+def read_variants(file: Path, *, suite_id: str, agents: Mapping[str, str]) -> tuple[Variant, ...]:
+    """Read and check *file* for the suite *suite_id*; *agents* are those that the configuration defines.
+
+    Raises:
+        UsageError: with every finding, one per line, in the order of the file.
+    """
+    document = read_json(file)
+    found = list(_problems(document.value, suite_id, agents))
+    if found:
+        raise document.refusal(document.finding(path, message) for path, message in found)
+    return tuple(
+        Variant(id=variant["id"], overrides=variant.get("overrides", {})) for variant in document.value["variants"]
+    )
+
+
+def _problems(document: Json, suite_id: str, agents: Mapping[str, str]) -> Iterator[Problem]:
+    if not isinstance(document, dict):
+        yield (), f"expected an object, got {show(document)}"
+        return
+    yield from _unknown(document, FIELDS, ())
+    version = document.get("schemaVersion", 1)
+    if type(version) is not int or version != 1:
+        yield ("schemaVersion",), f"expected 1, got {show(version)}"
+    suite = document.get("suite")
+    if "suite" not in document:
+        yield (), "missing required field 'suite'"
+    elif suite != suite_id:
+        yield ("suite",), f"these variants are of another suite: expected {suite_id!r}, got {show(suite)}"
+    if "variants" not in document:
+        yield (), "missing required field 'variants'"
+        return
+    yield from _variants(document["variants"], agents)
+
+
+def _variants(variants: Json, agents: Mapping[str, str]) -> Iterator[Problem]:
+    if not isinstance(variants, list):
+        yield ("variants",), f"expected an array of variants, got {show(variants)}"
+        return
+    if len(variants) < LEAST:
+        yield ("variants",), f"expected at least two variants to compare, got {len(variants)}"
+    first: dict[str, int] = {}
+    for index, variant in enumerate(variants):
+        at: DocumentPath = ("variants", index)
+        if not isinstance(variant, dict):
+            yield at, f"expected an object, got {show(variant)}"
+            continue
+        yield from _unknown(variant, ("id", "overrides"), at)
+        yield from _id(variant, first, index)
+        overrides = variant.get("overrides", {})
+        if isinstance(overrides, dict):
+            for key, value in overrides.items():
+                if problem := _override(key, value, agents):
+                    yield (*at, "overrides", key), problem
+        else:
+            yield (*at, "overrides"), f"expected an object, got {show(overrides)}"
+
+
+def _id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Iterator[Problem]:
+    """It becomes the name of a directory: ids that differ only in case would share one on some file systems."""
+    at: DocumentPath = ("variants", index)
+    if "id" not in variant:
+        yield at, "missing required field 'id'"
+        return
+    name = variant["id"]
+    if not isinstance(name, str) or ID.fullmatch(name) is None:
+        yield (*at, "id"), f"{ID_RULE}; got {show(name)}"
+    elif name.lower() in TAKEN:
+        yield (*at, "id"), f"{name!r} is the name of a file of the comparison"
+    elif name.lower() in first:
+        yield (*at, "id"), f"another variant is called {name!r}: variants[{first[name.lower()]}]"
+    else:
+        first[name.lower()] = index
+
+
+def _override(key: str, value: Json, agents: Mapping[str, str]) -> str | None:
+    """Why a variant may not set *key* to *value*, or None."""
+    if key in MEASURED:
+        problem = MEASURED[key].check(value)
+        if problem is None and key == "agents.active" and value != BUILT_IN_AGENT and value not in agents:
+            known = sorted({BUILT_IN_AGENT, *agents})
+            return f"no agent called {value!r}{suggest(value, known)}; defined: {', '.join(known)}"
+        return problem
+    if key in INSTEAD:
+        return f"a variant cannot set it: {INSTEAD[key]}"
+    if key in CONNECTION:
+        return "a variant cannot set it: it does not enter the configuration hash; it holds for the whole sweep"
+    group = [name for name in MEASURED if name.startswith(f"{key}.")]
+    if group:
+        return f"overrides have dotted names, such as {group[0]!r}"
+    hint = suggest(key, MEASURED)
+    return f"unknown key{hint}" + ("" if hint else f"; a variant may set {', '.join(MEASURED)}")
+
+
+def _unknown(document: Mapping[str, Json], known: tuple[str, ...], at: DocumentPath) -> Iterator[Problem]:
+    for key in document:
+        if key not in known:
+            yield (*at, key), f"unknown field {key!r}{suggest(key, known)}"

@@ -1,0 +1,153 @@
+"""The bundle: one JSON file of a stored sweep, or of one of its variants, that can be given to somebody else.
+
+It holds what the report files hold, without absolute paths and without the endpoint. It is refused as a whole where a
+field holds a secret, or the mark of one that was taken out before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from orchestrator.reports import json_report, markdown, runs_jsonl
+from orchestrator.reports.build import build_report
+from orchestrator.reports.write import replacing
+from orchestrator.sharing.scrub import PLAIN, Scrubber, names_of_endpoint
+from store.errors import EvalctlError, UsageError
+from store.events import Json
+from store.positions import DocumentPath, spell
+from store.rows import CellRecord, RunRecord, SweepRow
+from store.scanner import scan
+from store.secrets import MARK, Redactor
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+SCHEMA = "evalctl.bundle/1"
+SCHEMA_VERSION = 1
+NAMED = 10
+"""Fields that a refusal names."""
+
+
+@attrs.define(slots=False)
+class HoldsSecret(EvalctlError):
+    """What was to be shared holds a secret. Names the fields and never a value."""
+
+    what: str
+    fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.fields) - NAMED} more fields" if len(self.fields) > NAMED else ""
+        return (
+            f"{self.what} cannot be shared: there is a secret, or the mark of one, in "
+            f"{', '.join(self.fields[:NAMED])}{more}\nNothing was written. `evalctl show` shows what the sweep holds."
+        )
+
+
+def bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[str, Json]:
+    """The bundle's document as the store has it, neither scrubbed nor looked through; *variant* names one arm."""
+    runs: list[Json] = []
+
+    def keep(run: RunRecord, cell: CellRecord) -> None:
+        runs.append(runs_jsonl.record(sweep, run, cell))
+
+    report = build_report(reader, sweep, each=keep, variant=variant)
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "schema": SCHEMA,
+        "report": json_report.document(report),
+        "runs": runs,
+        "markdown": markdown.text(report),
+    }
+
+
+def scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, temporary: Sequence[str]) -> Scrubber:
+    """What takes out of a sweep's bundle where things lay on this machine and whom they were asked of."""
+    settings = sweep.conditions.get("settings")
+    settings = settings if isinstance(settings, Mapping) else {}
+    provider = settings.get("provider")
+    endpoints = names_of_endpoint(settings.get("base_url"))
+    if isinstance(provider, str) and PLAIN.fullmatch(provider) is None:
+        endpoints.append(provider)
+    return Scrubber(
+        {
+            "<run-dir>": _spellings(run),
+            "<data-dir>": _spellings(data),
+            "<home>": _spellings(Path(home)) if home else (),
+            "<tmp>": [path for folder in temporary for path in _spellings(Path(folder))],
+        },
+        endpoints,
+    )
+
+
+def share(document: Mapping[str, Json], scrubbing: Scrubber, redactor: Redactor, *, what: str) -> str:
+    """The bundle as text: looked through for secrets first, then scrubbed. Pure ASCII; the same rows, the same bytes.
+
+    Raises:
+        HoldsSecret: it holds one.
+    """
+    order = ("runs", "report", "markdown")
+    found = [path for name in order for path in secret_fields(document[name], (name,), redactor)]
+    if found:
+        raise HoldsSecret(what=what, fields=tuple(dict.fromkeys(map(spell, found))))
+    return json.dumps(scrubbing.json(dict(document)), indent=2, allow_nan=False) + "\n"
+
+
+def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator[DocumentPath]:
+    """Where in *value* secrets are. A key that holds one is not told: its object is."""
+    match value:
+        case str():
+            if _is_secret(value, redactor):
+                yield at
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from secret_fields(item, (*at, index), redactor)
+        case dict():
+            for key, item in value.items():
+                if _is_secret(key, redactor):
+                    yield at
+                else:
+                    yield from secret_fields(item, (*at, key), redactor)
+                    # some values are no more than a word, and the name alone tells what they are
+                    if isinstance(item, str) and not _is_secret(item, redactor) and scan(json.dumps({key: item})):
+                        yield (*at, key)
+
+
+def _is_secret(text: str, redactor: Redactor) -> bool:
+    return MARK in text or bool(scan(text)) or next(redactor.scan(text), None) is not None
+
+
+def write_bundle(file: Path, text: str, *, force: bool) -> None:
+    """Write *text* to *file*, whole or not at all; what is there stays unless *force* says otherwise.
+
+    Raises:
+        UsageError: it exists, or cannot be written.
+    """
+    refuse_existing(file, force=force)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as stream:
+            stream.write(text)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def refuse_existing(file: Path, *, force: bool) -> None:
+    """Raise where *file* may not be written.
+
+    Raises:
+        UsageError: it exists and nobody forces it, or it is no file.
+    """
+    if file.is_dir():
+        raise UsageError(f"{file}: is a directory; --out names a file")
+    if not force and (file.exists() or file.is_symlink()):
+        raise UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
+
+
+def _spellings(path: Path) -> list[Path]:
+    """A directory as it is named and as it is when links are followed."""
+    return list(dict.fromkeys((path.absolute(), path.resolve())))

@@ -1,0 +1,64 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.sharing.bundle import HoldsSecret, secret_fields, share, write_bundle
+from orchestrator.sharing.scrub import Scrubber
+from store.errors import UsageError
+from store.positions import spell
+from store.secrets import MARK, Redactor
+
+KEY = "ghp_" + "a1B2c3D4e5" * 4
+REDACTOR = Redactor([("SERVICE_TOKEN", "correct-horse-battery")])
+
+
+def fields(value) -> list[str]:
+    return [spell(path) for path in secret_fields(value, ("runs",), REDACTOR)]
+
+
+def bundled(**parts):
+    return {"schemaVersion": 1, "report": {}, "runs": [], "markdown": ""} | parts
+
+
+@pytest.mark.parametrize("secret", [KEY, "correct-horse-battery", f"{MARK}credential]", "b3JzZS1iYXR0ZXJ5 " + KEY])
+def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret):
+    assert fields([{}, {"verifiers": [{"detail": {"stdout": f"x {secret} y"}}]}]) == [
+        "runs[1].verifiers[0].detail.stdout"
+    ]
+
+
+def test_a_key_that_is_a_secret_is_not_told():
+    assert fields([{"detail": {KEY: 1}}]) == ["runs[0].detail"]
+
+
+def test_what_measures_look_like_is_no_secret():
+    plain = {"configHash": "ef33d677031198dab3797105b6a17581fe02d52eebf04f1fcd667ed5eddceadb", "commit": "a1b2c3d4" * 5}
+    assert fields([plain, {"runId": "20261130T115755Z-edbd6be5", "tokens": 12345, "none": None}]) == []
+
+
+def test_a_refusal_names_the_field_and_never_the_value():
+    with pytest.raises(HoldsSecret) as refused:
+        share(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, what="s1")
+    assert "runs[0].detail" in str(refused.value)
+    assert "markdown" in str(refused.value)
+    assert "ghp_" not in str(refused.value)
+
+
+def test_what_is_shared_is_scrubbed_throughout():
+    text = share(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, what="s1")
+    assert json.loads(text)["runs"] == [{"at": "<path>"}]
+    assert "/etc" not in text
+
+
+def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path):
+    file = tmp_path / "share" / "run.json"
+    write_bundle(file, "one", force=False)
+    with pytest.raises(UsageError, match="exists already"):
+        write_bundle(file, "two", force=False)
+    assert file.read_text() == "one"
+    write_bundle(file, "two", force=True)
+    assert file.read_text() == "two"
+    assert [path.name for path in file.parent.iterdir()] == ["run.json"]
+    with pytest.raises(UsageError, match="is a directory"):
+        write_bundle(file.parent, "two", force=True)

@@ -1,0 +1,138 @@
+import json
+
+import attrs
+import pytest
+
+from orchestrator.config import Config, config_hash
+from orchestrator.grants import Grants
+from orchestrator.layouts.variants_json import read_variants
+from orchestrator.settings import Settings
+from orchestrator.variant import Variant, find_variant
+from providers.base import AgentSettings
+from store.errors import UsageError
+
+GOOD = {
+    "suite": "s",
+    "variants": [{"id": "a", "overrides": {}}, {"id": "b", "overrides": {"compaction.threshold": 0.6}}],
+}
+SETTINGS = Settings(
+    suite="s",
+    provider="scripted",
+    model="m",
+    agent=AgentSettings(),
+    agents={"careful": "Look twice."},
+    config_hash="c",
+    grants=Grants(effects=frozenset()),
+    variants=(
+        Variant(id="a"),
+        Variant(id="b", overrides={"limits.maxTurns": 3, "nativeTools": [{"type": "search"}]}),
+        Variant(id="c", overrides={"agents.active": "careful"}),
+    ),
+)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reading(document):
+        file = tmp_path / "compare.json"
+        file.write_text(document if isinstance(document, str) else json.dumps(document, indent=1), encoding="utf-8")
+        return read_variants(file, suite_id="s", agents={"careful": "Look twice."})
+
+    return reading
+
+
+def refusal(read, document) -> str:
+    with pytest.raises(UsageError) as refused:
+        read(document)
+    return str(refused.value)
+
+
+def with_overrides(**overrides):
+    return {"suite": "s", "variants": [{"id": "a"}, {"id": "b", "overrides": overrides}]}
+
+
+def test_variants_keep_their_order_and_may_override_nothing(read):
+    found = read(GOOD)
+    assert [variant.id for variant in found] == ["a", "b"]
+    assert found[1].overrides == {"compaction.threshold": 0.6}
+    assert read({"schemaVersion": 1, "suite": "s", "variants": [{"id": "b"}, {"id": "a"}]})[0] == Variant(id="b")
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ([], "expected an object"),
+        ({}, "missing required field 'suite'"),
+        ({"suite": "s"}, "missing required field 'variants'"),
+        ({**GOOD, "suite": "t"}, "suite: these variants are of another suite: expected 's', got 't'"),
+        ({**GOOD, "schemaVersion": 2}, "schemaVersion: expected 1, got 2"),
+        ({**GOOD, "varaints": []}, "unknown field 'varaints' (did you mean 'variants'?)"),
+        ({"suite": "s", "variants": {}}, "expected an array of variants"),
+        ({"suite": "s", "variants": [{"id": "a"}]}, "at least two variants to compare, got 1"),
+        ({"suite": "s", "variants": [{"id": "a"}, {"id": "a"}]}, "another variant is called 'a': variants[0]"),
+        ({"suite": "s", "variants": [{"id": "a"}, {"id": "../b"}]}, "variants[1].id: expected letters"),
+        ({"suite": "s", "variants": [{"id": "a"}, {"id": "Comparison.json"}]}, "is the name of a file"),
+        ({"suite": "s", "variants": [{"id": "a"}, 3]}, "variants[1]: expected an object, got 3"),
+        ({"suite": "s", "variants": [{"id": "a"}, {"overrides": []}]}, "variants[1]: missing required field 'id'"),
+        ({"suite": "s", "variants": [{"id": "a"}, {"id": "b", "overrides": []}]}, "overrides: expected an object"),
+        (with_overrides(**{"compaction.treshold": 0.6}), "did you mean 'compaction.threshold'?"),
+        (with_overrides(**{"compaction.threshold": 7}), "expected a number from 0.1 to 0.99, got 7"),
+        (with_overrides(model="m"), "with --model"),
+        (with_overrides(provider="openai"), "does not enter the configuration hash"),
+        (with_overrides(**{"agents.active": "carefull"}), "did you mean 'careful'?"),
+        (with_overrides(**{"agents.definitions": {}}), "agents.active"),
+        (with_overrides(compaction={"threshold": 0.6}), "dotted names, such as 'compaction.auto'"),
+        ('{"suite": "s", "suite": "s", "variants": []}', "suite"),
+    ],
+)
+def test_each_mistake_is_told_with_its_place(read, document, told):
+    message = refusal(read, document)
+    assert told in message
+    assert "compare.json:" in message
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(read):
+    message = refusal(read, {"suite": "t", "variants": [{"id": "a", "overrides": {"model": 1, "plugins": []}}]})
+    assert [line.split(": ")[1] for line in message.splitlines()] == [
+        "suite",
+        "variants",
+        "variants[0].overrides.model",
+        "variants[0].overrides.plugins",
+    ]
+
+
+def test_an_active_agent_that_is_defined_may_be_chosen(read):
+    assert read(with_overrides(**{"agents.active": "careful"}))[1].overrides == {"agents.active": "careful"}
+
+
+def test_each_variant_has_a_configuration_of_its_own():
+    assert SETTINGS.agent_for(None, "a") == SETTINGS.agent
+    assert SETTINGS.agent_for(None, "b").max_turns == 3
+    assert SETTINGS.agent_for(None, "b").native_tools == ({"type": "search"},)
+    assert SETTINGS.agent_for(None, "c").instructions == "Look twice."
+    assert SETTINGS.agent_for("careful", "b").instructions == "Look twice."
+    assert len({config_hash(SETTINGS.agent_for(None, name)) for name in SETTINGS.variant_ids()}) == 3
+    assert attrs.evolve(SETTINGS, variants=()).variant_ids() == ("",)
+    assert Config().agent == AgentSettings()
+
+
+def test_variants_are_stored_in_their_order_and_read_back():
+    stored = json.loads(json.dumps(SETTINGS.to_json(), sort_keys=True))
+    again = Settings.from_json(stored)
+    assert again.variants == SETTINGS.variants
+    assert again.agent_for(None, "b") == SETTINGS.agent_for(None, "b")
+    assert SETTINGS.variants_to_json()["b"]["agent"]["max_turns"] == 3
+
+
+def test_a_sweep_from_before_there_were_variants_has_none():
+    stored = SETTINGS.to_json()
+    del stored["variants"]
+    assert Settings.from_json(stored).variants == ()
+
+
+def test_an_unknown_variant_is_told_with_the_nearest():
+    assert find_variant(["base", "early"], "early", sweep="s") == "early"
+    with pytest.raises(UsageError, match="did you mean 'early'"):
+        find_variant(["base", "early"], "earl", sweep="s")
+    with pytest.raises(UsageError, match="has no variants"):
+        find_variant([], "early", sweep="s")
