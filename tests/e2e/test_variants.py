@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.conftest import MakeSuite, numbered
 from tests.peers.driver import Driver
 
+ROOT = Path(__file__).parents[2]
 DONE = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
 SPOILT = {"path": "note.txt", "content": "gone", "expectedHash": hashlib.sha256(b"hello\n").hexdigest()}
 SPOIL = {"toolCalls": [{"id": "w", "name": "write_file", "arguments": SPOILT}]}
@@ -174,3 +175,24 @@ def test_a_replay_compares_nothing(evalctl: Driver, pair: Path, tmp_path: Path) 
     done = evalctl.run(*asked(pair, compare_file(tmp_path, PAIR), "--mode", "replay"))
     assert done.code == 1
     assert "variants are compared live" in " ".join(done.stderr.split())
+
+
+def test_the_count_of_compactions_tells_whether_the_change_did_anything(evalctl: Driver, tmp_path: Path) -> None:
+    file, out = ROOT / "suites" / "long-context-stress" / "compare.json", tmp_path / "out"
+    flags = ["--provider", "scripted", "--allow-write", "--allow-process", "--k", "1", "--out", str(out)]
+    chosen = ["--tasks", "chain-walk-format-rule"]
+    done = evalctl.run("variants", "long-context-stress", "--variants", str(file), *chosen, *flags)
+    assert done.code == 0, done.stderr
+    baseline, lowered = comparison_of(out)["variants"]
+    assert (baseline["compactedRuns"], lowered["compactedRuns"]) == (0, 1)
+    assert lowered["incidents"]["compaction"] > 0
+    assert "compaction" not in baseline["incidents"]
+
+
+def test_the_example_of_the_documentation_comes_out_as_it_says(evalctl: Driver) -> None:
+    folder = ROOT / "docs" / "examples" / "worse-variant"
+    given = ["--suite-dir", str(folder), "--yes", "--allow-write", "--provider", "scripted"]
+    done = evalctl.run("variants", "worse-variant", "--variants", str(folder / "compare.json"), *given)
+    assert done.code == 0, done.stderr
+    verdicts = dict(re.findall(r"^(keep-the-note|say-hello) .* (regressed|inconclusive)\b", done.stdout, re.MULTILINE))
+    assert verdicts == {"keep-the-note": "regressed", "say-hello": "inconclusive"}
