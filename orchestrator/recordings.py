@@ -46,6 +46,10 @@ class Recordings:
         models = sorted({cassette.header.model for cassette in self.cassettes.values()})
         return ", ".join(models) or UNKNOWN_MODEL
 
+    def checks(self) -> dict[str, str]:
+        """What tells the cassettes that are played from others, by task."""
+        return {task: one.check for (task, _), one in sorted(self.cassettes.items()) if one.check}
+
     def player(self, suite: Suite) -> Replay:
         """Who plays them."""
         rules = {task.id: rules_of(task) for task in suite.tasks}

@@ -40,6 +40,8 @@ class Settings:
     """Where the recordings of a replay are; None is the suite's own directory."""
     replay_of: str | None = None
     """The stored sweep that a replay repeats; None where it plays cassettes."""
+    played: Mapping[str, str] = attrs.field(factory=dict)
+    """The check of each task's cassette that a replay plays: `resume` goes on with the same ones."""
     provider: str
     model: str
     base_url: str | None = None

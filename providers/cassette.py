@@ -80,6 +80,8 @@ class Cassette:
 
     header: Header
     calls: tuple[RecordedCall, ...]
+    check: str = attrs.field(default="", eq=False)
+    """The check of the last line, and so of the whole file; empty where there is no file."""
 
 
 # --- encoding -----------------------------------------------------------------------------------------------------
@@ -207,21 +209,21 @@ def decode(raw: bytes, *, name: str) -> Cassette:
     header = _header(first)
     calls: list[RecordedCall] = []
     before: Mapping[str, Json] = {}
-    ended = False
+    check = ""
     for row in rows:
-        if ended:
+        if check:
             raise row.refusal("", "a line after the end")
         if "end" in row.value:
             if row.take("end", int) != len(calls):
                 raise row.refusal("end", f"expected {len(calls)}, the number of calls before it")
-            ended = True
+            check = row.take("check", str)
             continue
         call = _decoded_call(row, before, len(calls) + 1)
         calls.append(call)
         before = call.request
-    if not ended:
+    if not check:
         raise _refusal(name, len(calls) + 2, "end", "the file is cut short: its last line is missing")
-    return Cassette(header=header, calls=tuple(calls))
+    return Cassette(header=header, calls=tuple(calls), check=check)
 
 
 @attrs.frozen

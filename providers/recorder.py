@@ -29,6 +29,7 @@ from providers.base import (
     Subject,
     TextDelta,
 )
+from providers.by_variant import Learnt
 from providers.cassette import RecordedCall
 from providers.material import fingerprint
 from providers.normalization import Normalizer, Places, Rule, mapped
@@ -75,6 +76,11 @@ class Recorder:
     def size(self, request: Request) -> int:
         """What the inner provider says."""
         return self._inner.size(request)
+
+    @property
+    def quirks(self) -> Learnt:
+        """What the inner provider has adapted to; nothing where it does not adapt."""
+        return Learnt(among=(self._inner,))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Ask the inner provider, and take down what it said.

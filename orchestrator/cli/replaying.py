@@ -18,15 +18,21 @@ from store.errors import UsageError
 
 
 def opened(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> tuple[Settings, Replay]:
-    """The settings with the model that was recorded, and the player of the recordings; warns of what is otherwise.
+    """The settings with what was recorded, and the player of the recordings; warns of what is otherwise.
 
     Raises:
-        UsageError: recordings cannot be used.
+        UsageError: recordings cannot be used, or are not those that this sweep had begun with.
     """
     recordings = _recordings(suite, tasks, settings, store)
+    checks = recordings.checks()
+    if settings.played and (changed := sorted(dict(checks.items() ^ settings.played.items()))):
+        raise UsageError(
+            f"the cassettes have changed since the sweep was planned: {', '.join(changed)}",
+            "Put them back as they were, or start a new replay.",
+        )
     for warning in warnings(recordings, tasks, settings):
         say(warning)
-    return attrs.evolve(settings, model=recordings.model), recordings.player(suite)
+    return attrs.evolve(settings, model=recordings.model, played=checks), recordings.player(suite)
 
 
 def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:

@@ -129,6 +129,38 @@ def test_a_divergence_names_task_call_and_field_writes_the_report_and_exits_2(
     assert evalctl.number("SELECT count(*) FROM outcome WHERE reason = 'replay_divergence'") == 2
 
 
+def test_a_replay_is_not_resumed_with_other_cassettes(evalctl: Driver, make_suite: MakeSuite) -> None:
+    suite = make_suite({"a": "Say.", "b": "Say."}, scripts={name: script(answer()) for name in "ab"})
+    assert record(evalctl, suite).code == 0
+    assert replay(evalctl, suite).code == 0
+    assert evalctl.run("resume", "last").code == 0
+    (suite / "scripts" / "b.json").write_text(json.dumps(script(answer("Otherwise."))), encoding="ascii")
+    name = evalctl.sweep_names()[-1]
+    assert record(evalctl, suite).code == 0
+    done = evalctl.run("resume", name)
+    assert done.code == 1
+    assert "the cassettes have changed since the sweep was planned: b" in done.stderr
+
+
+def test_what_an_endpoint_said_is_replayed_without_it(
+    evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
+) -> None:
+    suite = make_suite(dict.fromkeys("abcd", "Say that it is done."))
+    flags = [*against(endpoint), "--concurrency", "8"]
+    done = evalctl.run("record", "tiny", "--suite-dir", suite, "--yes", *flags)
+    assert done.code == 0, done.stderr
+    assert len(files(suite / "cassettes")) == 4
+    asked = endpoint.counts()
+    alone = evalctl.run(
+        "run", "tiny", "--suite-dir", suite, "--yes", "--mode", "replay", "--k", "2",
+        prefix=through("without_network"),
+    )  # fmt: skip
+    assert alone.code == 0, alone.stdout + alone.stderr
+    assert "8/8" in alone.stdout
+    assert "model peer-1" in alone.stdout
+    assert endpoint.counts() == asked
+
+
 @pytest.mark.parametrize("command", ["echo $EVALCTL_ATTEMPT", "pwd", "echo $HOME; mktemp -u"])
 def test_what_is_a_run_s_own_does_not_diverge(evalctl: Driver, make_suite: MakeSuite, command: str) -> None:
     rule = [{"pattern": r"tmp\.\w+", "replace": "<NAME>"}]

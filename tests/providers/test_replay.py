@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from providers.base import (
     AgentSettings,
@@ -209,6 +211,15 @@ async def test_a_task_that_was_not_recorded_is_told_so():
 
     with pytest.raises(NotRecorded, match="task t: not recorded: there is no cassette"):
         Replay(find, lambda _task: ()).begin(assignment())
+
+
+@given(st.lists(st.sampled_from(["/tmp/w/1-1", "20261130T000000Z-00000001", "/1/1", ".home", "a", " ", "<", ">"])))
+def test_hiding_twice_is_hiding_once_and_showing_undoes_it(pieces):
+    places, text = Places.of(assignment()), "".join(pieces)
+    hidden = places.hide(text)
+    assert places.hide(hidden) == hidden
+    assert "/tmp/w/1-1" not in hidden
+    assert places.show(hidden) == text
 
 
 RULE = (Rule(pattern=r"\d\d:\d\d", replace=r"<\1>"),)
