@@ -140,11 +140,14 @@ def refuse_existing(file: Path, *, force: bool) -> None:
     """Raise where *file* may not be written.
 
     Raises:
-        UsageError: it exists and nobody forces it, or it is no file.
+        UsageError: it exists and nobody forces it, or it is anything but a regular file.
     """
     if file.is_dir():
         raise UsageError(f"{file}: is a directory; --out names a file")
-    if not force and (file.exists() or file.is_symlink()):
+    # a rename puts a plain file in the place of a device, a pipe or a link, such as /dev/null, for everybody
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise UsageError(f"{file}: is a link or no regular file; it is never replaced", "Name another file.")
+    if not force and file.exists():
         raise UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
 
 

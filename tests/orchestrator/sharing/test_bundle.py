@@ -1,4 +1,6 @@
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,17 @@ def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path)
     assert [path.name for path in file.parent.iterdir()] == ["run.json"]
     with pytest.raises(UsageError, match="is a directory"):
         write_bundle(file.parent, "two", force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool):
+    pipe, target, link, dangling = (tmp_path / name for name in ("pipe", "target", "link", "dangling"))
+    os.mkfifo(pipe)
+    target.write_text("mine")
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "nowhere")
+    for file in (pipe, link, dangling):
+        with pytest.raises(UsageError, match="never replaced"):
+            write_bundle(file, "two", force=force)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert (link.is_symlink(), dangling.is_symlink(), target.read_text()) == (True, True, "mine")
