@@ -46,7 +46,7 @@ async def give(
         StoreRefused, StoreStalled: the store cannot be opened for writing.
         StoreFailed: the order could not be written.
     """
-    from orchestrator.recording import writing
+    from orchestrator.open_store import writing
     from store.controls import tell
 
     by, why = redactor.text(who()), redactor.text(why)

@@ -8,10 +8,10 @@ from pathlib import Path
 import attrs
 
 from orchestrator.control import signed
+from orchestrator.open_store import writing
 from orchestrator.orders import in_force, to_lift
 from orchestrator.plan import plan
 from orchestrator.provenance import provenance
-from orchestrator.recording import writing
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.suite import Suite, Task
 from orchestrator.world import is_alive, sweep_name, who

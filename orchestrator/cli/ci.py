@@ -11,7 +11,7 @@ from orchestrator.cli import options
 from orchestrator.cli.common import COMMON, Exit, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.rehearsal import Rehearsed
+    from orchestrator.replay.rehearsal import Rehearsed
     from orchestrator.suite import Suite
 
 
@@ -33,7 +33,7 @@ def ci(
     """
     import tempfile
 
-    from orchestrator.rehearsal import replay_suites
+    from orchestrator.replay.rehearsal import replay_suites
     from orchestrator.world import conceal, real_world
 
     suites = _suites(suite_dir)

@@ -9,7 +9,7 @@ import attrs
 
 from orchestrator.cli.common import COMMON, say
 from orchestrator.config import Config
-from orchestrator.recordings import Recordings, of_directory, warnings
+from orchestrator.replay.recordings import Recordings, of_directory, warnings
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
@@ -38,7 +38,7 @@ def opened(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path)
 def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
     if settings.replay_of is None:
         return of_directory(suite, tasks, settings)
-    from orchestrator.stored_recordings import of_sweep
+    from orchestrator.replay.stored_recordings import of_sweep
     from store.reader import Reader
 
     with Reader(store) as reader:

@@ -53,7 +53,7 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
 
 def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Run each task once and write what was recorded; the exit code."""
-    from orchestrator.taping import Taping
+    from orchestrator.replay.taping import Taping
 
     records = _records(settings, world)
     part = _part(suite, settings, world, records, tasks)

@@ -24,7 +24,7 @@ def verify(
 
     import anyio
 
-    from orchestrator.again import verify_sweep
+    from orchestrator.reverify import verify_sweep
     from orchestrator.world import conceal, real_world
     from store.database import locate_store
 

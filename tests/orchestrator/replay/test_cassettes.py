@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator import cassettes
-from orchestrator.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from orchestrator.layouts.suite_json import read_suite
+from orchestrator.replay import cassettes
+from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from providers.arguments import tool_call
 from providers.base import Answer, TextDelta
 from providers.cassette import Cassette, Header, RecordedCall, decode

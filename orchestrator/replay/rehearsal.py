@@ -14,16 +14,16 @@ import attrs
 
 from orchestrator import sweep
 from orchestrator.bundled import BUNDLED, find_places, read_place
-from orchestrator.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.config import config_hash
 from orchestrator.grants import Grants
-from orchestrator.recordings import of_directory, warnings
+from orchestrator.replay.cassettes import FOLDER, directory_of, recorded_tasks
+from orchestrator.replay.recordings import of_directory, warnings
+from orchestrator.replay.taping import Taping
 from orchestrator.reports.model import Report
 from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.share import Part, SweepEnd
 from orchestrator.suite import Suite, Task
-from orchestrator.taping import Taping
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Provider

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.cassettes import rules_of
 from orchestrator.grants import policy_for
-from orchestrator.recordings import Recordings
+from orchestrator.replay.cassettes import rules_of
+from orchestrator.replay.recordings import Recordings
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from providers.agent.calls import CUT, SHOWN_CHARS, sayable

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
 from orchestrator.config import config_hash
 from orchestrator.grants import policy_for
+from orchestrator.replay.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from providers.cassette import Cassette

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.bundled import find_again
+from orchestrator.open_store import writing
 from orchestrator.plan import choose
-from orchestrator.recording import writing
 from orchestrator.settings import Settings
 from orchestrator.share import VERIFIER_VARIABLES
 from orchestrator.suite import Suite, Task

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.config import config_hash
 from orchestrator.grants import policy_for
+from orchestrator.replay.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.settings import Settings
 from orchestrator.share import Part
 from orchestrator.suite import Suite, Task
