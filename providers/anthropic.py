@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
+from providers.anthropic_stream import CALL, MessageStream
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, ToolSpec, UserText
 from providers.endpoint import Endpoint, encoded, with_tools
-from providers.messages import CALL, MessageStream
 from providers.quirks import Quirks
 from providers.registry import ProviderOptions
 from store.events import Json

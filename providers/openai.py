@@ -8,8 +8,8 @@ import attrs
 
 from providers.arguments import written
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
-from providers.completions import REASONING_CONTENT, ChatStream
 from providers.endpoint import Endpoint, encoded, function_tool, with_tools
+from providers.openai_stream import REASONING_CONTENT, ChatStream
 from providers.quirks import Quirks
 from providers.registry import ProviderOptions
 from store.events import Json

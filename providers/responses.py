@@ -12,7 +12,7 @@ from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, To
 from providers.endpoint import Endpoint, encoded, with_tools
 from providers.quirks import Quirks
 from providers.registry import ProviderOptions
-from providers.response_stream import CALL, ResponseStream
+from providers.responses_stream import CALL, ResponseStream
 from store.events import Json
 
 Item = dict[str, Json]

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from providers.base import ProviderError, Usage
-from providers.completions import ChatStream
+from providers.openai_stream import ChatStream
 from tests.providers import wire
 from tests.providers.wire import each, same_however_it_is_cut, samples, wanted
 

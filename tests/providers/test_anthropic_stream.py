@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from providers.anthropic_stream import MessageStream
 from providers.base import ProviderError, Usage
-from providers.messages import MessageStream
 from tests.providers.wire import (
     answer_of,
     each,

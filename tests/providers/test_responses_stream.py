@@ -3,7 +3,7 @@ import json
 import pytest
 
 from providers.base import Usage
-from providers.response_stream import ResponseStream
+from providers.responses_stream import ResponseStream
 from tests.providers.wire import (
     answer_of,
     each,
