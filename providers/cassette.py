@@ -316,7 +316,8 @@ def _decoded_event(row: _Row, place: int, event: Json) -> Emitted:
     match kind:
         case "responded" if isinstance(said, dict):
             return Responded(
-                status=row.take(f"{at}.responded.status", int, said), provider_request_id=said.get("requestId")
+                status=row.take(f"{at}.responded.status", int, said),
+                provider_request_id=row.take(f"{at}.responded.requestId", str, said) if "requestId" in said else None,
             )
         case "text":
             return TextDelta(row.take(f"{at}.text", str, event))
@@ -334,20 +335,25 @@ def _decoded_reply(row: _Row, events: Sequence[Emitted]) -> Answer | ProviderErr
             message=row.take("error.message", str, error),
             # whether it may be tried again was settled when it was recorded: this is what came of all tries
             retryable=False,
-            status=error.get("status"),
+            status=row.take("error.status", int, error) if "status" in error else None,
             mid_stream=bool(error.get("midStream")),
             usage=_decoded_usage(row, "error.usage", error),
         )
     answer: dict[str, Any] = row.take("answer", dict)
-    words = {name: answer[name] for name in _ANSWER_WORDS if name in answer}
-    calls = answer.get("calls", [])
+    words: dict[str, Any] = {
+        name: row.take(f"answer.{name}", int if name == "cost_nusd" else str, answer)
+        for name in _ANSWER_WORDS
+        if name in answer
+    }
+    calls = row.take("answer.calls", list, answer) if "calls" in answer else []
+    notes = row.take("answer.notes", list, answer) if "notes" in answer else []
     return Answer(
-        text=answer.get("text", _streamed(events, TextDelta)),
-        reasoning=answer.get("reasoning", _streamed(events, ReasoningDelta)),
+        text=row.take("answer.text", str, {"text": _streamed(events, TextDelta)} | answer),
+        reasoning=row.take("answer.reasoning", str, {"reasoning": _streamed(events, ReasoningDelta)} | answer),
         calls=tuple(_decoded_tool_call(row, f"answer.calls[{place}]", one) for place, one in enumerate(calls)),
         usage=_decoded_usage(row, "answer.usage", answer),
         continuation=answer.get("continuation"),
-        notes=tuple(answer.get("notes", ())),
+        notes=tuple(map(str, notes)),
         **words,
     )
 
@@ -365,7 +371,7 @@ def _decoded_usage(row: _Row, at: str, inside: Mapping[str, Json]) -> Usage | No
     if "usage" not in inside:
         return None
     usage: dict[str, Any] = row.take(at, dict, inside)
-    return Usage(**{name: usage[name] for name in _USAGE if name in usage})
+    return Usage(**{name: row.take(f"{at}.{name}", int, usage) for name in _USAGE if name in usage})
 
 
 def _refusal(name: str, line: int, field: str, problem: str) -> UsageError:

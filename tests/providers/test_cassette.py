@@ -159,3 +159,31 @@ def test_a_field_of_another_type_is_named():
 def test_lines_are_plain_json():
     for row in written(*TWO).decode("ascii").splitlines():
         json.loads(row)
+
+
+@pytest.mark.parametrize(
+    ("place", "odd"),
+    [
+        (("answer", "text"), 1), (("answer", "reasoning"), []), (("answer", "finish"), 7), (("answer", "model"), {}),
+        (("answer", "cost_nusd"), "1"), (("answer", "calls"), 5), (("answer", "calls"), "x"),
+        (("answer", "notes"), 5), (("answer", "usage", "input"), "many"), (("answer", "usage", "output"), None),
+        (("answer", "usage", "cached"), True), (("events", 0, "responded", "requestId"), 3),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_named_by_its_field_also_where_the_checks_were_made_anew(place, odd):
+    answer = Answer(text="hi", finish="stop", model="m", usage=Usage(input=1, output=2, cached=0))
+    documents = list(
+        lines(Cassette(header=HEADER, calls=(call(request("one"), answer, [Responded(status=200), TextDelta("hi")]),)))
+    )
+    inner = documents[1]
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = odd
+    assert place[-1] in refused(encode(documents))
+
+
+def test_a_recorded_error_has_a_whole_number_for_its_status():
+    broken = ProviderError(kind="server_error", message="down", retryable=True, status=500)
+    documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), broken),))))
+    documents[1]["error"]["status"] = "500"
+    assert "error.status" in refused(encode(documents))
