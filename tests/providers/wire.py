@@ -7,6 +7,7 @@ import pytest
 
 from providers.base import ProviderError, ReasoningDelta, TextDelta
 from providers.faults import MAX_EXCERPT
+from store.text import without_last_word
 
 FOLDER = Path(__file__).parent / "data" / "wire"
 FIELDS = ("input", "output", "cached", "cache_write", "reasoning")
@@ -80,7 +81,9 @@ def wanted(document):
             for number, c in enumerate(expected["tool_calls"], start=1)
         ]
     else:
-        message = error["message"] if len(error["message"]) <= MAX_EXCERPT else error["message"][: MAX_EXCERPT - 1]
+        message = error["message"]
+        if len(message) > MAX_EXCERPT:
+            message = without_last_word(message[: MAX_EXCERPT - 1])
         seen["error"] = (error["kind"], error["retryable"], error["mid_stream"], message)
     return seen
 
