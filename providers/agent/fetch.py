@@ -41,6 +41,8 @@ _PLAIN_CODEC = re.compile(
 )
 """Codecs that mean a character set; Python has others, which compute."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOCAL = tuple(ipaddress.ip_network(net) for net in ("::/96", "64:ff9b:1::/48", "fec0::/10", "5f00::/16", "3fff::/20"))
+"""IPv6 that the library of some Pythons takes for global: IPv4-compatible, local NAT64, site-local, SIDs, examples."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -152,7 +154,7 @@ def is_public(text: str) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     if inner is not None:
         return is_public(str(inner))
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and not any(address in net for net in _LOCAL)
 
 
 async def _asked(pool: HttpPool, target: Target, addresses: list[str], most: int) -> str | Redirect:
@@ -166,12 +168,19 @@ async def _asked(pool: HttpPool, target: Target, addresses: list[str], most: int
         try:
             async with pool.get(target.url, headers, address=address, first_byte_s=FETCH_S) as response:
                 if response.status in _REDIRECTS and "location" in response.headers:
-                    return Redirect(urljoin(target.url, response.headers["location"]))
+                    return _redirect(target, response.headers["location"])
                 return await _read(target, response, most)
         except ProviderError as error:
             if error.kind != "network" or not last:
                 raise
     raise AssertionError(addresses)  # not empty, and the last one returns or raises
+
+
+def _redirect(target: Target, location: str) -> Redirect:
+    try:
+        return Redirect(urljoin(target.url, location))
+    except ValueError:
+        raise ToolFailed("it redirects to what is no URL") from None
 
 
 def _same_host(target: Target, redirect: Redirect) -> Target:

@@ -143,7 +143,7 @@ def test_address_that_may_not_be_asked_for_is_refused_without_showing_it(url, to
         "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
         "224.0.0.1", "255.255.255.255", "240.0.0.1", "::1", "::", "fe80::1", "fe80::1%lo", "fc00::1", "ff02::1",
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::",
-        "2001:0:4136:e378:8000:63bf:80ff:fffe",
+        "2001:0:4136:e378:8000:63bf:80ff:fffe", "::7f00:1", "64:ff9b:1::a00:1", "fec0::1", "5f00::1", "3fff::1",
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_of_the_internet_at_large_are_known(address):
@@ -243,6 +243,13 @@ async def test_redirect_elsewhere_is_told_and_not_followed(place, to, told):
             await got(place, f"http://127.0.0.1:{server.port}/a")
 
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("to", ["http://[", "http://[::1", "//a]b/"])
+async def test_redirect_to_what_is_no_url_is_told(place, to):
+    async with serving(redirecting(to)) as server:
+        with pytest.raises(ToolFailed, match="no URL"):
+            await got(place, f"http://127.0.0.1:{server.port}/")
 
 
 async def test_redirects_without_end_end(place):
