@@ -49,7 +49,7 @@ async def search_text(place: Place, arguments: Mapping[str, Json]) -> str:
         environment={"LC_ALL": "C.UTF-8"},
         marker=place.marker,
         timeout_s=WALL_S,
-        output_limit=8 * MAX_CHARS,
+        output_limit=12 * MAX_CHARS + 40 * MAX_RESULTS,  # a character beyond the BMP is written with twelve bytes
         grace_s=0.1,
     )
     return _told(finished)
@@ -69,7 +69,8 @@ def _wanted(path: Path, relative: str, arguments: Mapping[str, Json]) -> dict[st
 
 
 def _told(finished: Finished) -> str:
-    said = [json.loads(line) for line in finished.stdout.splitlines() if line.endswith((b"]", b"}"))]
+    *whole, _cut = finished.stdout.split(b"\n")
+    said = [json.loads(line) for line in whole]
     end = said[-1] if said and isinstance(said[-1], dict) else None
     if end is not None and "error" in end:
         raise ToolFailed(f"pattern is no regular expression: {end['error']}")

@@ -109,6 +109,14 @@ async def test_names_and_lines_that_are_no_text_do_no_harm(place, workspace):
     assert match.startswith("\udcff\nname:1: x \x1b[31m")
 
 
+async def test_matches_that_take_the_most_bytes_to_write_are_all_told(place, workspace):
+    write(workspace, a=("\N{GRINNING FACE}" * search.MAX_LINE + "\n") * 200)
+
+    result = await found(place, ".", maxResults=search.MAX_RESULTS)
+    assert len(result["matches"]) == search.MAX_CHARS // (search.MAX_LINE + 1)
+    assert result["truncated"] is True
+
+
 def test_it_only_reads_and_is_described():
     assert SEARCH_TEXT.effect == "read"
     assert SEARCH_TEXT.spec.input_schema["required"] == ["pattern"]
