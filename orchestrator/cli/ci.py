@@ -35,6 +35,7 @@ def ci(
 
     from orchestrator.replay.rehearsal import replay_suites
     from orchestrator.world import conceal, real_world
+    from store.errors import UsageError
 
     suites = _suites(suite_dir)
     if cassette_dir is not None and len(suites) != 1:
@@ -49,7 +50,10 @@ def ci(
                 f"warning: {suite.root} is not a bundled suite. Its verifier commands and the recorded tool calls run "
                 "with your privileges and are not sandboxed."
             )
-    where.mkdir(parents=True, exist_ok=True)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {where}: {error.strerror or error}") from error
     found = replay_suites(suites, cassette_dir, where, real_world(), say)
     _show(found, where)
     raise typer.Exit(_exit_code(found))

@@ -198,6 +198,17 @@ def test_a_task_without_a_cassette_is_skipped_and_nothing_but_such_tasks_fails(
     assert evalctl.number("SELECT count(*) FROM run JOIN sweep ON sweep.id = sweep_id WHERE mode = 'replay'") == 4
 
 
+def test_ci_into_a_place_that_is_no_directory_is_refused(evalctl: Driver, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for place in (file, file / "below"):
+        done = evalctl.run("ci", "--out", str(place))
+        assert (done.code, done.stdout) == (1, "")
+        assert str(place) in done.stderr
+        assert "Traceback" not in done.stderr
+    assert file.read_text() == "mine"
+
+
 def test_ci_over_a_suite_of_one_s_own(evalctl: Driver, make_suite: MakeSuite, tmp_path: Path) -> None:
     suite = make_suite({"a": "Say."}, scripts={"a": script(answer())})
     empty = evalctl.run("ci", "--suite-dir", suite)
