@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 import attrs
 
@@ -59,7 +60,7 @@ def policy_for(task: Task, grants: Grants) -> Policy:
     asked = frozenset(task.policy.allow) & grants.usable()
     match task.policy.mode:
         case "ask":
-            return Policy(mode="ask", granted=read, askable=asked)
+            return Policy(mode="ask", granted=read | asked, askable=frozenset(get_args(Effect)) - read - asked)
         case "full":
             return Policy(mode="full", granted=grants.usable())
         case _:

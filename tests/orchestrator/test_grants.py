@@ -46,10 +46,15 @@ def test_full_gets_all_the_callers_flags():
     assert policy_for(task(mode="full"), grants).granted == {"read", "write", "process"}
 
 
-def test_ask_is_granted_reading_and_may_ask_for_the_rest():
-    policy = policy_for(task(mode="ask", allow=("write",)), Grants(effects=frozenset({"write"})))
-    assert policy.granted == {"read"}
-    assert policy.askable == {"write"}
+def test_ask_gets_what_it_asks_and_would_need_approval_for_the_rest():
+    policy = policy_for(task(mode="ask", allow=("write",)), Grants(effects=frozenset({"write", "process"})))
+    assert policy.granted == {"read", "write"}
+    assert policy.askable == {"process", "external", "analysis"}
+
+
+def test_a_read_only_task_in_ask_mode_is_offered_nothing_more():
+    policy = policy_for(task(mode="ask", allow=("write",), read_only=True), Grants(effects=frozenset({"write"})))
+    assert (policy.granted, policy.askable) == ({"read"}, frozenset())
 
 
 def test_a_read_only_task_may_name_effects_it_will_not_get():
