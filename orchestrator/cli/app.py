@@ -45,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    epilog=EXIT_RUNS,
+    epilog=f"{EXIT_RUNS} Of compare also 3: the sides measured different suites or versions.",
 )
 
 

@@ -113,7 +113,12 @@ MaxWait = Annotated[
 ]
 MaxStall = Annotated[
     float | None,
-    typer.Option("--max-stall", parser=duration, metavar="TIME", help="Longest any one wait may last. [default: 10m]"),
+    typer.Option(
+        "--max-stall",
+        parser=duration,
+        metavar="TIME",
+        help="End what waits when nothing happens so long. [default: 10m]",
+    ),
 ]
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", min=1, max=1000, metavar="N", help="Runs in flight at once. [default: 4]")
