@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from orchestrator.reports import wording
 from orchestrator.reports.model import Figures, Report
 from orchestrator.reports.plain import one_line
-from store.events import Json
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
 """What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
@@ -112,15 +111,7 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 def _conditions(report: Report) -> Iterator[Sequence[str]]:
     for name, value in report.conditions.items():
-        yield name, _worded(value)
-
-
-def _worded(value: Json) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_worded(inner)}" for name, inner in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_worded(inner) for inner in value) or "none"
-    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
+        yield name, wording.condition(value)
 
 
 def _every(report: Report) -> Iterator[tuple[str, Figures]]:

@@ -48,7 +48,7 @@ def plain(report: Report, directory: Path | None = None, typed: Typed = TYPED) -
 
 
 def _header(report: Report) -> Iterator[str]:
-    known = {name: one_line(str(value)) for name, value in report.conditions.items()}
+    known = {name: one_line(wording.condition(value)) for name, value in report.conditions.items()}
     yield f"{known.get('suiteId')} {known.get('suiteVersion')}, sweep {report.sweep}"
     yield ", ".join(
         f"{label} {known[name]}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.reports.model import Figures, Report, TaskReport
+    from store.events import Json
 
 NOTHING = "n/a"
 
@@ -20,6 +21,15 @@ LIMITS = (
     "Token figures count the turns that made up the answers, without compaction; the ledger counts every request.",
 )
 """What every readable report says about its own reach."""
+
+
+def condition(value: Json) -> str:
+    """A condition's value in words: `yes`, `none`, `a, b`."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {condition(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(condition(inner) for inner in value) or "none"
+    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
 
 
 def percent(share: float | None) -> str:

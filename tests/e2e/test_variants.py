@@ -101,6 +101,9 @@ def test_reports_and_stored_arms_compare_alike(evalctl: Driver, pair: Path, tmp_
     unknown = evalctl.run("show", "last:wors")
     assert unknown.code == 1
     assert "'worse'" in unknown.stderr
+    both = evalctl.run("show", "last").stdout.splitlines()
+    hashes = sorted(one["configHash"] for one in comparison_of(out)["variants"])
+    assert f"config {', '.join(hashes)}" in both
 
 
 def test_killed_in_the_middle_and_resumed_it_comes_to_the_same_comparison(
