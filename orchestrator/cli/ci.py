@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator.cli.common import COMMON, Exit, complain, out, say
 
 if TYPE_CHECKING:
     from orchestrator.replay.rehearsal import Rehearsed
@@ -56,7 +56,10 @@ def ci(
         raise UsageError(f"--out {where}: {error.strerror or error}") from error
     found = replay_suites(suites, cassette_dir, where, real_world(), say)
     _show(found, where)
-    raise typer.Exit(_exit_code(found))
+    code = _exit_code(found)
+    if code == Exit.FAILED and not any(one.replayed for one in found):
+        complain("nothing was replayed: no suite has a cassette\nRecord some: evalctl record SUITE.")
+    raise typer.Exit(code)
 
 
 def _suites(suite_dir: Path | None) -> dict[str, Suite]:

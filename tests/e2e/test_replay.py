@@ -214,6 +214,7 @@ def test_ci_over_a_suite_of_one_s_own(evalctl: Driver, make_suite: MakeSuite, tm
     empty = evalctl.run("ci", "--suite-dir", suite)
     assert empty.code == 1
     assert "tiny: skipped, it has no cassettes" in empty.stdout
+    assert "nothing was replayed" in empty.stderr
     assert "not a bundled suite" in empty.stderr
     assert record(evalctl, suite, "--cassette-dir", str(tmp_path / "elsewhere")).code == 0
     done = evalctl.run("ci", "--suite-dir", suite, "--cassette-dir", tmp_path / "elsewhere")
