@@ -123,6 +123,14 @@ MaxStall = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", min=1, max=1000, metavar="N", help="Runs in flight at once. [default: 4]")
 ]
+ProviderName = Annotated[
+    str | None,
+    typer.Option(
+        "--provider",
+        metavar="NAME",
+        help="anthropic, ollama, openai (chat completions), openai-responses, scripted, or a plug-in's name.",
+    ),
+]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]
 ApiKeyEnv = Annotated[
     str | None, typer.Option("--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.")

@@ -65,9 +65,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
         str | None,
         typer.Option("--from", metavar="SWEEP", help="In replay: repeat this stored sweep, not cassettes."),
     ] = None,
-    provider: Annotated[
-        str | None, typer.Option("--provider", metavar="NAME", help="scripted, openai, or a plug-in's name.")
-    ] = None,
+    provider: options.ProviderName = None,
     model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask.")] = None,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from providers.registry import BUILT_IN
 from tests.peers.driver import Driver
 
 HEAVY = ("httpx", "rich", "structlog", "cattrs", "yaml", "asyncio", "aiosqlite", "pydantic", "rfc8785")
@@ -16,6 +17,10 @@ VERBS = (
     "gen-stress",
     "run",
     "variants",
+    "record",
+    "verify",
+    "ci",
+    "compare",
     "resume",
     "export",
     "status",
@@ -57,3 +62,8 @@ def test_every_help_prints_the_exit_codes(evalctl: Driver, verb: str) -> None:
     done = evalctl.run(verb, "--help")
     assert done.code == 0
     assert "Exit codes" in done.stdout
+
+
+def test_the_help_of_run_names_every_provider(evalctl: Driver) -> None:
+    words = " ".join(evalctl.run("run", "--help").stdout.split())
+    assert [name for name in BUILT_IN if f"{name}," not in words and f"{name} (" not in words] == []
