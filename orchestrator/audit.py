@@ -15,12 +15,13 @@ import attrs
 from orchestrator.caps import caps_of
 from orchestrator.reports.plain import one_line
 from store.money import usd
-from store.rows import Amount, SweepRow, WorkerRow
+from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
     from store.reader import Reader
     from store.records import ControlRow, Coverage, WorkerAccount, WorkerState
+    from store.rows import WorkerRow
 
 Dimension = Literal["calls", "tokens", "nusd"]
 DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
@@ -178,16 +179,7 @@ def _state(
     if left and worker.expires_at is None:
         # one that was killed between saying so and giving back has not settled
         return "left" if found.settled or not found.grants else "lost"
-    alive = is_alive(
-        WorkerRow(
-            host=worker.host,
-            pid=worker.pid,
-            boot=worker.boot,
-            born=worker.born,
-            version=worker.version,
-            started_at=worker.started_at,
-        )
-    )
+    alive = is_alive(worker.row)
     if alive is None:  # of another machine
         alive = worker.expires_at is not None and worker.expires_at > now
     return "working" if alive else "lost"

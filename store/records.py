@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.rows import Amount, Outcome
+from store.rows import Amount, Outcome, WorkerRow
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -111,6 +111,18 @@ class WorkerState:
     attempts: int
     open: int
     """Attempts without an outcome."""
+
+    @property
+    def row(self) -> WorkerRow:
+        """What tells whether it is alive."""
+        return WorkerRow(
+            host=self.host,
+            pid=self.pid,
+            boot=self.boot,
+            born=self.born,
+            version=self.version,
+            started_at=self.started_at,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from orchestrator.cli import options
 from orchestrator.cli import run as run_verb
 from orchestrator.cli.common import Exit, say
+from orchestrator.cli.like_run import with_the_options_of_run
 
 Bundled = Annotated[
     bool,
@@ -23,7 +23,7 @@ Out = Annotated[
     str | None,
     typer.Option("--out", metavar="DIR", help="With --bundled: write DIR/SUITE/TASK.jsonl and not into the suites."),
 ]
-_NOT_HERE = ("k", "mode", "replay_of", "out", "print_config")
+NOT_TAKEN = ("k", "mode", "replay_of", "out", "print_config")
 """Options of `run` that make no sense of one live run per task."""
 
 
@@ -66,23 +66,4 @@ def _bundled(tasks: tuple[str, ...], out: str | None) -> int:
     return Exit.DONE if whole else Exit.FAILED
 
 
-def _with_the_options_of_run() -> inspect.Signature:
-    """Those of `run` that apply, so that whatever it learns holds here, too."""
-    hints = get_type_hints(run_verb.run, include_extras=True)
-    taken = [
-        parameter.replace(
-            annotation=hints[name], kind=parameter.kind if name == "context" else inspect.Parameter.KEYWORD_ONLY
-        )
-        for name, parameter in inspect.signature(run_verb.run).parameters.items()
-        if name not in _NOT_HERE
-    ]
-    own = [
-        inspect.Parameter("bundled", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Bundled),
-        inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Out),
-    ]
-    return inspect.Signature([*taken, *own])
-
-
-# what typer reads the options from
-record.__signature__ = _with_the_options_of_run()  # type: ignore[attr-defined]  # a function takes any attribute
-record.__annotations__ = {name: one.annotation for name, one in record.__signature__.parameters.items()}  # type: ignore[attr-defined]  # the same
+with_the_options_of_run(record, own={"bundled": (Bundled, False), "out": (Out, None)}, without=NOT_TAKEN)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from orchestrator.cli import run as run_verb
+from orchestrator.cli.like_run import with_the_options_of_run
 
 File = Annotated[
     Path | None,
     typer.Option("--variants", metavar="FILE", help="What is compared: a compare.json.", show_default=False),
 ]
-
-
 NOT_TAKEN = frozenset({"replay_of"})
 """What `run` offers for replays alone."""
 
@@ -40,20 +38,4 @@ def variants(context: typer.Context, **flags: Any) -> None:
     run_verb.run(context, **flags)
 
 
-def _with_the_options_of_run() -> inspect.Signature:
-    """Those of `run`, so that whatever it learns holds here, too, and after them the file."""
-    hints = get_type_hints(run_verb.run, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    taken = [
-        parameter.replace(annotation=hints[name], kind=parameter.kind if name == "context" else keyword)
-        for name, parameter in inspect.signature(run_verb.run).parameters.items()
-        if name not in NOT_TAKEN
-    ]
-    file = inspect.Parameter("variants", keyword, default=None, annotation=File)
-    first = next(place for place, parameter in enumerate(taken) if parameter.name == "tasks")
-    return inspect.Signature([*taken[:first], file, *taken[first:]])
-
-
-# what typer reads the options from
-variants.__signature__ = _with_the_options_of_run()  # type: ignore[attr-defined]  # a function takes any attribute
-variants.__annotations__ = {name: one.annotation for name, one in variants.__signature__.parameters.items()}  # type: ignore[attr-defined]  # the same
+with_the_options_of_run(variants, own={"variants": (File, None)}, without=NOT_TAKEN, before="tasks")

@@ -13,12 +13,13 @@ from orchestrator.reports import wording
 from orchestrator.reports.conditions import moment
 from orchestrator.reports.plain import one_line
 from store.money import usd
-from store.rows import Amount, SweepRow, WorkerRow
+from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
     from store.reader import Reader
     from store.records import ControlRow, Tally, WorkerState
+    from store.rows import WorkerRow
 
 SCHEMA = "evalctl.status/1"
 
@@ -102,20 +103,12 @@ def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
 
 
 def _worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
-    row = WorkerRow(
-        host=found.host,
-        pid=found.pid,
-        boot=found.boot,
-        born=found.born,
-        version=found.version,
-        started_at=found.started_at,
-    )
     return Worker(
         id=found.id,
         host=found.host,
         pid=found.pid,
         version=found.version,
-        state="left" if left else _state(found.expires_at, now, is_alive(row)),
+        state="left" if left else _state(found.expires_at, now, is_alive(found.row)),
         attempts=found.attempts,
         open=found.open,
         started_at=found.started_at,
