@@ -72,7 +72,7 @@ class Settings:
     max_wait_s: float = 120.0
     """A Retry-After longer than this fails at once."""
     max_stall_s: float = 600.0
-    """The longest any one wait may last: for a throttled provider, for another process, for the store."""
+    """How long nothing may happen while something is waited for: a throttled provider, another process, the store."""
     input_rate: str | None = None
     output_rate: str | None = None
     """USD per million tokens as decimal text: both or neither; only for the report's estimate."""

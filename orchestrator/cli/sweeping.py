@@ -1,4 +1,4 @@
-"""What `run` and `resume` share once they know what to do: run the loop, write the report, choose the exit code."""
+"""What verbs that run a sweep share once they know what to do: run the loop, write the report, choose the exit code."""
 
 from __future__ import annotations
 

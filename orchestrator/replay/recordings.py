@@ -14,6 +14,7 @@ from orchestrator.suite import Suite, Task
 from providers.cassette import Cassette
 from providers.divergence import NotRecorded
 from providers.replay import Replay
+from store.errors import UsageError
 
 UNKNOWN_MODEL = "none"
 """The model of a replay that has nothing to play."""
@@ -62,8 +63,6 @@ def of_directory(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Rec
     Raises:
         UsageError: cassettes cannot be used; all of them are told at once.
     """
-    from store.errors import UsageError
-
     directory = directory_of(suite, settings.cassette_dir)
     chosen = {task.id for task in tasks}
     cassettes: dict[tuple[str, int], Cassette] = {}

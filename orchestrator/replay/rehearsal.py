@@ -15,7 +15,7 @@ import attrs
 from orchestrator import sweep
 from orchestrator.bundled import BUNDLED, find_places, read_place
 from orchestrator.config import config_hash
-from orchestrator.grants import Grants
+from orchestrator.grants import Grants, refuse_ungranted
 from orchestrator.replay.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.replay.recordings import of_directory, warnings
 from orchestrator.replay.taping import Taping
@@ -27,6 +27,7 @@ from orchestrator.suite import Suite, Task
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Provider
+from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 from store.reader import Reader
 from store.secrets import Redactor, credentials
@@ -85,8 +86,6 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
     for suite, chosen in _chosen(tasks):
         directory = suite.root / FOLDER if out is None else out / suite.suite_id
         settings = _settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
-        from providers.registry import ProviderOptions, find_provider
-
         provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
         with tempfile.TemporaryDirectory(prefix="evalctl-record-") as place:
             store = Path(place) / "runs.db"
@@ -109,8 +108,6 @@ def replay_suites(
 
 
 def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:
-    from orchestrator.grants import refuse_ungranted
-
     directory = directory_of(suite, cassettes)
     tasks = suite.tasks
     if not recorded_tasks(suite, directory):
