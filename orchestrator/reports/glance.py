@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -69,7 +69,7 @@ def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[
         standing=standing,
         activities=tuple(activity_of(doing, now) for doing in reader.doing(sweep.id) if doing.worker_id in working),
         rate=rate,
-        limits=tuple(notice for notice in notices if notice.kind in LIMITS)[-SHOWN:],
+        limits=tuple(_changes(notice for notice in notices if notice.kind in LIMITS))[-SHOWN:],
         stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-SHOWN:],
         orders=tuple(row for row in reader.control(sweep.id) if row.verb in ORDERS)[-SHOWN:],
     )
@@ -96,6 +96,16 @@ def document(glance: Glance) -> dict[str, Json]:
     }
 
 
+def _changes(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
+    """Without the cuts that left a process's limit where it was: in a long storm they would be all there is to see."""
+    last: dict[int | None, Json] = {}
+    for notice in notices:
+        limit = notice.payload.get("limit")
+        if notice.worker_id not in last or last[notice.worker_id] != limit:
+            last[notice.worker_id] = limit
+            yield notice
+
+
 def lines(glance: Glance) -> Iterator[str]:
     """For people, after the lines of the standing; nothing in it is a control character."""
     if glance.rate is not None:
@@ -104,7 +114,9 @@ def lines(glance: Glance) -> Iterator[str]:
         )
     yield from (f"in flight: {text}" for text in waiting(glance))
     for notice in glance.limits:
-        yield f"limit: {LIMITS[notice.kind]} {notice.payload.get('limit')} requests at once, {moment(notice.at)}"
+        limit = notice.payload.get("limit")
+        requests = "request" if limit == 1 else "requests"
+        yield f"limit: {LIMITS[notice.kind]} {limit} {requests} at once, {moment(notice.at)}"
     for notice in glance.stalls:
         what = one_line(str(notice.payload.get("waits") or "work that did not end"))
         yield f"stalled: {what} after {notice.payload.get('seconds')} s, {moment(notice.at)}"

@@ -14,6 +14,7 @@ from store.controls import tell
 from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
 from store.reader import Reader
 from store.records import Doing
+from store.statements import statement
 from tests.orchestrator import stored
 from tests.store.living import writing
 
@@ -138,6 +139,23 @@ def test_in_a_pause_no_end_is_foretold(store):
     assert found.standing.state == "paused"
     assert found.left_s is None
     assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.lines(found))
+
+
+def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store):
+    limits = [("limit_cut", 2), *[("limit_cut", 1)] * 20, ("limit_raised", 2)]
+    rows = [(1, 1, stored.AT, kind, json.dumps({"limit": limit})) for kind, limit in limits]
+
+    async def write():
+        async with writing(store) as writer:
+            await writer.transact(lambda connection: connection.executemany(statement("insert_notice"), rows))
+
+    anyio.run(write)
+    told = [text.partition(", ")[0] for text in glance.lines(look(store)) if text.startswith("limit")]
+    assert told == [
+        "limit: cut to 2 requests at once",
+        "limit: cut to 1 request at once",
+        "limit: raised to 2 requests at once",
+    ]
 
 
 def test_a_line_is_the_same_as_long_as_only_time_passes(store):
