@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.bundled import BUNDLED
+from orchestrator.sharing.secret_fields import secret_fields
 from orchestrator.suite import Suite, Task
 from providers.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
 from providers.normalization import Rule
 from store.errors import UsageError
 from store.events import Json
-from store.scanner import Cleaner
-from store.secrets import MARK, Redactor
+from store.positions import spell
+from store.secrets import Redactor
 
 FOLDER = "cassettes"
 MAX_DIRECTORY_BYTES = 2 * 2**20
@@ -112,40 +113,9 @@ def _too_full(texts: Mapping[Path, bytes]) -> Iterator[str]:
 def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[str, str]]:
     """The fields that hold a secret, with what kind of thing it is; once each."""
     for number, document in enumerate(documents):
-        where = f"calls[{number - 1}]." if "call" in document else ""
-        for field, text in _texts(document, ""):
-            what = _secret_in(text, redactor)
-            if what is not None:
-                yield f"{where}{field}", what
-
-
-def _secret_in(text: str, redactor: Redactor) -> str | None:
-    if MARK in text:
-        return "the mark of a secret"
-    if (found := next(redactor.scan(text), None)) is not None:
-        return f"a secret ({found[2].removeprefix(MARK).removesuffix(']')})"
-    cleaner = Cleaner()
-    if cleaner.text(text) != text:
-        return f"a secret ({next(iter(cleaner.found))})"
-    return None
-
-
-def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
-    """Every text of a document, keys too, with its path."""
-    match value:
-        case str():
-            yield path, value
-        case dict():
-            for key, inner in value.items():
-                below = f"{path}.{key}" if path else key
-                yield f"a name in {path}", key
-                # A value may be told only by the name that it stands under.
-                yield from [(below, f'{key}="{inner}"')] if isinstance(inner, str) and path else _texts(inner, below)
-        case list():
-            for place, inner in enumerate(value):
-                yield from _texts(inner, f"{path}[{place}]")
-        case _:
-            return
+        at = ("calls", number - 1) if "call" in document else ()
+        for path, kind in dict(secret_fields(document, at, redactor)).items():
+            yield spell(path), kind
 
 
 def _replace_all(texts: Mapping[Path, bytes]) -> None:

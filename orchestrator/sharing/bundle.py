@@ -7,7 +7,7 @@ field holds a secret, or the mark of one that was taken out before.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,12 @@ from orchestrator.reports import json_report, markdown, runs_jsonl
 from orchestrator.reports.build import build_report
 from orchestrator.reports.write import replacing
 from orchestrator.sharing.scrub import PLAIN, Scrubber, names_of_endpoint
+from orchestrator.sharing.secret_fields import secret_fields
 from store.errors import EvalctlError, UsageError
 from store.events import Json
-from store.positions import DocumentPath, spell
+from store.positions import spell
 from store.rows import CellRecord, RunRecord, SweepRow
-from store.scanner import scan
-from store.secrets import MARK, Redactor
+from store.secrets import Redactor
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -91,34 +91,10 @@ def share(document: Mapping[str, Json], scrubbing: Scrubber, redactor: Redactor,
         HoldsSecret: it holds one.
     """
     order = ("runs", "report", "markdown")
-    found = [path for name in order for path in secret_fields(document[name], (name,), redactor)]
+    found = [path for name in order for path, _ in secret_fields(document[name], (name,), redactor)]
     if found:
         raise HoldsSecret(what=what, fields=tuple(dict.fromkeys(map(spell, found))))
     return json.dumps(scrubbing.json(dict(document)), indent=2, allow_nan=False) + "\n"
-
-
-def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator[DocumentPath]:
-    """Where in *value* secrets are. A key that holds one is not told: its object is."""
-    match value:
-        case str():
-            if _is_secret(value, redactor):
-                yield at
-        case list() | tuple():
-            for index, item in enumerate(value):
-                yield from secret_fields(item, (*at, index), redactor)
-        case dict():
-            for key, item in value.items():
-                if _is_secret(key, redactor):
-                    yield at
-                else:
-                    yield from secret_fields(item, (*at, key), redactor)
-                    # some values are no more than a word, and the name alone tells what they are
-                    if isinstance(item, str) and not _is_secret(item, redactor) and scan(json.dumps({key: item})):
-                        yield (*at, key)
-
-
-def _is_secret(text: str, redactor: Redactor) -> bool:
-    return MARK in text or bool(scan(text)) or next(redactor.scan(text), None) is not None
 
 
 def write_bundle(file: Path, text: str, *, force: bool) -> None:

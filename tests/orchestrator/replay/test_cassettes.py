@@ -58,6 +58,10 @@ def test_what_is_written_can_be_read(tmp_path):
             lambda secret: cassette(answer=Answer(calls=(tool_call("1", "bash", json.dumps({"command": secret})),))),
             "calls[0].answer.calls[0].arguments",
         ),
+        (
+            lambda secret: cassette(answer=Answer(continuation={"a": {secret: {secret: 1}}})),
+            "calls[0].answer.continuation.a",
+        ),
         (lambda secret: cassette(task=secret), "taskId"),
     ],
 )

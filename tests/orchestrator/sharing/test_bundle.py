@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sharing.bundle import HoldsSecret, secret_fields, share, write_bundle
+from orchestrator.sharing.bundle import HoldsSecret, share, write_bundle
 from orchestrator.sharing.scrub import Scrubber
+from orchestrator.sharing.secret_fields import secret_fields
 from store.errors import UsageError
 from store.positions import spell
 from store.secrets import MARK, Redactor
@@ -16,7 +17,7 @@ REDACTOR = Redactor([("SERVICE_TOKEN", "correct-horse-battery")])
 
 
 def fields(value) -> list[str]:
-    return [spell(path) for path in secret_fields(value, ("runs",), REDACTOR)]
+    return [spell(path) for path, _ in secret_fields(value, ("runs",), REDACTOR)]
 
 
 def bundled(**parts):

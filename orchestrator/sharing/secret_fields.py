@@ -1,0 +1,47 @@
+"""Which fields of a document hold a secret: what whoever writes a file to be shared asks before writing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from store.events import Json
+from store.positions import DocumentPath
+from store.scanner import scan
+from store.secrets import MARK, Redactor
+
+
+def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator[tuple[DocumentPath, str]]:
+    """Where in *value*, which stands *at* a place, secrets are, and of what kind: never what they are.
+
+    A mark that was left of one counts as one. A key that holds one is not told, nor anything below it: its object is.
+    """
+    match value:
+        case str():
+            if (kind := _kind(value, redactor)) is not None:
+                yield at, kind
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from secret_fields(item, (*at, index), redactor)
+        case dict():
+            for key, item in value.items():
+                if (kind := _kind(key, redactor)) is not None:
+                    yield at, kind
+                elif not isinstance(item, str):
+                    yield from secret_fields(item, (*at, key), redactor)
+                # some values are no more than a word, and the name alone tells what they are
+                elif (kind := _kind(item, redactor) or _shape(json.dumps({key: item}))) is not None:
+                    yield (*at, key), kind
+
+
+def _kind(text: str, redactor: Redactor) -> str | None:
+    if MARK in text:
+        return "the mark of a secret"
+    if (found := next(redactor.scan(text), None)) is not None:
+        return f"a secret ({found[2].removeprefix(MARK).removesuffix(']')})"
+    return _shape(text)
+
+
+def _shape(text: str) -> str | None:
+    found = scan(text)
+    return f"a secret ({found[0].shape})" if found else None
