@@ -1,4 +1,4 @@
-"""The verb `run`: a suite, k times, live, with a report."""
+"""The verb `run`: a suite, k times per task, live or played back, with a report."""
 
 from __future__ import annotations
 
