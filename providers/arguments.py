@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from providers.base import ToolCall
@@ -15,10 +16,10 @@ MAX_DEPTH = 200
 """How deep arguments may be nested: they are written again inside requests and records, whose writers recurse."""
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str | bytes) -> Any:
     """The JSON value, or `INVALID`: bad syntax, NaN and its kin, nesting or numbers beyond all measure."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return INVALID
 
@@ -32,7 +33,7 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="invalid_json")
     if not isinstance(arguments, dict):
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="not_an_object")
-    if _deeper(arguments, MAX_DEPTH):
+    if deeper(arguments, MAX_DEPTH):
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="nested_too_deeply")
     return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
 
@@ -58,7 +59,7 @@ def written(call: ToolCall) -> str:
     return call.raw or json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def _deeper(value: Json, limit: int) -> bool:
+def deeper(value: Json, limit: int) -> bool:
     """Whether *value* has more levels of objects and arrays than *limit*."""
     level = [value]
     for _ in range(limit + 1):
@@ -72,6 +73,13 @@ def _deeper(value: Json, limit: int) -> bool:
             return False
         level = inner
     return True
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number that no JSON can be written with")
+    return number
 
 
 def _refuse(constant: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-from providers.arguments import tool_call
+from providers.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
 from providers.base import (
     Answer,
     ProviderError,
@@ -40,6 +40,8 @@ MAX_BYTES = 256 * 1024
 Emitted = Responded | TextDelta | ReasoningDelta
 T = TypeVar("T")
 
+_AROUND = 20
+"""Levels of a line around what an answer may be nested in."""
 _CHECK = b',"check":"'
 _SEED = "0" * 64
 _USAGE = tuple(field.name for field in attrs.fields(Usage))
@@ -252,12 +254,13 @@ def _rows(raw: bytes, name: str) -> Iterator[_Row]:
     """The lines, each with its check looked at. The format comes first: another one checks otherwise."""
     check = _SEED
     for line, text in enumerate(raw.splitlines(), start=1):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _refusal(name, line, "", "no JSON: the line is cut short or was edited") from error
+        value = parsed(text)
+        if value is INVALID:
+            raise _refusal(name, line, "", "no JSON: the line is cut short or was edited")
         if not isinstance(value, dict):
             raise _refusal(name, line, "", "expected an object")
+        if deeper(value, MAX_DEPTH + _AROUND):
+            raise _refusal(name, line, "", "nested too deeply")
         if line == 1 and value.get("format") != FORMAT:
             raise _refusal(name, 1, "format", f"expected {FORMAT!r}, got {json.dumps(value.get('format'))[:60]}")
         body = text.rpartition(_CHECK)[0]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from providers.arguments import parsed
+from providers.arguments import MAX_DEPTH, deeper, parsed
 from providers.base import Answer, ErrorKind, ProviderError, ReasoningDelta, TextDelta, Usage
 from providers.faults import RETRYABLE, excerpt, inside_answer
 from providers.sse import MAX_LINE_BYTES, SseEvent, SseParser
@@ -71,7 +71,11 @@ class AnswerReader(ABC):
             raise self._with_evidence(self._error)
         if self.finish_raw is None and not self.done:
             raise self._failed("truncated", "stream ended without terminal marker", retryable=True)
-        return self._complete()
+        answer = self._complete()
+        if deeper(answer.continuation, MAX_DEPTH):
+            # it would have to be written again, into the next request and into records
+            raise self._failed("bad_payload", "the answer is nested too deeply to be sent back", retryable=False)
+        return answer
 
     def broken(self, error: ProviderError) -> Answer:
         """The connection broke, or nothing came any more. If the answer was complete all the same, it counts.

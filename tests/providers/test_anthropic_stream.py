@@ -291,3 +291,13 @@ def test_key_echoed_in_an_error_is_masked():
     with pytest.raises(ProviderError) as failed:
         stream.finish()
     assert "very" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"), [("1e999", "no JSON object"), ("-1e999", "no JSON object"), ("[" * 900 + "]" * 900, "too deeply")]
+)
+def test_what_could_not_be_sent_back_is_no_answer(odd, told):
+    thought = sse(start(input_tokens=1), block(0, "thinking", thinking="t", odd="@"), stop("end_turn"), END)
+    failed = failure_of(MessageStream, thought.replace(b'"@"', odd.encode()))
+    assert failed.kind == "bad_payload"
+    assert told in failed.message

@@ -11,7 +11,7 @@ def test_nothing_is_an_empty_object(raw):
     assert tool_call("c", "f", raw).arguments == {}
 
 
-@pytest.mark.parametrize("text", ["{", "NaN", '{"a": Infinity}', "[" * 100_000, "9" * 5000])
+@pytest.mark.parametrize("text", ["{", "NaN", "1e999", "[-1e999]", '{"a": Infinity}', "[" * 100_000, "9" * 5000])
 def test_text_beyond_json_or_all_measure_is_invalid(text):
     assert parsed(text) is INVALID
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 
@@ -187,3 +188,14 @@ def test_a_recorded_error_has_a_whole_number_for_its_status():
     documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), broken),))))
     documents[1]["error"]["status"] = "500"
     assert "error.status" in refused(encode(documents))
+
+
+@pytest.mark.parametrize("odd", ["1e999", "[" * 900 + "]" * 900])
+def test_what_could_not_be_written_again_is_refused_also_where_the_checks_were_made_anew(odd):
+    documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), Answer(text="hi", continuation="@")),))))
+    raw = encode([documents[0]])
+    body = json.dumps(documents[1], separators=(",", ":"))[:-1].replace('"@"', odd).encode()
+    before = json.loads(raw)["check"]
+    check = hashlib.sha256(before.encode() + body).hexdigest()
+    assert ":2: " in (told := refused(raw + body + f',"check":"{check}"}}\n'.encode()))
+    assert "no JSON" in told or "too deeply" in told
