@@ -37,7 +37,7 @@ def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path,
     _print(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
     left = whole.summary.unfinished + whole.summary.again
     if left:
-        remark = wording.resumption(left, capped=bool(whole.summary.skipped))
+        remark = wording.resumption(left, capped="budget" in whole.summary.skipped)
         _print(f"next: {typed(f'resume {sweep.name}')}   {remark}")
     return whole
 

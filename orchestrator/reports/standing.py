@@ -187,7 +187,7 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     elif standing.state == "done":
         yield f"next: {typed(f'show {sweep.name}')}"
     elif standing.state == "stopped":
-        capped = any(tally.outcome == "skipped" for tally in standing.tallies)
+        capped = any((tally.outcome, tally.reason) == ("skipped", "budget") for tally in standing.tallies)
         remark = wording.resumption(standing.remaining, capped=capped)
         yield f"next: {typed(f'resume {sweep.name}')}   {remark}"
     else:

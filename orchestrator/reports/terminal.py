@@ -109,8 +109,11 @@ def _next(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]
         yield f"report: {one_line(str(directory), 1000)}/report.md"
     left = report.summary.unfinished + report.summary.again
     if left:
-        remark = wording.resumption(left, capped=bool(report.summary.skipped))
+        remark = wording.resumption(left, capped="budget" in report.summary.skipped)
         yield f"next: {typed(f'resume {report.sweep}')}   {remark}"
+    errors = sum(count for cause, count in report.summary.errored.items() if cause not in wording.NOT_BY_ERRORS)
+    if errors:
+        yield f"next: {typed(f'resume {report.sweep} --errors')}   also runs again what ended in an error ({errors:,})"
     look = min((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None)
     if look is not None:
         yield f"next: {typed(f'show {report.sweep}/{look}')}   shows the first run that did not pass"

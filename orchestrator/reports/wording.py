@@ -13,6 +13,9 @@ NOTHING = "n/a"
 
 PRINCIPLE = "Every figure here was measured under the conditions below and means nothing without them."
 
+NOT_BY_ERRORS = ("interrupted", "replay_divergence")
+"""Causes for which `resume --errors` is not needed, or does not help."""
+
 LIMITS = (
     "Success rates are over judged runs (pass, fail, budget_exceeded), with a 95 % Wilson interval.",
     "Runs that ended in an error or were skipped are in no rate; they are counted apart, by cause.",
@@ -126,7 +129,7 @@ def left_out(figures: Figures) -> str:
 
 
 def resumption(left: int, *, capped: bool) -> str:
-    """What a `resume` would do; where runs were skipped, what it takes."""
+    """What a `resume` would do; where runs were skipped for a spent cap, what it takes."""
     more = ", given a higher cap where one is spent" if capped else ""
     return f"runs the {left:,} that are left{more}"
 

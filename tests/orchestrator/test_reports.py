@@ -397,6 +397,21 @@ def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(make, monkeypatc
     assert f"next: evalctl resume {stored.NAME}   runs the 2 that are left" in screen.getvalue()
 
 
+@pytest.mark.parametrize(("reason", "told"), [("budget", True), ("provider_blocked", False)])
+def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(make, reason, told):
+    skipped = {"outcome": "skipped", "reason": reason, "again": True}
+    page = terminal.plain(report_of(make({"a": [PASS, skipped]})))
+    assert "runs the 1 that are left" in page
+    assert ("given a higher cap" in page) == told
+
+
+@pytest.mark.parametrize(("cause", "told"), [("auth", True), ("interrupted", False), ("replay_divergence", False)])
+def test_running_errors_again_is_proposed_where_it_may_help(make, cause, told):
+    error = {"outcome": "error", "reason": cause, "detail": {"message": "no"}, "again": cause == "interrupted"}
+    page = terminal.plain(report_of(make({"a": [PASS, error]})))
+    assert ("--errors   also runs again what ended in an error (1)" in page) == told
+
+
 def test_away_from_a_terminal_nothing_is_drawn(make):
     page = io.StringIO()
     terminal.present(report_of(make({"a": [PASS]})), page)
