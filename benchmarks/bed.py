@@ -35,14 +35,14 @@ class Bed:
         """One command on *store*, its output thrown away."""
         return measure([EVALCTL, "--store", str(store), *arguments], self.environment, cwd=self.folder)
 
-    def run(self, store: Path, runs: int, *flags: str) -> Cost:
+    def run(self, store: Path, runs: int, *flags: str, concurrency: int = 100) -> Cost:
         """A sweep of *runs* runs; the rows it left are counted in the store's file."""
         assert runs % TASKS == 0 or runs < TASKS
         chosen = [] if runs % TASKS == 0 else ["--tasks", ",".join(f"task-{i}" for i in range(runs))]
         cost = self.evalctl(
             store,
             *("run", "bench", "--suite-dir", str(self.folder / "bench"), "--yes", "--quiet"),
-            *("--k", str(max(1, runs // TASKS)), "--concurrency", "100", *chosen, *flags),
+            *("--k", str(max(1, runs // TASKS)), "--concurrency", str(concurrency), *chosen, *flags),
         )
         passed = count(store, "SELECT count(*) FROM current WHERE outcome = 'pass'")
         assert passed == runs, f"{passed} of {runs} runs are in the store"
@@ -51,8 +51,9 @@ class Bed:
     def scripted(self, store: Path, runs: int) -> Cost:
         return self.run(store, runs, "--provider", "scripted")
 
-    def against(self, store: Path, runs: int, endpoint: Endpoint) -> Cost:
-        return self.run(store, runs, "--provider", "openai", "--base-url", endpoint.url, "--model", "bench")
+    def against(self, store: Path, runs: int, endpoint: Endpoint, *, concurrency: int = 100) -> Cost:
+        where = ("--provider", "openai", "--base-url", endpoint.url, "--model", "bench")
+        return self.run(store, runs, *where, concurrency=concurrency)
 
     def floor(self, store: Path, runs: int, endpoint: Endpoint | None = None) -> Cost:
         """The same number of runs on the floor."""

@@ -1,6 +1,6 @@
 """Goals beside the floor and evalctl, measured in one interleaved run.
 
-    python -m benchmarks.bench [--quick] [--only start,run,latency,store,queries]
+    python -m benchmarks.bench [--quick] [--only start,read,run,http,latency,store,queries]
 
 Every figure is the median of the rounds; within a round floor and evalctl take turns, so that whatever else the machine
 does falls on both. CPU is user and system of the child with what it has reaped. Rows, commits and requests in flight
@@ -17,50 +17,22 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import attrs
-
 from benchmarks import storing
+from benchmarks.asking import answering, reading
 from benchmarks.bed import Bed, file_bytes, make_bed
 from benchmarks.child import EVALCTL, PYTHON, ROOT, Cost, measure, median_cpu
+from benchmarks.lines import Line, Size, note, table
 from tests.peers.driver import Endpoint, running_endpoint
 
-VERBS = ("list", "check", "run", "resume", "status", "show")
-SECTIONS = ("start", "run", "latency", "store", "queries")
-
-
-@attrs.frozen(kw_only=True)
-class Line:
-    """One line of the table; `kept` is None where there is nothing to hold it to."""
-
-    number: int
-    what: str
-    goal: str
-    floor: str = "-"
-    evalctl: str
-    ratio: str = "-"
-    kept: bool | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Size:
-    """How much is measured."""
-
-    rounds: int
-    runs: tuple[int, int, int]
-    """Small, middle, large number of runs for slopes."""
-    latency_runs: int
-    rows: int
+VERBS = ("list", "check", "run", "resume", "status", "show", "compare", "variants", "record", "ci", "export", "cancel")
+SECTIONS = ("start", "read", "run", "http", "latency", "store", "queries")
 
 
 FULL = Size(rounds=5, runs=(500, 2_000, 8_000), latency_runs=2_000, rows=100_000)
 QUICK = Size(rounds=3, runs=(100, 400, 1_200), latency_runs=500, rows=100_000)
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def starting(bed: Bed, size: Size) -> list[Line]:
@@ -310,16 +282,6 @@ def writing(bed: Bed, size: Size) -> list[Line]:
     ]
 
 
-def table(lines: Sequence[Line]) -> str:
-    """Plain text, columns as wide as they must be."""
-    heads = ("#", "what", "goal", "floor", "evalctl", "ratio", "")
-    words = {True: "ok", False: "MISSED", None: ""}
-    cells = [heads, *((str(n.number), n.what, n.goal, n.floor, n.evalctl, n.ratio, words[n.kept]) for n in lines)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join([shown[0], "-" * len(max(shown, key=len)), *shown[1:]])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds and runs; no million-run table")
@@ -334,7 +296,9 @@ def main() -> None:
         bed = make_bed(Path(folder))
         for name, measure_section in (
             ("start", starting),
+            ("read", reading),
             ("run", running),
+            ("http", answering),
             ("latency", waiting),
             ("store", writing),
         ):
