@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,6 +71,17 @@ def names(text: str | None) -> tuple[str, ...]:
     return found
 
 
+def finite(value: float | None) -> float | None:
+    """A number that is one: NaN passes every bound, and with infinity a limit would not hold.
+
+    Raises:
+        typer.BadParameter: it is not.
+    """
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"expected a number, got {value}")
+    return value
+
+
 def given(**flags: Any) -> dict[str, Any]:
     """The flags that were given; the others leave what they would set as it is."""
     return {name: value for name, value in flags.items() if value is not None}
@@ -104,9 +116,13 @@ MaxWall = Annotated[
     typer.Option("--max-wall", parser=duration, metavar="TIME", help="Stop the sweep after TIME (90s, 15m, 8h)."),
 ]
 Rpm = Annotated[
-    float | None, typer.Option("--rpm", min=0.01, metavar="N", help="Requests per minute the account may be asked.")
+    float | None,
+    typer.Option("--rpm", min=0.01, callback=finite, metavar="N", help="Requests per minute the account may be asked."),
 ]
-Tpm = Annotated[float | None, typer.Option("--tpm", min=1, metavar="N", help="Tokens per minute, by upper bounds.")]
+Tpm = Annotated[
+    float | None,
+    typer.Option("--tpm", min=1, callback=finite, metavar="N", help="Tokens per minute, by upper bounds."),
+]
 MaxWait = Annotated[
     float | None,
     typer.Option("--max-wait", parser=duration, metavar="TIME", help="Longest Retry-After to obey. [default: 120s]"),

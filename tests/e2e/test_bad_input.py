@@ -216,3 +216,11 @@ def test_a_read_only_store_can_be_asked_but_not_added_to(evalctl: Driver, make_s
 def test_a_store_in_an_impossible_place_is_refused(evalctl: Driver, make_suite: MakeSuite) -> None:
     suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
     assert_refused(evalctl.run(*tiny(suite), "--store", "/proc/nowhere/runs.db"), "/proc/nowhere/runs.db")
+
+
+@pytest.mark.parametrize("flag", ["--rpm", "--tpm"])
+@pytest.mark.parametrize("rate", ["nan", "inf", "1e400"])
+def test_a_rate_that_is_no_number_is_refused(evalctl: Driver, make_suite: MakeSuite, flag: str, rate: str) -> None:
+    suite = make_suite(numbered(1), scripts={"task-0": SCRIPT})
+    assert_refused(evalctl.run(*tiny(suite, flag, rate)), flag, "expected a number")
+    assert evalctl.sweep_names() == []
