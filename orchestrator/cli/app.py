@@ -122,13 +122,8 @@ def hoist(arguments: list[str]) -> list[str]:
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Our own errors become one message here and nowhere else."""
-    from store.errors import EvalctlError
-
     try:
         app(args=hoist(arguments), prog_name="evalctl", standalone_mode=True)
-    except EvalctlError as error:
-        common.complain(str(error))
-        return Exit.FAILED
     except SystemExit as stop:
         # typer leaves usage errors with 2, which is kept for a replay that diverged
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED
@@ -136,4 +131,14 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.FAILED
+    except _our_errors() as error:
+        common.complain(str(error))
+        return Exit.FAILED
     return Exit.DONE
+
+
+def _our_errors() -> type[Exception]:
+    """What is raised on purpose. Asked for only when something was raised: `--help` does without the import."""
+    from store.errors import EvalctlError
+
+    return EvalctlError

@@ -11,7 +11,6 @@ import typer
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
-from orchestrator.cli.streams import printing
 
 if TYPE_CHECKING:
     from store.reader import Reader
@@ -64,6 +63,7 @@ def _sweep(reader: Reader, name: str) -> None:
     import json
 
     from orchestrator.cli.naming import named_arm
+    from orchestrator.cli.streams import printing
     from orchestrator.reports import json_report, terminal
     from orchestrator.reports.build import build_report
     from orchestrator.world import real_world
