@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 ATTEMPT_VARIABLE = "EVALCTL_ATTEMPT"
 """For which attempt a process works: SWEEP/POSITION/ATTEMPT."""
@@ -159,8 +158,11 @@ def _environment(pid: int) -> bytes | None:
 def _is_becoming_a_program(pid: int) -> bool:
     """Whether a process without environment is on its way through exec: the old one is gone, the new one not set."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-        fields = stat.rpartition(b")")[2].split()
+        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # asked of every thread of the kernel, often
+        try:
+            fields = os.read(handle, 4096).rpartition(b")")[2].split()
+        finally:
+            os.close(handle)
         state, flags, environment_end = fields[0], int(fields[6]), int(fields[48])
     except (OSError, IndexError, ValueError):
         return False
