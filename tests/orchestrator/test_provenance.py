@@ -1,5 +1,4 @@
-import subprocess
-
+import anyio
 import pytest
 
 from orchestrator.provenance import provenance, without_credentials
@@ -22,7 +21,7 @@ def test_a_remote_is_kept_without_user_and_password(url, kept):
 async def test_the_state_of_the_checkout_is_a_condition_and_its_credentials_are_not(tmp_path):
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     for words in (["init", "-q", "-b", "main"], ["remote", "add", "origin", "https://mia:hunter2@example.org/a.git"]):
-        subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True)
+        await anyio.run_process(["git", *words], cwd=tmp_path, env=environment)
     (tmp_path / "new.txt").touch()
     found = (await provenance(tmp_path, environment))["git"]
     assert found["branch"] == "main"
