@@ -110,6 +110,8 @@ class Origin:
     case_id: str
     repetition: int
     variant: str = ""
+    node: str = ""
+    """What of the case asks, where it has parts: a node of a decision flow."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,6 +126,11 @@ class Request:
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
     native_tools: tuple[Json, ...] = ()
+    answer_schema: Mapping[str, Json] | None = None
+    """JSON Schema of the answer where one of a given form is asked for; the text is then
+    `{"answer": ..., "confidence": 0..1}`. A provider that is asked questions makes them of it."""
+    timeout_ms: int | None = None
+    """How long one try may take in all; the gate sees to it. None: as long as the provider lets it."""
     purpose: Literal["turn", "compaction"] = "turn"
     """What it is asked for: the work's next turn, or a summary of turns that have to go. Scripts choose by it."""
     turn: int | None = None

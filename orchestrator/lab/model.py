@@ -1,0 +1,107 @@
+"""A decision lab in memory: what `lab.yaml` and the fixtures say, checked and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from providers.decisions.model import Daemon
+from providers.prices.price import Price
+from store.canonical import digest
+from store.events import Json
+
+REPLAY = "replay"
+"""The target of a fixture whose own `replay` answers every node; no target may be called so."""
+
+Mode = Literal["offline", "live"]
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """A backend and a model that every model node is aimed at."""
+
+    id: str
+    backend: str
+    model: str
+    local: bool = False
+    """It costs nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class LabBudget:
+    """What `record` and `live` may spend; None is no cap."""
+
+    max_calls: int | None = None
+    max_cost_usd: Decimal | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Expectation:
+    """One assertion: a CEL expression that has to be true, and the rule that it protects."""
+
+    cel: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class Fixture:
+    """One case: an input, and what is expected of the decision about it."""
+
+    id: str
+    """Also the file's name."""
+    capability: str
+    """The directory's name."""
+    version: int
+    description: str = ""
+    input: Json
+    replay: Mapping[str, Json] = attrs.field(factory=dict)
+    """Hand-written answers by node: `{answer, confidence}` for a model node, a specialist's JSON else. The reader has
+    resolved the names of backends and specialists, so the keys are ids of nodes that ask somebody."""
+    expect: tuple[Expectation, ...]
+    modes: tuple[Mode, ...] = ("offline", "live")
+    content: str
+    """SHA-256 of the file, hex."""
+
+    @property
+    def case_id(self) -> str:
+        """`capability/id`: unique in the lab."""
+        return f"{self.capability}/{self.id}"
+
+    @property
+    def input_hash(self) -> str:
+        """What a cassette records of the input: SHA-256 of its canonical JSON, hex."""
+        return digest(self.input).hex()
+
+
+@attrs.frozen(kw_only=True)
+class Lab:
+    """A lab with the daemon configuration that it is run under."""
+
+    id: str
+    """From `lab.yaml`; `lab` where it says none."""
+    version: str
+    """The same; `1`."""
+    root: Path
+    """The lab's directory, absolute."""
+    config: Path
+    """The daemon configuration's file, absolute."""
+    bundled: bool
+    daemon: Daemon
+    targets: Mapping[str, Target]
+    budget: LabBudget | None
+    repeat: int
+    prices: Mapping[str, Price]
+    """By model."""
+    fixtures: tuple[Fixture, ...]
+    """Sorted by capability and id."""
+    content: Mapping[str, str]
+    """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab (the configuration by
+    the name `config.yaml`, wherever it is). What a resume compares."""
+
+    def cassette(self, fixture: Fixture, target: str) -> Path:
+        """Where the recorded answers of *fixture* by *target* are, whether they exist or not."""
+        return self.root / "cassettes" / fixture.capability / fixture.id / f"{target}.json"
