@@ -39,8 +39,8 @@ def brier(conf: Sequence[float | None], correct: Sequence[bool | int]) -> float 
     """The mean squared distance of the confidence from 1 where right, and from 0 where wrong; None without any.
 
     Raises:
-        ValueError: a confidence is NaN or outside 0 to 1, an answer is neither right (1) nor wrong (0), or there are not
-            as many of the ones as of the others.
+        ValueError: a confidence is NaN or outside 0 to 1, an answer is neither right (1) nor wrong (0), or there
+            are not as many of the ones as of the others.
     """
     given = _given(conf, correct)
     return math.fsum((confidence - right) ** 2 for confidence, right in given) / len(given) if given else None
