@@ -1,0 +1,268 @@
+"""CEL: conditions of rules and assertions, behind one door to the CEL project's own evaluator.
+
+An expression is compiled once, with its variables declared, so that a misspelt name is an error before anything runs.
+Evaluating it gives True or False, or raises; nothing else ever counts as True. The evaluator bounds the nesting of an
+expression (32), its iterations (about 10 000) and its regular expressions (they are linear); what it does not bound is
+how long a text an expression may make. So expressions are for the owner of a lab to write, never for a model.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from providers.decisions.shown import line, value
+from store.errors import EvalctlError
+from store.events import Json
+
+LONGEST_EXPRESSION = 4096
+"""Bytes of an expression."""
+MAX_DEPTH = 200
+"""Levels of objects and arrays that a value may have; the evaluator recurses, and at 20 000 it takes the process
+with it."""
+
+VariableType = Literal["string", "dyn"]
+
+ASSERTION_VARIABLES: Mapping[str, VariableType] = {
+    "status": "string",
+    "decision": "dyn",
+    "abstain": "dyn",
+    "error": "dyn",
+    "trace": "dyn",
+}
+"""What assertions are over: `decision.Decision.to_json`."""
+RULE_VARIABLES: Mapping[str, VariableType] = {"input": "dyn", "answers": "dyn"}
+"""What rules are over."""
+
+_AROUND = 60
+"""Characters that are shown on either side of a mistake."""
+_FINDING = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
+_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_CONTAINER = re.compile(r" \(in container '[^']*'\)$")
+_UNDECLARED = re.compile(r"^undeclared reference to '(\w+)")
+
+
+@attrs.define(slots=False)
+class Uncompilable(EvalctlError):
+    """An expression is no CEL, names what is not there, or can be neither true nor false."""
+
+    text: str
+    """The expression."""
+    message: str
+    line: int | None = None
+    """From 1; None where the mistake is in no one place."""
+    column: int | None = None
+    """In characters, from 1."""
+
+    def __str__(self) -> str:
+        if self.line is None or self.column is None:
+            return self.message
+        return f"{self.message}\n{self.pointed()}"
+
+    def pointed(self) -> str:
+        """The line of the expression and a caret below the mistake; empty where there is no place to point at."""
+        rows = re.split(r"\r\n|\r|\n", self.text)
+        if self.line is None or self.column is None or not 1 <= self.line <= len(rows):
+            return ""
+        row = rows[self.line - 1]
+        at = min(self.column - 1, len(row))
+        start = max(0, at - _AROUND)
+        before = ("…" if start else "") + line(row[start:at], 4 * _AROUND)
+        after = line(row[at : at + _AROUND], 4 * _AROUND) + ("…" if at + _AROUND < len(row) else "")
+        return f"  {before}{after}\n  {' ' * len(before)}^"
+
+
+@attrs.define(slots=False)
+class Unevaluable(EvalctlError):
+    """An expression came to neither true nor false."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Expression:
+    """A compiled expression."""
+
+    text: str
+    variables: Mapping[str, VariableType]
+    _compiled: Any = attrs.field(repr=False, alias="compiled")
+
+    def evaluate(self, values: Mapping[str, Json]) -> bool:
+        """Whether it holds over *values*, one for each declared variable.
+
+        Raises:
+            Unevaluable: an error (such as a key that is not there), another type than true and false, too many
+                iterations, or values that the evaluator would misread: nested more than 200 levels deep, integers
+                beyond 64 bits, lone surrogates, what is no JSON.
+        """
+        from cel_expr_python import cel  # type: ignore[import-untyped]
+
+        for name in self.variables:
+            if name not in values:
+                raise Unevaluable(f"{name} has no value")
+            if (problem := unfit(values[name])) is not None:
+                raise Unevaluable(f"{name} {problem}")
+        try:
+            result = self._compiled.eval(data={name: values[name] for name in self.variables})
+            kind = result.type()
+        except Exception as error:  # the boundary to foreign code, which raises what its own code raised
+            raise Unevaluable(_reason(error)) from error
+        if kind == cel.Type.ERROR:
+            raise Unevaluable(_clean(_value(result)))
+        if kind != cel.Type.BOOL:
+            shown = value(_plain(result), 80)
+            raise Unevaluable(f"expected true or false, got {_type_name(kind)}: {shown}")
+        return result.value() is True
+
+    def named(self) -> tuple[str, ...]:
+        """The variables that it cannot do without, in the order of their declaration."""
+        return tuple(name for name in self.variables if not self._compiles_without(name))
+
+    def _compiles_without(self, name: str) -> bool:
+        others = {other: kind for other, kind in self.variables.items() if other != name}
+        try:
+            compile(self.text, others)
+        except Uncompilable:
+            return False
+        return True
+
+
+def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # noqa: A001 - what CEL calls it
+    """Compile *text*, which may name *variables* alone.
+
+    Raises:
+        Uncompilable: it cannot be read, is longer than 4096 bytes, names what is not declared, compares what cannot
+            be compared, or is of another type than true and false.
+    """
+    from cel_expr_python import cel
+
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        at = text[: error.start]
+        row, column = at.count("\n") + 1, error.start - (at.rfind("\n") + 1) + 1
+        raise Uncompilable(text, "a lone surrogate is no text", row, column) from error
+    if size > LONGEST_EXPRESSION:
+        raise Uncompilable(text, f"an expression has at most {LONGEST_EXPRESSION} bytes, this one has {size}")
+    try:
+        compiled = _environment(tuple(variables.items())).compile(text)
+        kind = compiled.return_type()
+    except Exception as error:  # the boundary to foreign code, which raises what its own code raised
+        raise _uncompilable(text, str(error), variables) from error
+    if kind not in (cel.Type.BOOL, cel.Type.DYN):
+        raise Uncompilable(text, f"expected an expression that is true or false, this one is {_type_name(kind)}", 1, 1)
+    return Expression(text=text, variables=dict(variables), compiled=compiled)
+
+
+def unfit(given: Json) -> str | None:
+    """Why *given* cannot be handed to an expression, as the end of a sentence; None where it can."""
+    level: list[Any] = [given]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                if any(not isinstance(key, str) for key in item):
+                    return "has a key that is no text"
+                inner += item.keys()
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+            elif isinstance(item, str):
+                if not item.isascii() and _surrogate(item):
+                    return "holds a lone surrogate, which is no text"
+            elif isinstance(item, float):
+                if not math.isfinite(item):
+                    return "holds a number that is not finite"
+            elif isinstance(item, int):
+                if not -(2**63) <= item < 2**63:
+                    return "holds an integer of more than 64 bits"
+            elif item is not None:
+                return f"holds what is no JSON ({type(item).__name__})"
+        if not inner:
+            return None
+        level = inner
+    return f"is nested more than {MAX_DEPTH} levels deep"
+
+
+@functools.cache
+def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
+    from cel_expr_python import cel
+    from cel_expr_python.ext import (  # type: ignore[import-untyped]
+        ext_bindings,
+        ext_encoders,
+        ext_math,
+        ext_optional,
+        ext_strings,
+    )
+
+    kinds = {"string": cel.Type.STRING, "dyn": cel.Type.DYN}
+    return cel.NewEnv(
+        variables={name: kinds[kind] for name, kind in variables},
+        extensions=[
+            ext_strings.ExtStrings(),
+            ext_math.ExtMath(),
+            ext_optional.ExtOptional(),
+            ext_encoders.ExtEncoders(),
+            ext_bindings.ExtBindings(),
+        ],
+    )
+
+
+def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -> Uncompilable:
+    found = _FINDING.search(said)
+    if found is None:
+        return Uncompilable(text, _clean(said))
+    row, column, message = int(found[1]), int(found[2]), _clean(found[3])
+    if named := _UNDECLARED.match(message):
+        near = difflib.get_close_matches(named[1], variables, n=1)
+        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+        message = f"{_CONTAINER.sub('', message)} ({hint}: {', '.join(variables)})"
+    if row < 1 or column < 1:
+        return Uncompilable(text, message)
+    return Uncompilable(text, message, row, column)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    return _clean(str(error)) or type(error).__name__
+
+
+def _value(result: Any) -> str:
+    return str(result.value())
+
+
+def _plain(result: Any) -> Any:
+    """The value in Python's own types; a text where the library cannot say it in them."""
+    try:
+        return result.plain_value()
+    except Exception:  # noqa: BLE001 - the boundary to foreign code: optional values, for one, have no counterpart
+        return str(result)
+
+
+def _type_name(kind: Any) -> str:
+    name = str(kind.name()).lower().partition("<")[0]
+    return "nothing (null)" if name == "null" else f"of type {name}"
+
+
+def _clean(said: str) -> str:
+    """What the evaluator said, without its codes."""
+    first = _CODE.sub("", said.strip())
+    return line(first.partition("\n")[0])
+
+
+def _surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,127 @@
+"""JSON Schema, behind one door to its validator: all drafts, formats checked, nothing fetched from anywhere.
+
+Patterns take linear time, whatever they are. What is not bounded is a schema that goes down into the same place in
+several ways at once (`anyOf` of two references to itself); so schemas, too, are for the owner of a configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Never
+
+import attrs
+
+from providers.decisions.cel import unfit
+from providers.decisions.shown import line, value
+from store.errors import EvalctlError
+from store.events import Json
+
+MOST_PROBLEMS = 20
+"""Problems of one value that are told."""
+
+Path = tuple[str | int, ...]
+
+_OUTSIDE = re.compile(r"Resource '(.*)' is not present in a registry")
+_PLACE = "\N{WHITE SQUARE CONTAINING BLACK SMALL SQUARE}"
+"""Stands for the value in what the validator says, which would write all of it."""
+
+
+@attrs.define(slots=False)
+class BadSchema(EvalctlError):
+    """A document is no JSON Schema."""
+
+    path: Path
+    """Where in it."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
+
+
+@attrs.frozen
+class Problem:
+    """What is wrong with a value."""
+
+    path: Path
+    """Where in the value."""
+    message: str
+    schema_path: Path
+    """The keyword that was not kept."""
+
+    def __str__(self) -> str:
+        return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
+
+
+class Schema:
+    """A schema that values can be checked by.
+
+    Raises:
+        BadSchema: the document is no JSON Schema, or refers to something outside of itself.
+    """
+
+    def __init__(self, document: Json) -> None:
+        import jsonschema_rs
+
+        # the library would read a string as JSON
+        if not isinstance(document, bool | Mapping):
+            raise BadSchema((), f"a JSON Schema is an object, got {value(document)}")
+        plain = dict(document) if isinstance(document, Mapping) else document
+        if (problem := unfit(plain)) is not None:
+            raise BadSchema((), f"the schema {problem}")
+        try:
+            self._validator = jsonschema_rs.validator_for(
+                plain, retriever=_refuse, validate_formats=True, ignore_unknown_formats=True, mask=_PLACE
+            )
+        except jsonschema_rs.ValidationError as error:
+            raise BadSchema(tuple(error.instance_path), _bad(error)) from error
+        except jsonschema_rs.ReferencingError as error:
+            raise BadSchema((), line(str(error))) from error
+        except (ValueError, TypeError, RecursionError, UnicodeError) as error:
+            raise BadSchema((), line(str(error)) or type(error).__name__) from error
+
+    def problems(self, given: Json) -> tuple[Problem, ...]:
+        """What is wrong with *given*, in the schema's order: empty where nothing is, at most 20."""
+        if (problem := unfit(given)) is not None:
+            return (Problem((), f"the value {problem}", ()),)
+        found = islice(self._validator.iter_errors(given), MOST_PROBLEMS)
+        return tuple(Problem(tuple(error.instance_path), _said(error), tuple(error.schema_path)) for error in found)
+
+
+def shown_path(path: Path) -> str:
+    """`tool_input.command`, `items[2].name`: where in a value."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{line(step, 60)}" if text else line(step, 60)
+    return line(text)
+
+
+def told(problems: tuple[Problem, ...], most: int = 3) -> str:
+    """The first problems in one line, and how many there are beside them."""
+    more = len(problems) - most
+    text = "; ".join(str(problem) for problem in problems[:most])
+    return f"{text}; and {more} more" if more > 0 else text
+
+
+def _said(error: Any) -> str:
+    if error.kind.name == "falseSchema":
+        return f"{value(error.instance)} is not allowed here"
+    return line(str(error.message).replace(_PLACE, value(error.instance)))
+
+
+def _bad(error: Any) -> str:
+    """What is wrong with a schema, where the library says no more than that none of a list fits."""
+    message = str(error.message)
+    if (outside := _OUTSIDE.match(message)) is not None:
+        return line(f"a $ref leads to a place in the same schema, nothing is fetched: {outside[1]!r}")
+    if tuple(error.instance_path)[-1:] == ("type",) and error.kind.name == "anyOf":
+        return f"{value(error.instance)} is no type (array, boolean, integer, null, number, object, string)"
+    return line(message.replace(_PLACE, value(error.instance)))
+
+
+def _refuse(uri: str) -> Never:
+    raise ValueError(f"nothing is fetched, so a $ref stays within its document: {uri}")
