@@ -41,6 +41,14 @@ class Board:
                 return self._ready[account].popleft()
         return None
 
+    def accounts(self) -> list[str]:
+        """Those that runs wait for."""
+        return [account for account, queue in self._ready.items() if queue]
+
+    def ready(self, has_room: Callable[[str], bool]) -> int:
+        """Runs whose account has room."""
+        return sum(len(queue) for account, queue in self._ready.items() if queue and has_room(account))
+
     def ended(self) -> None:
         """A started run has ended."""
         self.running -= 1

@@ -88,6 +88,8 @@ def _unreported(
     """Tokens, cost and its source where no usage was reported."""
     if not unknown:
         return 0, *((None, None) if price is None else (0, "prices"))
+    if price is not None and price.free:
+        return bound.tokens, 0, "prices"
     if price is None or not limited:
         return bound.tokens, None, None
     return bound.tokens, bound.nusd, "bound"

@@ -6,7 +6,7 @@ Live tasks never exceed that number plus a constant, however long the plan is.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import anyio
 
@@ -20,6 +20,9 @@ from store.rows import Claim
 OTHERS_POLL_S = 0.5
 """How often to look for runs that another process gave up, when only such runs are left."""
 
+AHEAD = 8
+"""Runs per worker that are claimed at most while accounts without room hold back theirs."""
+
 
 class Dispatch:
     """One process's share of a sweep."""
@@ -29,8 +32,8 @@ class Dispatch:
         *,
         claims: Claims,
         execute: Callable[[Claim], Awaitable[None]],
-        account: str,
-        permits: Permits,
+        account: Callable[[Claim], str],
+        permits: Mapping[str, Permits],
         control: Control,
         concurrency: int,
         waits: Waits | None = None,
@@ -86,7 +89,7 @@ class Dispatch:
                 await self._arrived.wait()
                 continue
             claim = self.board.start(self._has_room)
-            if self.board.waiting < self._concurrency:
+            if not self._enough():
                 self._wanted.set()
             if claim is not None:
                 return claim
@@ -102,23 +105,53 @@ class Dispatch:
         """After so long an absence that others may have taken its claims: keep only what is still this process's."""
         async with self._turn:
             if self._claims.lapsed():
-                self.board.add(self._account, await self._claims.keep(self.board.unstarted()))
+                self._add(await self._claims.keep(self.board.unstarted()))
                 self._wanted.set()
 
     async def _room(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""
         async with self._turn:
             with Wait(self._waits, "permit", give_up=lambda _stalled: None):
-                while self.board.waiting and not self._permits.free() and not self._control.draining.is_set():
+                while not self._may_go_on():
                     with anyio.CancelScope() as self._watching:
-                        await self._permits.changed()
+                        await self._any_changed([self._permits[account] for account in self.board.accounts()])
+
+    def _may_go_on(self) -> bool:
+        accounts = self.board.accounts()
+        return not accounts or any(map(self._has_room, accounts)) or self._control.draining.is_set()
+
+    async def _any_changed(self, permits: Sequence[Permits]) -> None:
+        """Return when one of the accounts may have room."""
+        if len(permits) == 1:
+            await permits[0].changed()
+            return
+        async with anyio.create_task_group() as race:
+
+            async def one(account: Permits) -> None:
+                await account.changed()
+                race.cancel_scope.cancel()
+
+            for account in permits:
+                race.start_soon(one, account)
 
     def _tell_idle(self) -> None:
         self._arrived.set()
         self._arrived = anyio.Event()
 
-    def _has_room(self, _account: str) -> bool:
-        return self._permits.free()
+    def _has_room(self, account: str) -> bool:
+        return self._permits[account].free()
+
+    def _enough(self) -> bool:
+        """Whether as many runs are ready as there are workers: of accounts that have room, where others have none."""
+        if self.board.waiting < self._concurrency or len(self._permits) == 1:
+            return self.board.waiting >= self._concurrency
+        return self.board.ready(self._has_room) >= self._concurrency or self.board.waiting >= AHEAD * self._concurrency
+
+    def _add(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            self.board.add(self._account(claim), (claim,))
+        if self._watching is not None and len(self._permits) > 1:
+            self._watching.cancel()  # what has come may be of an account that has room
 
     async def _heed_pauses(self) -> None:
         """Wake whoever waits for a run when a pause begins or ends."""
@@ -142,11 +175,11 @@ class Dispatch:
                 # of it, or the runs would be neither executed nor accounted for.
                 with anyio.CancelScope(shield=True):
                     claims = await self._claims.claim(self._concurrency)
-                self.board.add(self._account, claims)
+                self._add(claims)
                 if claims:
                     self._others.end()
                     self._tell_idle()
-                    if self.board.waiting >= self._concurrency:
+                    if self._enough():
                         self._wanted = anyio.Event()
                         await self._wanted.wait()
                 elif await self._claims.remaining() == 0:

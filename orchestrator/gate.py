@@ -7,6 +7,8 @@ and faults are right everywhere or nowhere.
 from __future__ import annotations
 
 import asyncio
+import copy
+import itertools
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -21,7 +23,7 @@ from orchestrator.ports import AttemptLog, Budget, Ledger
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.waits import Bound, Wait, Waits, What
-from providers.base import Answer, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
+from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
 from providers.prices.price import Price
 from providers.prices.table import Prices
 from providers.usage import believable
@@ -130,6 +132,8 @@ class Gate:
     caps: Caps
     prices: Prices = attrs.field(factory=dict[str, Price])
     """Of the models that are asked; one that is not in it has an unknown price."""
+    unpriced: bool = False
+    """Whether a model of unknown price is asked under a cap in USD all the same."""
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
@@ -148,7 +152,7 @@ class Gate:
             UnknownPrice: there is a cap in USD, and the model's price is not known.
         """
         price = self.prices.get(request.model)
-        if price is None and self.caps.nusd is not None:
+        if price is None and self.caps.nusd is not None and not self.unpriced:
             raise UnknownPrice(request.model)
         if request.max_output_tokens is None and (self.caps.tokens is not None or self.caps.nusd is not None):
             request = attrs.evolve(request, max_output_tokens=FALLBACK_OUTPUT_TOKENS)
@@ -187,7 +191,7 @@ class GateOfRun:
         self._log = log
         self._watch = watch
         self._key = f"{gate.sweep}/{claim.position}/{claim.number}"
-        self._requests = 0
+        self._numbers = itertools.count(1)
 
     async def __call__(self, request: Request) -> Answer:
         """See `providers.base.Ask`.
@@ -200,8 +204,8 @@ class GateOfRun:
             StoreFailed: the record can no longer be kept.
         """
         gate = self._gate
-        self._requests += 1
-        request, bound = gate.bounded(attrs.evolve(request, key=f"{self._key}/{self._requests}"))
+        number = next(self._numbers)
+        request, bound = gate.bounded(attrs.evolve(request, key=f"{self._key}/{number}"))
         faults, waited_s = 0, 0.0
         while True:
             with self._waiting("store"):
@@ -218,7 +222,7 @@ class GateOfRun:
                 with self._waiting("budget"):
                     await gate.budget.reserve(bound)
                 used = None
-                sent = _Sent(self._log, request, self._requests, gate)
+                sent = _Sent(self._log, request, number, gate)
                 try:
                     with Wait(gate.waits, "answer", self._position, self.bound.give_up):
                         answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
@@ -247,6 +251,12 @@ class GateOfRun:
                 await gate.sleep(delay)
             waited_s += delay
             request = attrs.evolve(request, tries=request.tries + 1)
+
+    def through(self, gate: Gate) -> GateOfRun:
+        """The same attempt's way through another gate: what it has spent, and its requests, are counted together."""
+        other = copy.copy(self)
+        other._gate = gate  # noqa: SLF001 - of its own class
+        return other
 
     def stir(self) -> None:
         """Something has happened in this attempt: it does not wait for nothing."""
@@ -343,13 +353,21 @@ class _Sent:
             )
         )
         try:
-            answer = await provider.answer(request, self._emit)
+            answer = await self._in_time(provider)
         except ProviderError as error:
             self.reply = error
             raise
         self.reply = answer
         # A script's or a plug-in's word; our own readers have looked already.
         return answer if believable(answer.usage) else attrs.evolve(answer, usage=None)
+
+    async def _in_time(self, provider: Provider) -> Answer:
+        allowed_ms = self.request.timeout_ms
+        if allowed_ms is None:
+            return await provider.answer(self.request, self._emit)
+        with anyio.move_on_after(allowed_ms / 1000):
+            return await provider.answer(self.request, self._emit)
+        raise ProviderError(kind="timeout", message=f"no whole answer within {allowed_ms} ms", retryable=False)
 
     def charged(self, charge: Charge) -> None:
         """Take down what it came to. Of a request that was cut off this is the end: it may have cost something."""
@@ -397,7 +415,7 @@ class _Sent:
             )
         )
 
-    def _emit(self, item: Responded | TextDelta | ReasoningDelta) -> None:
+    def _emit(self, item: Emitted) -> None:
         self._waits.stirred = True
         match item:
             case TextDelta(text):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator.agent_job import VERIFIER_VARIABLES
 from orchestrator.bundled import find_again
 from orchestrator.open_store import writing
 from orchestrator.plan import choose
 from orchestrator.settings import Settings
-from orchestrator.share import VERIFIER_VARIABLES
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 import attrs
 
+from orchestrator.breaker import Breaker
 from orchestrator.bucket import Bucket
 from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
-from orchestrator.execute import Executor
 from orchestrator.gate import Gate, Permits
 from orchestrator.governor import Governor
+from orchestrator.job import Asked, Job, Room
 from orchestrator.log import Log, silent
 from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
 from orchestrator.skips import skip_rest
-from orchestrator.suite import Suite
 from orchestrator.version import __version__
-from orchestrator.watchdog import Watchdog, work_bound_s
-from orchestrator.workspaces.fixture import Fixtures
+from orchestrator.waits import Waits
+from orchestrator.watchdog import Watchdog
 from orchestrator.workspaces.scratch import remove_abandoned, scratch
 from orchestrator.world import World, is_alive, this_worker
-from providers.agent.loop import BuiltinAgent
-from providers.base import Provider, Subject, quirks_of
+from providers.base import ProviderError, quirks_of
 from providers.process import sweep_marker
-from providers.sandbox import Sandbox
 from store.claims import SqliteClaims
 from store.controls import in_force
 from store.grants import SqliteBudget
@@ -42,8 +39,6 @@ from store.writer import Writer
 
 LEASE_S = 15.0
 """How long a process that gives no sign of life keeps its claims."""
-VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
-"""What command verifiers get of this process's environment."""
 ORDERS_POLL_S = 0.5
 """How often to look for an order: a single seek."""
 LEAVING_S = 20.0
@@ -56,19 +51,14 @@ SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked"
 class Part:
     """What this process brings to a sweep."""
 
-    suite: Suite
+    job: Job
     settings: Settings
-    provider: Provider
-    subject: Callable[[], Subject] = BuiltinAgent
-    """Who works: made anew for every attempt."""
     redactor: Redactor
     """Takes the provider's key and the environment's credentials out of all that is stored."""
     store: Path
     world: World
     say: Callable[[str], None]
     terminal: bool
-    sandbox: Sandbox | None = None
-    """What the settings ask for, proven to work; None is none."""
     errors: bool = False
     """Runs that had ended in an infrastructural error are run again."""
     cancelled: bool = False
@@ -126,21 +116,31 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     """
     member = await _join(part, writer, sweep)
     control = Control(_saying(part), at_once=lambda: writer.hurry(LEAVING_S))
-    gate = _gate(part, sweep, member, control)
+    ways = _Ways(part, sweep, member, control)
     try:
-        with scratch(sweep.name, member.worker_id) as workspaces:
+        with scratch(sweep.name, member.worker_id) as directory:
+            room = Room(
+                sweep=sweep.name,
+                settings=part.settings,
+                gates=ways.gates,
+                ledger=member.ledger,
+                control=control,
+                scratch=directory,
+                world=part.world,
+                say=part.say,
+            )
             dispatch = Dispatch(
                 claims=member.claims,
-                execute=_executor(part, gate, control, workspaces),
-                account=part.provider.account,
-                permits=gate.permits,
+                execute=part.job.executor(room),
+                account=part.job.account,
+                permits=ways.permits,
                 control=control,
                 concurrency=part.settings.concurrency,
-                waits=gate.waits,
+                waits=ways.waits,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            member.progress.remarks = lambda: (gate.waits.summary(), control.paused)
-            await _run(part, member, control, gate, dispatch)
+            member.progress.remarks = lambda: (ways.waits.summary(), control.paused)
+            await _run(part, member, control, ways, dispatch)
         if (reason := SKIPS.get(control.why or "")) is not None:
             unstarted, message = dispatch.board.unstarted(), control.message
             await skip_rest(
@@ -148,11 +148,13 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
             )
     finally:
         with anyio.CancelScope(shield=True):
-            await part.provider.aclose()
+            for asked in part.job.asked.values():
+                await asked.provider.aclose()
     # Once more: a process that worked beside this one may have died since, its last runs finished here.
     await _clear_away(part, writer, sweep, member.claims, member.worker_id)
-    if quirks := quirks_of(part.provider):
-        member.ledger.notice("provider_adapted", {"account": part.provider.account, "quirks": list(quirks)})
+    for asked in part.job.asked.values():
+        if quirks := quirks_of(asked.provider):
+            member.ledger.notice("provider_adapted", {"account": asked.provider.account, "quirks": list(quirks)})
     remaining = await member.claims.remaining()
     member.ledger.notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
     await member.budget.close()
@@ -236,13 +238,13 @@ async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteC
     return killed
 
 
-async def _run(part: Part, member: Membership, control: Control, gate: Gate, dispatch: Dispatch) -> None:
+async def _run(part: Part, member: Membership, control: Control, ways: _Ways, dispatch: Dispatch) -> None:
     """Dispatch, with the services that go with it: lease, signals, orders, bounds, and word of how far it is."""
     control.obey(await member.writer.look(in_force(member.sweep_id)))
     async with anyio.create_task_group() as service:
-        service.start_soon(_keep_lease, part, member, gate.permits)
+        service.start_soon(_keep_lease, part, member, ways.permits)
         service.start_soon(_keep_obeying, member, control)
-        service.start_soon(_watchdog(part, member, control, gate, dispatch).watch)
+        service.start_soon(_watchdog(part, member, control, ways, dispatch).watch)
         service.start_soon(control.listen)
         if part.terminal:
             service.start_soon(bar, member.progress)
@@ -255,10 +257,12 @@ async def _run(part: Part, member: Membership, control: Control, gate: Gate, dis
         service.cancel_scope.cancel()
 
 
-async def _keep_lease(part: Part, member: Membership, permits: Permits) -> None:
-    """Renew the lease, and share the account's rates with whoever else is alive."""
+async def _keep_lease(part: Part, member: Membership, permits: Mapping[str, Permits]) -> None:
+    """Renew the lease, and share the accounts' rates with whoever else is alive."""
     while True:
-        permits.share(len(await member.writer.transact(living(member.worker_id, is_alive))))
+        processes = len(await member.writer.transact(living(member.worker_id, is_alive)))
+        for account in permits.values():
+            account.share(processes)
         await anyio.sleep(part.lease_s / 4)
         member.claims.renew()
 
@@ -270,26 +274,44 @@ async def _keep_obeying(member: Membership, control: Control) -> None:
         await anyio.sleep(ORDERS_POLL_S)
 
 
-def _watchdog(part: Part, member: Membership, control: Control, gate: Gate, dispatch: Dispatch) -> Watchdog:
-    bound_s, clock = part.settings.max_stall_s, gate.waits.clock
+def _watchdog(part: Part, member: Membership, control: Control, ways: _Ways, dispatch: Dispatch) -> Watchdog:
+    bound_s, clock = part.settings.max_stall_s, ways.waits.clock
+
+    def opens_in() -> float | None:
+        waits_s = (permits.governor.opens_in(clock()) for permits in ways.permits.values())
+        return next((seconds for seconds in waits_s if seconds), None)
+
     return Watchdog(
-        waits=gate.waits,
+        waits=ways.waits,
         control=control,
         bound_s=bound_s,
-        work_bound_s=work_bound_s(part.suite.tasks, bound_s),
+        work_bound_s=bound_s + 2 * part.job.longest_s,
         running=lambda: dispatch.board.running,
-        opens_in=lambda: gate.permits.governor.opens_in(clock()),
+        opens_in=opens_in,
         others=member.claims.others,
         notice=member.ledger.notice,
     )
 
 
-def _gate(part: Part, sweep: Stored, member: Membership, control: Control) -> Gate:
-    settings = part.settings
-    return Gate(
-        sweep=sweep.name,
-        provider=part.provider,
-        permits=Permits(
+class _Ways:
+    """The ways to everybody whom the job asks: a gate for each, and permits and a breaker for each account."""
+
+    def __init__(self, part: Part, sweep: Stored, member: Membership, control: Control) -> None:
+        self._part = part
+        self._control = control
+        self._blocked: set[str] = set()
+        self.waits = Waits()
+        accounts = {asked.provider.account for asked in part.job.asked.values()}
+        self.permits = {account: self._permits_of(member) for account in sorted(accounts)}
+        breakers = {account: Breaker() for account in accounts}
+        self.gates = {
+            name: self._gate(asked, sweep.name, member, breakers[asked.provider.account])
+            for name, asked in part.job.asked.items()
+        }
+
+    def _permits_of(self, member: Membership) -> Permits:
+        settings = self._part.settings
+        return Permits(
             Governor(
                 cap=settings.concurrency,
                 longest_pause_s=settings.max_wait_s,
@@ -297,33 +319,35 @@ def _gate(part: Part, sweep: Stored, member: Membership, control: Control) -> Ga
                 tokens=Bucket(settings.tpm) if settings.tpm else None,
             ),
             told=member.ledger.notice,
-        ),
-        budget=member.budget,
-        caps=settings.caps,
-        prices=settings.prices,
-        ledger=member.ledger,
-        policy=RetryPolicy(
-            first_token_retries=settings.agent.first_token_retries,
-            max_wait_s=settings.max_wait_s,
-            max_stall_s=settings.max_stall_s,
-        ),
-        rng=part.world.rng,
-        blocked=lambda error: control.drain("blocked", f"nothing more is asked of {part.provider.account}: {error}"),
-    )
+        )
 
+    def _gate(self, asked: Asked, sweep: str, member: Membership, breaker: Breaker) -> Gate:
+        settings, account = self._part.settings, asked.provider.account
+        return Gate(
+            sweep=sweep,
+            provider=asked.provider,
+            permits=self.permits[account],
+            budget=member.budget,
+            caps=settings.caps,
+            prices=asked.prices,
+            unpriced=asked.unpriced,
+            ledger=member.ledger,
+            policy=RetryPolicy(
+                first_token_retries=settings.agent.first_token_retries,
+                max_wait_s=settings.max_wait_s,
+                max_stall_s=settings.max_stall_s,
+            ),
+            rng=self._part.world.rng,
+            waits=self.waits,
+            breaker=breaker,
+            blocked=lambda error: self._block(account, error),
+        )
 
-def _executor(part: Part, gate: Gate, control: Control, workspaces: Path) -> Executor:
-    settings, environment = part.settings, part.world.environment
-    return Executor(
-        suite=part.suite,
-        settings=settings,
-        gate=gate,
-        subject=part.subject,
-        fixtures=Fixtures(),
-        workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else workspaces,
-        control=control,
-        environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
-        sandbox=part.sandbox,
-        wall=part.world.wall,
-        kept=lambda claim, path: part.say(f"{gate.sweep}/{claim.position}: kept {path}"),
-    )
+    def _block(self, account: str, error: ProviderError) -> None:
+        """The account has refused for good. While others have not, theirs go on."""
+        self._blocked.add(account)
+        message = f"nothing more is asked of {account}: {error}"
+        if self._blocked == self.permits.keys():
+            self._control.drain("blocked", message)
+        else:
+            _saying(self._part)(message)

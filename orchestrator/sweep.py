@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
 from orchestrator.control import signed
+from orchestrator.job import Planning
 from orchestrator.open_store import writing
 from orchestrator.orders import in_force, to_lift
-from orchestrator.plan import plan
 from orchestrator.provenance import provenance
 from orchestrator.share import Part, Stored, SweepEnd, take_part
-from orchestrator.suite import Suite, Task
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
 from store.controls import tell
@@ -26,32 +25,23 @@ from store.rows import SweepRow
 from store.writer import Writer
 
 
-async def start(part: Part, tasks: Sequence[Task], *, command: str, purpose: str = "sweep") -> SweepEnd:
+async def start(part: Part, *, command: str, purpose: str = "sweep") -> SweepEnd:
     """Plan a sweep, store the plan, and work on it. Only those with the *purpose* `sweep` enter a history."""
     name = sweep_name(part.world.wall())
     conditions: dict[str, Json] = {
         **await provenance(Path.cwd(), part.world.environment),
         "settings": part.settings.to_json(),
-        "suite": {
-            "id": part.suite.suite_id,
-            "version": part.suite.suite_version,
-            "root": str(part.suite.root),
-            "bundled": part.suite.bundled,
-            "content": part.suite.content,
-        },
-        "sandbox": part.settings.sandbox,
+        **part.job.conditions(part.settings),
     }
-    if part.settings.variants:
-        conditions["variants"] = part.settings.variants_to_json()
-    planned = plan(
-        part.suite,
-        tasks,
-        part.settings,
-        name=name,
-        command=command,
-        planned_at=part.world.wall(),
-        conditions=conditions,
-        purpose=purpose,
+    planned = part.job.plan(
+        Planning(
+            name=name,
+            command=command,
+            purpose=purpose,
+            planned_at=part.world.wall(),
+            conditions=conditions,
+            settings=part.settings,
+        )
     )
     async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         changed = await writer.transact(changed_content(planned.cells))
@@ -61,8 +51,8 @@ async def start(part: Part, tasks: Sequence[Task], *, command: str, purpose: str
         part.say(f"sweep {name}: {runs} runs planned")
         if changed:
             part.say(
-                f"warning: {', '.join(changed)}: the task or its fixture is not what it was when last run as version "
-                f"{part.suite.suite_version}; a new suiteVersion keeps results of different content apart"
+                f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new version "
+                "keeps results of different content apart"
             )
         return await take_part(part, writer, Stored(id=sweep_id, name=name, planned=runs))
 
@@ -73,7 +63,7 @@ async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     With *raised* the part's caps are new totals of the sweep; that is kept, with who said so, and so are
     its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the part runs cancelled runs again.
     """
-    refuse_changed(part.suite, sweep)
+    refuse_changed(part.job.content, sweep)
     async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         if raised:
             await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=part.world.wall()))
@@ -97,16 +87,14 @@ async def _lift(part: Part, writer: Writer, sweep: SweepRow) -> None:
     part.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
 
 
-def refuse_changed(suite: Suite, sweep: SweepRow) -> None:
+def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     """A sweep goes on only with the suite it was planned with.
 
     Raises:
         UsageError: files differ; names them.
     """
     stored: Mapping[str, str] = sweep.conditions["suite"]["content"]
-    changed = sorted(
-        path for path in stored.keys() | suite.content.keys() if stored.get(path) != suite.content.get(path)
-    )
+    changed = sorted(path for path in stored.keys() | content.keys() if stored.get(path) != content.get(path))
     if changed:
         shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
         raise UsageError(

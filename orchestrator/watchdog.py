@@ -9,14 +9,11 @@ import attrs
 
 from orchestrator.control import Control
 from orchestrator.reports.plain import one_line
-from orchestrator.suite import Task
 from orchestrator.waits import Quiet, Stalled, Wait, Waits, told
 from store.claims import Held
 from store.events import Json
 
 LONGEST_TICK_S = 1.0
-UNKNOWN_VERIFIER_MS = 600_000
-"""How long a verifier may take that does not say."""
 
 
 @attrs.define(kw_only=True)
@@ -32,11 +29,11 @@ class Watchdog:
     bound_s: float
     """How long nothing may happen while something is waited for."""
     work_bound_s: float
-    """The same while runs only work: no budget of a task and no verifier's timeout is that long."""
+    """The same while runs only work: none that works as it should is silent for so long."""
     running: Callable[[], int]
     """Runs in flight in this process."""
     opens_in: Callable[[], float | None]
-    """Seconds until time alone makes room at the account; 0 or None where that is not what is waited for."""
+    """Seconds until time alone makes room at an account; 0 or None where that is not what is waited for."""
     others: Callable[[], Awaitable[Collection[Held]]]
     """What other living processes hold."""
     notice: Callable[[str, dict[str, Json]], None]
@@ -98,16 +95,3 @@ class Watchdog:
             if wait.give_up is not None:
                 wait.give_up(Stalled(wait.what, seconds))
         self.control.drain("stalled", message)
-
-
-def work_bound_s(tasks: Collection[Task], bound_s: float) -> float:
-    """Seconds for which a run that works as it should can be silent, and a good deal more."""
-    longest_ms = max(
-        (
-            task.budget.max_wall_ms
-            + sum(getattr(verifier, "timeout_ms", UNKNOWN_VERIFIER_MS) for verifier in task.verifiers)
-            for task in tasks
-        ),
-        default=0,
-    )
-    return bound_s + 2 * longest_ms / 1000

@@ -181,6 +181,7 @@ class SqliteLedger:
             "reason": reason,
             "cost_source": self._column(ending.cost_source),
             "model_resolved": self._column(ending.model_resolved),
+            "decision_status": ending.decision_status,
             "detail": encode(self._redactor.json(ending.detail)),
         }
         for name in _NUMBERS:

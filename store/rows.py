@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["pass", "fail", "budget_exceeded", "error", "skipped"]
 VerdictWord = Literal["pass", "fail", "error"]
+DecisionStatus = Literal["ok", "abstain", "error"]
 Basis = Literal["run", "retry", "verify", "rejudge", "invalidate"]
 
 
@@ -148,6 +149,8 @@ class Ending:
     cost_nusd: int | None = None
     cost_source: str | None = None
     model_resolved: str | None = None
+    decision_status: DecisionStatus | None = None
+    """How a decision flow ended; None where there is none."""
     detail: Mapping[str, Json] = attrs.field(factory=dict)
     verdicts: tuple[Judgement, ...] = ()
     changes: tuple[FileChange, ...] = ()
@@ -248,6 +251,7 @@ class RunRecord:
     cost_nusd: int | None = None
     cost_source: str | None = None
     model_resolved: str | None = None
+    decision_status: DecisionStatus | None = None
     detail: Mapping[str, Json] = attrs.field(factory=dict)
     verdicts: tuple[Judgement, ...] = ()
 

@@ -13,6 +13,7 @@ import anyio
 import attrs
 
 from orchestrator import audit, sweep
+from orchestrator.agent_job import AgentJob
 from orchestrator.cli import arms, replaying
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
@@ -48,7 +49,7 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
     records = _records(settings, world)
     part = _part(suite, settings, world, records, tasks)
     word = "variants" if settings.variants else "run"
-    return _conclude(part, anyio.run(partial(sweep.start, part, tasks, command=word)), records)
+    return _conclude(part, anyio.run(partial(sweep.start, part, command=word)), records)
 
 
 def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
@@ -56,9 +57,10 @@ def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World
     from orchestrator.replay.taping import Taping
 
     records = _records(settings, world)
-    part = _part(suite, settings, world, records, tasks)
+    part, job = _part_and_job(suite, settings, world, records, tasks)
     taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=part.redactor)
-    end = anyio.run(partial(sweep.start, taping.attended(part), tasks, command="record", purpose="record"))
+    part = attrs.evolve(part, job=taping.attended(job))
+    end = anyio.run(partial(sweep.start, part, command="record", purpose="record"))
     code = _conclude(part, end, records)
     return code if taping.write(part.store, end.name, say) or code != Exit.DONE else Exit.FAILED
 
@@ -105,6 +107,12 @@ def _sandbox(settings: Settings, world: World) -> Sandbox | None:
 
 
 def _part(suite: Suite, settings: Settings, world: World, records: Records | None, tasks: Sequence[Task]) -> Part:
+    return _part_and_job(suite, settings, world, records, tasks)[0]
+
+
+def _part_and_job(
+    suite: Suite, settings: Settings, world: World, records: Records | None, tasks: Sequence[Task]
+) -> tuple[Part, AgentJob]:
     conceal()
     player: Replay | None = None
     if settings.mode == "replay":
@@ -114,9 +122,10 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
     redactor = Redactor([*key, *credentials(world.environment)])
-    return Part(
+    job = AgentJob(
         suite=suite,
-        settings=settings,
+        tasks=tuple(tasks),
+        prices=settings.prices,
         subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
         provider=player
         or _provider(
@@ -132,16 +141,21 @@ def _part(suite: Suite, settings: Settings, world: World, records: Records | Non
                 wall=world.wall,
             ),
         ),
+        sandbox=_sandbox(settings, world),
+    )
+    part = Part(
+        job=job,
+        settings=settings,
         redactor=redactor,
         store=_store(world),
         world=world,
         say=say,
-        sandbox=_sandbox(settings, world),
         terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
         log=_log(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
         lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
+    return part, job
 
 
 def _provider(settings: Settings, options: ProviderOptions) -> Provider:

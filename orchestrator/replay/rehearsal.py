@@ -13,6 +13,7 @@ import anyio
 import attrs
 
 from orchestrator import sweep
+from orchestrator.agent_job import AgentJob
 from orchestrator.bundled import BUNDLED, find_places, read_place
 from orchestrator.config import config_hash
 from orchestrator.grants import Grants, refuse_ungranted
@@ -26,7 +27,7 @@ from orchestrator.share import Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent
-from providers.base import AgentSettings, Provider
+from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 from store.reader import Reader
@@ -89,9 +90,11 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
         provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
         with tempfile.TemporaryDirectory(prefix="evalctl-record-") as place:
             store = Path(place) / "runs.db"
-            part = _part(suite, settings, provider, store=store, world=world)
-            taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=part.redactor)
-            end = anyio.run(partial(sweep.start, taping.attended(part), chosen, command="record", purpose="record"))
+            redactor = Redactor(credentials(world.environment))
+            taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)
+            job = taping.attended(AgentJob(suite=suite, tasks=chosen, provider=provider))
+            part = _part(job, settings, store=store, world=world)
+            end = anyio.run(partial(sweep.start, part, command="record", purpose="record"))
             whole = taping.write(store, end.name, say) and whole
     return whole
 
@@ -120,9 +123,9 @@ def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say:
     settings = attrs.evolve(settings, model=recordings.model)
     player = recordings.player(suite)
     store = out / "runs.db"
-    part = _part(suite, settings, player, store=store, world=world)
-    part = attrs.evolve(part, subject=player.attended(BuiltinAgent), say=say)
-    end = anyio.run(partial(sweep.start, part, tasks, command="ci", purpose="ci"))
+    job = AgentJob(suite=suite, tasks=tasks, provider=player, subject=player.attended(BuiltinAgent))
+    part = attrs.evolve(_part(job, settings, store=store, world=world), say=say)
+    end = anyio.run(partial(sweep.start, part, command="ci", purpose="ci"))
     with Reader(store) as reader:
         report = write_report(reader, reader.sweep(end.name), out / suite.suite_id)
     return Rehearsed(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
@@ -170,11 +173,10 @@ def _settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path
     )
 
 
-def _part(suite: Suite, settings: Settings, provider: Provider, *, store: Path, world: World) -> Part:
+def _part(job: AgentJob, settings: Settings, *, store: Path, world: World) -> Part:
     return Part(
-        suite=suite,
+        job=job,
         settings=settings,
-        provider=provider,
         redactor=Redactor(credentials(world.environment)),
         store=store,
         world=world,

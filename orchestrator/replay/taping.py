@@ -7,11 +7,11 @@ from pathlib import Path
 
 import attrs
 
+from orchestrator.agent_job import AgentJob
 from orchestrator.config import config_hash
 from orchestrator.grants import policy_for
 from orchestrator.replay.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.settings import Settings
-from orchestrator.share import Part
 from orchestrator.suite import Suite, Task
 from providers.cassette import SUFFIX, Cassette, Header
 from providers.recorder import Recorder, Tape
@@ -36,10 +36,10 @@ class Taping:
         self._recorder: Recorder | None = None
         refuse_installed(self._directory)
 
-    def attended(self, part: Part) -> Part:
-        """The part with its provider and its subjects recorded."""
-        self._recorder = Recorder(part.provider, lambda task: rules_of(self._tasks[task]))
-        return attrs.evolve(part, provider=self._recorder, subject=self._recorder.attended(part.subject))
+    def attended(self, job: AgentJob) -> AgentJob:
+        """The job with its provider and its subjects recorded."""
+        self._recorder = Recorder(job.provider, lambda task: rules_of(self._tasks[task]))
+        return attrs.evolve(job, provider=self._recorder, subject=self._recorder.attended(job.subject))
 
     def write(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
         """Write a cassette for every run that was judged and recorded to its end; whether that was all of them.

@@ -41,6 +41,11 @@ class Price:
         """The most that a token of input can cost."""
         return max(self.input, self.cached or 0, self.cache_write or 0, self.cache_write_1h or 0)
 
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not (self.dearest_input or self.output)
+
     def bound(self, input_tokens: int, output_tokens: int) -> int:
         """Nano-USD that a request of at most so many tokens can cost, rounded up: its input at the dearest tier."""
         return divided_up(input_tokens * self.dearest_input + output_tokens * self.output, MILLION)

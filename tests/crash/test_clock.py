@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from orchestrator import sweep
+from orchestrator.agent_job import AgentJob
 from orchestrator.config import config_hash
 from orchestrator.grants import Grants
 from orchestrator.layouts.suite_json import read_suite
@@ -62,11 +63,14 @@ async def test_a_clock_that_jumps_loses_doubles_and_reorders_nothing(
     real = real_world()
     chosen = settings(endpoint)
     part = Part(
-        suite=suite,
-        settings=chosen,
-        provider=find_provider("openai")(
-            ProviderOptions(model="peer-1", base_url=endpoint.url, suite_root=suite.root, wall=real.wall)
+        job=AgentJob(
+            suite=suite,
+            tasks=suite.tasks,
+            provider=find_provider("openai")(
+                ProviderOptions(model="peer-1", base_url=endpoint.url, suite_root=suite.root, wall=real.wall)
+            ),
         ),
+        settings=chosen,
         redactor=Redactor([]),
         store=evalctl.store,
         world=attrs.evolve(real, wall=lambda: real.wall() + offset_us[0]),
@@ -77,7 +81,7 @@ async def test_a_clock_that_jumps_loses_doubles_and_reorders_nothing(
     ends: list[SweepEnd] = []
 
     async def work() -> None:
-        ends.append(await sweep.start(part, suite.tasks, command="run"))
+        ends.append(await sweep.start(part, command="run"))
 
     async with anyio.create_task_group() as both:
         both.start_soon(work)

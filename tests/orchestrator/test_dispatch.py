@@ -42,8 +42,8 @@ def dispatch(source, runs, *, concurrency=4, control=None, permits=None):
     return Dispatch(
         claims=source,
         execute=runs,
-        account="a",
-        permits=permits or Permits(Governor(cap=1000, limit=1000)),
+        account=lambda _claim: "a",
+        permits={"a": permits or Permits(Governor(cap=1000, limit=1000))},
         control=control or Control(),
         concurrency=concurrency,
     )
@@ -228,8 +228,8 @@ async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
     share = Dispatch(
         claims=source,
         execute=Runs(),
-        account="a",
-        permits=Permits(Governor(cap=4)),
+        account=lambda _claim: "a",
+        permits={"a": Permits(Governor(cap=4))},
         control=Control(),
         concurrency=2,
         waits=waits,
@@ -240,3 +240,23 @@ async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
         assert waits.counts() == {"others": 1}
         source.held_by_others = 0
     assert waits.open == set()
+
+
+async def test_an_account_without_room_holds_no_other_back():
+    runs, throttled = Runs(), Permits(Governor(cap=1, limit=1))
+    ticket = throttled.take(0)
+    sharing = Dispatch(
+        claims=PlainClaims(claims(40)),
+        execute=runs,
+        account=lambda claim: "throttled" if claim.position % 2 else "free",
+        permits={"throttled": throttled, "free": Permits(Governor(cap=1000, limit=1000))},
+        control=Control(),
+        concurrency=2,
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(sharing.run)
+        await anyio.wait_all_tasks_blocked()
+        assert [position for position in runs.started if position % 2] == []
+        assert len(runs.started) >= 8
+        throttled.leave(ticket)
+    assert sorted(runs.started) == list(range(1, 41))

@@ -222,3 +222,21 @@ async def test_incidents_of_the_wire_are_counted_and_recorded_once():
     await ask(REQUEST)
     assert ask.tally.incidents == {"usage_unreported": 2}
     assert log.kinds().count("incident") == 1
+
+
+async def test_an_answer_that_takes_longer_than_the_request_allows_is_a_timeout():
+    ask, log, _ = opened(Replies([60.0]))
+    with pytest.raises(ProviderError, match="no whole answer within 20 ms") as caught:
+        await ask(attrs.evolve(REQUEST, timeout_ms=20))
+    assert (caught.value.kind, log.kinds().count("call")) == ("timeout", 1)
+
+
+async def test_one_attempt_goes_through_several_gates_and_is_counted_once():
+    one, two = Replies([ANSWER]), Replies([ANSWER])
+    ask, _, _ = opened(one)
+    _, _, other = opened(two)
+    elsewhere = ask.through(other)
+    await ask(REQUEST)
+    await elsewhere(REQUEST)
+    assert [request.key.rpartition("/")[2] for request in (*one.seen, *two.seen)] == ["1", "2"]
+    assert ask.tally.calls == elsewhere.tally.calls == 2

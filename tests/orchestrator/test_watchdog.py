@@ -1,12 +1,9 @@
 import pytest
 
 from orchestrator.control import Control
-from orchestrator.suite import Task, TaskBudget
 from orchestrator.waits import Bound, Wait, Waits
-from orchestrator.watchdog import Watchdog, work_bound_s
+from orchestrator.watchdog import Watchdog
 from store.claims import Held
-from verifiers.command import Command
-from verifiers.files import FileAbsent
 
 pytestmark = pytest.mark.anyio
 HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)
@@ -112,13 +109,3 @@ async def test_what_does_not_end_although_its_wait_was_ended_is_cancelled():
     stage.waits.open.clear()
     assert stage.dog._acts(10.0)
     assert stage.control.running.cancel_called
-
-
-def test_no_budget_and_no_verifier_is_longer_than_what_work_may_take():
-    def task(wall_ms, *verifiers):
-        budget = TaskBudget(max_turns=1, max_wall_ms=wall_ms)
-        return Task(id="t", prompt="", fixture="f", budget=budget, verifiers=verifiers)
-
-    command = Command(id="c", command=("true",), timeout_ms=5000)
-    assert work_bound_s([task(1000, command, command), task(2000)], 10.0) == 10 + 2 * 11
-    assert work_bound_s([task(1000, FileAbsent(id="f", path="x"))], 10.0) >= 10 + 2

@@ -252,5 +252,6 @@ def _outcome(attempt: int, run: int, outcome: str, reason: str | None, *, at: in
         "cost_nusd": 1_000_000,
         "cost_source": "table",
         "model_resolved": "model-1",
+        "decision_status": None,
         "detail": '{"spent":{"calls":3,"tokens":1000}}',
     }

@@ -1,0 +1,91 @@
+"""What a sweep's runs are, for a process that shares in them: whom they ask, and how one of them is executed.
+
+The port between the engine (`sweep`, `share`, `dispatch`), which knows no suite, and the kinds of runs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from orchestrator.control import Control
+from orchestrator.gate import Gate
+from orchestrator.ports import Ledger
+from orchestrator.settings import Settings
+from orchestrator.world import World
+from providers.base import Provider
+from providers.prices.table import Prices
+from store.events import Json
+from store.rows import Claim, NewSweep
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """Somebody whom runs ask."""
+
+    provider: Provider
+    prices: Prices
+    """By model; one that is not in it has an unknown price."""
+    unpriced: bool = False
+    """Whether it is asked although a cap in USD cannot count it."""
+
+
+@attrs.frozen(kw_only=True)
+class Room:
+    """What a process has for the runs that it executes."""
+
+    sweep: str
+    settings: Settings
+    gates: Mapping[str, Gate]
+    """The ways to those in `Job.asked`, by the same names."""
+    ledger: Ledger
+    control: Control
+    scratch: Path
+    """A directory for their workspaces; it is removed in the end."""
+    world: World
+    say: Callable[[str], None]
+
+
+@attrs.frozen(kw_only=True)
+class Planning:
+    """What the plan of a sweep is told, beside what the job knows."""
+
+    name: str
+    command: str
+    purpose: str
+    planned_at: int
+    conditions: Mapping[str, Json]
+    settings: Settings
+
+
+class Job(Protocol):
+    """One kind of runs, about one suite or lab."""
+
+    @property
+    def asked(self) -> Mapping[str, Asked]:
+        """Everybody whom runs may ask, by the names that runs ask by. Never empty."""
+
+    @property
+    def content(self) -> Mapping[str, str]:
+        """Hashes of all files that the runs are about, by path: what a resume compares."""
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds that a run which works as it should takes at most."""
+
+    def conditions(self, settings: Settings) -> dict[str, Json]:
+        """What is stored with the sweep about its suite; holds `suite` with `id`, `version`, `root`, `bundled` and
+        `content`.
+        """
+
+    def plan(self, planning: Planning) -> NewSweep:
+        """Every run of the sweep in its order. Pure."""
+
+    def account(self, claim: Claim) -> str:
+        """The account that has to have room before the run starts."""
+
+    def executor(self, room: Room) -> Callable[[Claim], Awaitable[None]]:
+        """What executes one claimed run, and hands its ending to the ledger whatever happens."""

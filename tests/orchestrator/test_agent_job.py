@@ -1,0 +1,28 @@
+from pathlib import Path
+from typing import Any
+
+from orchestrator.agent_job import AgentJob
+from orchestrator.suite import Suite, Task, TaskBudget
+from providers.registry import ProviderOptions, find_provider
+from verifiers.command import Command
+from verifiers.files import FileAbsent
+
+
+def longest(*tasks: Task) -> float:
+    suite = Suite(
+        suite_id="s", suite_version="1", description="", tasks=tasks, root=Path("/"), bundled=False, content={}
+    )
+    provider = find_provider("openai")(ProviderOptions(base_url="http://127.0.0.1:1"))
+    return AgentJob(suite=suite, tasks=tasks, provider=provider).longest_s
+
+
+def task(wall_ms: int, *verifiers: Any) -> Task:
+    return Task(
+        id="t", prompt="", fixture="f", budget=TaskBudget(max_turns=1, max_wall_ms=wall_ms), verifiers=verifiers
+    )
+
+
+def test_no_budget_and_no_verifier_is_longer_than_what_work_may_take():
+    command = Command(id="c", command=("true",), timeout_ms=5000)
+    assert longest(task(1000, command, command), task(2000)) == 11
+    assert longest(task(1000, FileAbsent(id="f", path="x"))) >= 1
