@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 ATTEMPT_VARIABLE = "EVALCTL_ATTEMPT"
 """For which attempt a process works: SWEEP/POSITION/ATTEMPT."""
@@ -79,7 +79,7 @@ class Reaper:
         """Kill what can be found; whether another pass is needed."""
         found: set[int] = set()
         again = False
-        for pid in _processes():
+        for pid in _processes().difference(_kernel_threads()):
             environment = _environment(pid)
             if environment and self._matches(environment):
                 found.add(pid)
@@ -124,14 +124,31 @@ def signal_group(group: int, what: signal.Signals) -> None:
         os.killpg(group, what)
 
 
-def _processes() -> list[int]:
+def _processes() -> set[int]:
     """The processes there are, without this one; none where there is no /proc."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - names are all that is needed, and this runs often
     except OSError:
+        return set()
+    return {int(name) for name in names if name.isdecimal()} - {os.getpid()}
+
+
+def _kernel_threads() -> list[int]:
+    """Most of the kernel's threads, which are mostly most of what /proc lists: the children of its second process.
+
+    Nothing is lost where they cannot be asked for, or where the second process is one of a container: then each of
+    them is looked at.
+    """
+    if not _is_kernels(_stat(2)):
         return []
-    this = os.getpid()
-    return [int(name) for name in names if name.isdecimal() and int(name) != this]
+    try:
+        handle = os.open("/proc/2/task/2/children", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return [int(pid) for pid in os.read(handle, 1 << 20).split()]
+        finally:
+            os.close(handle)
+    except (OSError, ValueError):
+        return []
 
 
 def _environment(pid: int) -> bytes | None:
@@ -157,13 +174,28 @@ def _environment(pid: int) -> bytes | None:
 
 def _is_becoming_a_program(pid: int) -> bool:
     """Whether a process without environment is on its way through exec: the old one is gone, the new one not set."""
+    stat = _stat(pid)
     try:
-        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # asked of every thread of the kernel, often
+        state, environment_end = stat[0], int(stat[48])
+    except (IndexError, ValueError):
+        return False
+    return state not in (b"Z", b"X") and not _is_kernels(stat) and environment_end == 0
+
+
+def _is_kernels(stat: Sequence[bytes]) -> bool:
+    try:
+        return bool(int(stat[6]) & _PF_KTHREAD)
+    except (IndexError, ValueError):
+        return False
+
+
+def _stat(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state on; empty where it is gone."""
+    try:
+        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fields = os.read(handle, 4096).rpartition(b")")[2].split()
+            return os.read(handle, 4096).rpartition(b")")[2].split()
         finally:
             os.close(handle)
-        state, flags, environment_end = fields[0], int(fields[6]), int(fields[48])
-    except (OSError, IndexError, ValueError):
-        return False
-    return state not in (b"Z", b"X") and not flags & _PF_KTHREAD and environment_end == 0
+    except OSError:
+        return []

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli import (
-    ci,
-    common,
-    compare,
-    export,
-    gen_stress,
-    orders,
-    record,
-    resume,
-    show,
-    status,
-    suites,
-    variants,
-    verify,
-)
-from orchestrator.cli import run as run_verb
-from orchestrator.cli.common import COMMON, EXIT_READS, EXIT_REPLAYS, EXIT_RUNS, Exit
+from orchestrator.cli import common
+from orchestrator.cli.common import COMMON, EXIT_COMPARES, EXIT_READS, EXIT_REPLAYS, EXIT_RUNS, Exit
 from orchestrator.version import __version__
 
 GLOBALS = {
@@ -39,14 +26,25 @@ GLOBALS = {
 }
 """Flags accepted anywhere, with the number of their values."""
 
-app = typer.Typer(
-    name="evalctl",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    epilog=f"{EXIT_RUNS} Of compare also 3: the sides measured different suites or versions.",
-)
+VERBS = {
+    "list": ("suites:list_suites", EXIT_READS),
+    "check": ("suites:check", EXIT_READS),
+    "gen-stress": ("gen_stress:gen_stress", EXIT_READS),
+    "run": ("run:run", EXIT_RUNS),
+    "variants": ("variants:variants", EXIT_RUNS),
+    "record": ("record:record", EXIT_RUNS),
+    "verify": ("verify:verify", EXIT_READS),
+    "ci": ("ci:ci", EXIT_REPLAYS),
+    "resume": ("resume:resume", EXIT_RUNS),
+    "status": ("status:status", EXIT_READS),
+    "show": ("show:show", EXIT_READS),
+    "compare": ("compare:compare", EXIT_COMPARES),
+    "export": ("export:export", EXIT_READS),
+    "pause": ("orders:pause", EXIT_READS),
+    "continue": ("orders:go_on", EXIT_READS),
+    "cancel": ("orders:cancel", EXIT_READS),
+}
+"""Where each verb is, in the order of the help, and what it says of its exit codes."""
 
 
 def show_version(wanted: bool) -> None:
@@ -56,7 +54,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def evalctl(  # noqa: PLR0917 - typer takes options by position
     json: Annotated[bool, typer.Option("--json", help="Data on stdout as JSON, the rest on stderr.")] = False,
     store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store to use.")] = None,
@@ -83,26 +80,26 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
     COMMON.verbosity = -1 if quiet else int(verbose)
 
 
-app.command("list", epilog=EXIT_READS)(suites.list_suites)
-app.command("check", epilog=EXIT_READS)(suites.check)
-app.command("gen-stress", epilog=EXIT_READS)(gen_stress.gen_stress)
-app.command("run", epilog=EXIT_RUNS)(run_verb.run)
-app.command("variants", epilog=EXIT_RUNS)(variants.variants)
-app.command("record", epilog=EXIT_RUNS)(record.record)
-app.command("verify", epilog=EXIT_READS)(verify.verify)
-app.command("ci", epilog=EXIT_REPLAYS)(ci.ci)
-app.command("resume", epilog=EXIT_RUNS)(resume.resume)
-app.command("status", epilog=EXIT_READS)(status.status)
-app.command("show", epilog=EXIT_READS)(show.show)
-app.command("compare", epilog=compare.EXIT_COMPARES)(compare.compare)
-app.command("export", epilog=EXIT_READS)(export.export)
-app.command("pause", epilog=EXIT_READS)(orders.pause)
-app.command("continue", epilog=EXIT_READS)(orders.go_on)
-app.command("cancel", epilog=EXIT_READS)(orders.cancel)
+def application(verbs: Iterable[str] = VERBS) -> typer.Typer:
+    """The application with these *verbs*. Each costs an import and a look at its options, even where it is not run."""
+    app = typer.Typer(
+        name="evalctl",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        epilog=f"{EXIT_RUNS} Of compare also 3: the sides measured different suites or versions.",
+    )
+    app.callback()(evalctl)
+    for verb in verbs:
+        place, codes = VERBS[verb]
+        module, _, function = place.partition(":")
+        app.command(verb, epilog=codes)(getattr(import_module(f"orchestrator.cli.{module}"), function))
+    return app
 
 
-def hoist(arguments: list[str]) -> list[str]:
-    """Move the global flags to the front, so that they may stand anywhere before `--`."""
+def hoist(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The global flags, which may stand anywhere before `--`, and the rest: the verb and what is its own."""
     front: list[str] = []
     rest: list[str] = []
     waiting = iter(arguments)
@@ -117,13 +114,16 @@ def hoist(arguments: list[str]) -> list[str]:
                 front += [value for value in [next(waiting, None)] if value is not None]
         else:
             rest.append(argument)
-    return front + rest
+    return front, rest
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Our own errors become one message here and nowhere else."""
+    front, rest = hoist(arguments)
+    # the help and a mistyped verb need all of them
+    app = application(rest[:1] if rest[:1] and rest[0] in VERBS else VERBS)
     try:
-        app(args=hoist(arguments), prog_name="evalctl", standalone_mode=True)
+        app(args=[*front, *rest], prog_name="evalctl", standalone_mode=True)
     except SystemExit as stop:
         # typer leaves usage errors with 2, which is kept for a replay that diverged
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED

@@ -26,6 +26,10 @@ EXIT_REPLAYS = (
     "Exit codes: 0 every recording replayed and passed; 1 usage or infrastructure error, a replayed task did not pass, "
     "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM."
 )
+EXIT_COMPARES = (
+    "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
+    "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
+)
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 
@@ -42,7 +46,7 @@ class Common:
 
 
 COMMON = Common()
-"""Filled once by the callback of `app` before a verb runs, and only read after that."""
+"""Filled once by the callback of the application before a verb runs, and only read after that."""
 
 
 def say(text: str) -> None:

@@ -10,10 +10,6 @@ import typer
 
 from orchestrator.cli.common import COMMON, Exit, complain, out
 
-EXIT_COMPARES = (
-    "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
-    "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
-)
 SIDE = "A report's directory or its report.json, or a sweep: SWEEP, SWEEP:VARIANT, or `last`; names may be shortened."
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.bundled import BUNDLED, find_suite, list_suites
-from orchestrator.cli.app import app
+from orchestrator.cli.app import application
 from orchestrator.installation import clash_warnings, sqlite_warnings
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
@@ -250,7 +250,7 @@ def test_a_suite_dir_without_a_suite_is_told(tmp_path):
 
 
 def cli(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
 
 def test_list_shows_a_table(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.bundled import BUNDLED
-from orchestrator.cli.app import app, run
+from orchestrator.cli.app import application, run
 from orchestrator.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
 from orchestrator.stress.target import bundled_directory, check_own, is_checkout
 from orchestrator.stress.writing import LIST, carry_out, listing, plan
@@ -28,7 +28,7 @@ def tree(directory):
 
 
 def cli(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
