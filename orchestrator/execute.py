@@ -124,7 +124,7 @@ class Executor:
         except StoreFailed:
             raise
         except anyio.get_cancelled_exc_class():
-            self._ledger.finish(self._ending(attempt, self._given_up()))
+            self._ledger.finish(self._ending(attempt, given_up(self._control)))
             raise
         except EvalctlError as error:
             finding = finding_of(error)
@@ -243,23 +243,13 @@ class Executor:
     def _marker(self, claim: Claim) -> str:
         return f"{self._gate.sweep}/{claim.position}/{claim.number}"
 
-    def _given_up(self) -> Finding:
-        """The attempt was cancelled from outside."""
-        if self._control.why == "deadline":
-            return Finding(outcome="skipped", reason="budget", message=self._control.message)
-        if self._control.why == "cancelled":
-            return Finding(outcome="skipped", reason="cancelled", message=self._control.message)
-        if self._control.why == "stalled":
-            return Finding(outcome="error", reason="harness", message=self._control.message)
-        return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
-
     def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
         tally, watch = attempt.ask.tally, attempt.watch
         done = attempt.done
         if done is None and attempt.started_at is not None:
             done = attempt.subject.so_far(finding.reason or "")
         usage = done.usage if done is not None else None
-        detail: dict[str, Json] = {"spent": _spent(tally)}
+        detail: dict[str, Json] = {"spent": spent(tally)}
         if attempt.incidents or tally.incidents:
             detail["incidents"] = dict(sorted((attempt.incidents + tally.incidents).items()))
         if finding.message is not None:
@@ -291,7 +281,7 @@ class Executor:
             cache_write_tokens=usage.cache_write if usage else None,
             reasoning_tokens=usage.reasoning if usage else None,
             cost_nusd=tally.nusd if tally.calls and not tally.unpriced else None,
-            cost_source=_source(tally),
+            cost_source=source_of(tally),
             model_resolved=tally.model,
             detail=detail,
             verdicts=finding.verdicts,
@@ -299,15 +289,26 @@ class Executor:
         )
 
 
-def _spent(tally: Tally) -> dict[str, Json]:
+def given_up(control: Control) -> Finding:
+    """An attempt that was cancelled from outside."""
+    if control.why == "deadline":
+        return Finding(outcome="skipped", reason="budget", message=control.message)
+    if control.why == "cancelled":
+        return Finding(outcome="skipped", reason="cancelled", message=control.message)
+    if control.why == "stalled":
+        return Finding(outcome="error", reason="harness", message=control.message)
+    return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
+
+
+def spent(tally: Tally) -> dict[str, Json]:
     """What every request of the attempt came to, retries included; money only where some cost is known."""
-    spent = {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown}
+    found = {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown}
     if tally.sources:
-        spent |= {"nusd": tally.nusd, "unknownCost": tally.unpriced}
-    return spent
+        found |= {"nusd": tally.nusd, "unknownCost": tally.unpriced}
+    return found
 
 
-def _source(tally: Tally) -> str | None:
+def source_of(tally: Tally) -> str | None:
     """Where the attempt's cost comes from; `bound` where a part of it is no more than that, `mixed` beside that."""
     if not tally.calls or tally.unpriced:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,15 +11,15 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator import audit, sweep
+from orchestrator import sweep
 from orchestrator.agent_job import AgentJob
 from orchestrator.cli import arms, replaying
-from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
 from orchestrator.cli.streams import OutputLost, printing
+from orchestrator.cli.surroundings import at_terminal, audited, log_of, seconds, signalled, store_of
 from orchestrator.config import resolve_key
-from orchestrator.log import Log, open_log, silent
 from orchestrator.plan import choose
 from orchestrator.reports import json_report
 from orchestrator.reports.model import Report
@@ -29,7 +28,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from orchestrator.suite import Suite, Task
-from orchestrator.world import World, conceal, is_alive
+from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
 from providers.by_variant import ByVariant
@@ -37,8 +36,6 @@ from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.replay import Replay
 from providers.sandbox import Sandbox, bubblewrap, prove
-from store.database import locate_store
-from store.errors import UsageError
 from store.reader import Reader
 from store.rows import SweepRow
 from store.secrets import Redactor, credentials
@@ -80,17 +77,7 @@ def go_on(
 
 def _records(settings: Settings, world: World) -> Records | None:
     """Who prints a record of each run; nobody where variants are compared, whose lines are reports and comparisons."""
-    return Records(_store(world)) if COMMON.json and not settings.variants else None
-
-
-def _store(world: World) -> Path:
-    return locate_store(COMMON.store, world.environment, Path.cwd())
-
-
-def _log(redactor: Redactor) -> Log:
-    if COMMON.verbosity <= 0:
-        return silent
-    return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
+    return Records(store_of(world)) if COMMON.json and not settings.variants else None
 
 
 def _sandbox(settings: Settings, world: World) -> Sandbox | None:
@@ -101,7 +88,7 @@ def _sandbox(settings: Settings, world: World) -> Sandbox | None:
     """
     if settings.sandbox == "none":
         return None
-    sandbox = bubblewrap(world.environment, store=_store(world))
+    sandbox = bubblewrap(world.environment, store=store_of(world))
     anyio.run(partial(prove, sandbox, world.environment))
     return sandbox
 
@@ -116,7 +103,7 @@ def _part_and_job(
     conceal()
     player: Replay | None = None
     if settings.mode == "replay":
-        settings, player = replaying.opened(suite, tasks, settings, _store(world))
+        settings, player = replaying.opened(suite, tasks, settings, store_of(world))
     if settings.base_url is not None:
         checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
@@ -137,7 +124,7 @@ def _part_and_job(
                 api_key_env=variable,
                 suite_root=suite.root,
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
-                idle_timeout_ms=round(_seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
+                idle_timeout_ms=round(seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
                 wall=world.wall,
             ),
         ),
@@ -147,13 +134,13 @@ def _part_and_job(
         job=job,
         settings=settings,
         redactor=redactor,
-        store=_store(world),
+        store=store_of(world),
         world=world,
         say=say,
-        terminal=sys.stderr.isatty() and COMMON.verbosity == 0,
-        log=_log(redactor),
+        terminal=at_terminal(),
+        log=log_of(redactor),
         told=records.tell if records is not None else lambda _sweep, _position: None,
-        lease_s=_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
+        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
     return part, job
 
@@ -177,7 +164,7 @@ def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
     except (OutputLost, BrokenPipeError):
         if end.signal is None:
             raise
-        return _signalled(end.signal)
+        return signalled(end.signal)
 
 
 def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
@@ -190,7 +177,7 @@ def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
             report = arms.tell(reader, row, part.settings.variant_ids(), directory, typed)
         else:
             report = _told(reader, row, directory, records, typed)
-        balanced = _audited(reader, row, part.world)
+        balanced = audited(reader, row, part.world)
     code = _exit_code(end, report)
     return code if balanced or code != Exit.DONE else Exit.FAILED
 
@@ -209,36 +196,11 @@ def _told(
     return report
 
 
-def _audited(reader: Reader, row: SweepRow, world: World) -> bool:
-    """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
-    found = audit.audit(reader, row, now=world.wall(), is_alive=is_alive)
-    for line in audit.lines(found):
-        (complain if found.problems else say)(line)
-    return not found.problems
-
-
 def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
-        return _signalled(end.signal)
+        return signalled(end.signal)
     stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
     if "replay_divergence" in report.summary.errored:
         return Exit.DIVERGED
     silent = report.replay and report.summary.skipped.get("no_cassette") == report.summary.planned
     return Exit.FAILED if stopped_early or silent or report.summary.errored else Exit.DONE
-
-
-def _signalled(number: int) -> int:
-    return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED
-
-
-def _seconds(world: World, variable: str, default: float) -> float:
-    text = world.environment.get(variable)
-    if text is None:
-        return default
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"{variable}: expected a number of seconds above 0, got {text!r}")
-    return seconds

@@ -1,0 +1,73 @@
+"""What a command line gives a sweep to work in, and what it makes of its end: store, log, terminal, books, signals."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.common import COMMON, Exit, complain, say
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.log import Log
+    from orchestrator.world import World
+    from store.reader import Reader
+    from store.rows import SweepRow
+    from store.secrets import Redactor
+
+
+def store_of(world: World) -> Path:
+    """The store that is used."""
+    from store.database import locate_store
+
+    return locate_store(COMMON.store, world.environment, Path.cwd())
+
+
+def log_of(redactor: Redactor) -> Log:
+    """Where log lines go; nowhere unless they are asked for."""
+    from orchestrator.log import open_log, silent
+
+    if COMMON.verbosity <= 0:
+        return silent
+    return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
+
+
+def at_terminal() -> bool:
+    """Whether a bar can be drawn."""
+    return sys.stderr.isatty() and COMMON.verbosity == 0
+
+
+def seconds(world: World, variable: str, default: float) -> float:
+    """A number of seconds from the environment.
+
+    Raises:
+        UsageError: the variable holds something else.
+    """
+    text = world.environment.get(variable)
+    if text is None:
+        return default
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise UsageError(f"{variable}: expected a number of seconds above 0, got {text!r}")
+    return found
+
+
+def audited(reader: Reader, row: SweepRow, world: World) -> bool:
+    """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
+    from orchestrator import audit
+    from orchestrator.world import is_alive
+
+    found = audit.audit(reader, row, now=world.wall(), is_alive=is_alive)
+    for line in audit.lines(found):
+        (complain if found.problems else say)(line)
+    return not found.problems
+
+
+def signalled(number: int) -> int:
+    """The exit code of what a signal ended."""
+    return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED
