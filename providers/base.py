@@ -206,7 +206,18 @@ class ReasoningDelta:
     text: str
 
 
-Emit = Callable[[Responded | TextDelta | ReasoningDelta], None]
+@attrs.frozen(kw_only=True)
+class Body:
+    """An answer's body as it came, refusals too. Handed over only by endpoints that were opened to keep bodies, once,
+    when all of it is there; what is no part of recording passes over it.
+    """
+
+    status: int
+    content: bytes
+
+
+Emitted = Responded | TextDelta | ReasoningDelta | Body
+Emit = Callable[[Emitted], None]
 """Where a provider hands over what it sees while it is being answered. Never blocks."""
 
 

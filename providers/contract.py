@@ -62,6 +62,10 @@ class Wire:
     """The text of that answer."""
     begun: bytes
     """The beginning of an answer: one delta of text at least, and no end."""
+    document: bool = False
+    """An answer of this format is one document, of which nothing can be told before its end."""
+    request: Request = REQUEST
+    """What is asked, where a format does not take any request."""
     refusal: Callable[[str], bytes] = json_refusal
     """The body of a refusal with this message."""
 
@@ -87,7 +91,7 @@ class _Bench:
             await provider.aclose()
 
     async def outcome(self, provider: Provider, heard: _Heard) -> Outcome:
-        return await _outcome(provider, REQUEST, heard, self.timely_s)
+        return await _outcome(provider, self.wire.request, heard, self.timely_s)
 
 
 async def check_provider(open_provider: OpenProvider, wire: Wire, *, timely_s: float = TIMELY_S) -> list[Violation]:
@@ -129,7 +133,7 @@ async def _whole(bench: _Bench) -> list[Violation]:
         await exchange.send(bench.wire.answer)
 
     async with serving(behave) as server, bench.opened(server.url) as provider:
-        size = provider.size(REQUEST)
+        size = provider.size(bench.wire.request)
         outcome = await bench.outcome(provider, heard)
     if not isinstance(outcome, Answer):
         return [Violation(rule="answers", what=f"a whole answer was not read: {_shown(outcome)}")]
@@ -142,7 +146,7 @@ async def _whole(bench: _Bench) -> list[Violation]:
     if outcome.usage is not None and (made_up := outcome.usage.reported()):
         found.append(Violation(rule="unreported-is-none", what=f"usage {made_up} was not reported"))
     keys = [seen.headers.get("idempotency-key") for seen in server.seen]
-    if keys != [REQUEST.key]:
+    if keys != [bench.wire.request.key]:
         found.append(Violation(rule="idempotency-key", what=f"the request's key was sent as {keys}"))
     sent = max((len(seen.body) for seen in server.seen), default=0)
     if size < sent:
@@ -237,9 +241,10 @@ async def _cancelled(bench: _Bench) -> list[Violation]:
             async def ask() -> None:
                 ended.append(await bench.outcome(provider, heard))
                 heard.delta.set()
+                heard.responded.set()
 
             group.start_soon(ask)
-            await heard.delta.wait()
+            await (heard.responded if bench.wire.document else heard.delta).wait()
             group.cancel_scope.cancel()
         with anyio.move_on_after(CLOSE_S):
             await closed.wait()
@@ -261,8 +266,8 @@ async def _identified(bench: _Bench) -> list[Violation]:
                 found.append(Violation(rule="identity", what=f"{what} is empty"))
             if KEY in value:
                 found.append(Violation(rule="credential", what=f"{what} shows the key"))
-        longer = attrs.evolve(REQUEST, messages=(UserText(text="Say hello." * 100),))
-        if provider.size(longer) <= provider.size(REQUEST):
+        longer = attrs.evolve(bench.wire.request, messages=(UserText(text="Say hello." * 100),))
+        if provider.size(longer) <= provider.size(bench.wire.request):
             found.append(Violation(rule="size", what="a longer request is not larger"))
         async with bench.opened(url, f"{KEY}-other") as other:
             if other.account == provider.account:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from providers.base import Answer, Emit, ProviderError, Request, Responded, ToolSpec
+from providers.base import Answer, Body, Emit, ProviderError, Request, Responded, ToolSpec
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base, shown
 from providers.quirks import Quirks
@@ -24,6 +24,8 @@ from store.events import Json
 
 DRAIN_S = 0.25
 """How long the end of a body may take after its terminal marker before the connection is given up."""
+MAX_KEPT = 1024 * 1024
+"""Bytes of a body that are kept where bodies are kept at all: more than any recording of an answer may have."""
 _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
 
 Q = TypeVar("Q", bound=Quirks)
@@ -40,6 +42,7 @@ class Endpoint(ABC, Generic[Q]):
         first_byte_s: how long the first byte of an answer may take.
         idle_s: how long a begun answer may pause.
         wall: microseconds since 1970, for waits given as a date by endpoints that do not tell the time.
+        keep_bodies: whether each answer's body is handed over, too.
 
     Raises:
         UsageError: the base URL or the key cannot be used.
@@ -64,6 +67,7 @@ class Endpoint(ABC, Generic[Q]):
         first_byte_s: float = FIRST_BYTE_S,
         idle_s: float = IDLE_S,
         wall: Callable[[], int] | None = None,
+        keep_bodies: bool = False,
     ) -> None:
         base = urlsplit(checked_base(base_url))
         if api_key is not None and not (api_key and api_key.isascii() and api_key.isprintable()):
@@ -88,6 +92,7 @@ class Endpoint(ABC, Generic[Q]):
         self._first_byte_s = first_byte_s
         self._idle_s = idle_s
         self._wall = wall
+        self._keep_bodies = keep_bodies
         self._quirks = self.unlearnt()
 
     def __repr__(self) -> str:
@@ -107,6 +112,7 @@ class Endpoint(ABC, Generic[Q]):
             first_byte_s=options.first_token_timeout_ms / 1000,
             idle_s=options.idle_timeout_ms / 1000,
             wall=options.wall,
+            keep_bodies=options.keep_bodies,
         )
 
     # --- what a format says -------------------------------------------------------------------------------------
@@ -165,19 +171,56 @@ class Endpoint(ABC, Generic[Q]):
         async with posted as response:
             emit(Responded(status=response.status, provider_request_id=_request_id(response.headers)))
             if not 200 <= response.status < 300:
-                raise await self._refused(response, quirks)
+                raise await self._refused(response, quirks, emit)
             try:
-                return await _read(response, self.reader(request, emit))
+                return await self._read(response, self.reader(request, emit), emit)
             except ProviderError as error:
                 error.status = response.status
                 raise
+
+    def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
+        """Read the recorded answer to *request* as it was read when it came. Nothing is sent or learnt.
+
+        Raises:
+            ProviderError: what was recorded is no whole answer.
+        """
+        emit(Responded(status=status))
+        if not 200 <= status < 300:
+            raise refusal(status, {}, body, secrets=self._secrets, wall=self._wall)
+        reader = self.reader(request, emit)
+        try:
+            reader.feed(body)
+            return reader.finish()
+        except ProviderError as error:
+            error.status = status
+            raise
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._pool.aclose()
 
-    async def _refused(self, response: HttpResponse, sent_by: Q) -> ProviderError:
+    async def _read(self, response: HttpResponse, reader: AnswerReader, emit: Emit) -> Answer:
+        kept = bytearray()
+        broke: ProviderError | None = None
+        try:
+            async for piece in response.chunks():
+                if self._keep_bodies:
+                    kept += piece[: MAX_KEPT - len(kept)]
+                reader.feed(piece)
+                if reader.done:
+                    await response.drain(DRAIN_S)
+                    break
+        except ProviderError as error:
+            broke = error
+        # Half a body does not tell that time ran out, and would be read as if it had been cut.
+        if self._keep_bodies and (broke is None or broke.kind != "timeout" or reader.finish_raw is not None):
+            emit(Body(status=response.status, content=bytes(kept)))
+        return reader.finish() if broke is None else reader.broken(broke)
+
+    async def _refused(self, response: HttpResponse, sent_by: Q, emit: Emit) -> ProviderError:
         body = await response.start(MAX_ERROR_BODY)
+        if self._keep_bodies:
+            emit(Body(status=response.status, content=body))
         error = refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
         learnt = sent_by.after(error, body.decode("utf-8", "replace"))
         if learnt != sent_by:
@@ -209,18 +252,6 @@ def function_tool(tool: ToolSpec) -> dict[str, Json]:
     """A tool as chat completions and Ollama write it."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.input_schema)}
     return {"type": "function", "function": function}
-
-
-async def _read(response: HttpResponse, reader: AnswerReader) -> Answer:
-    try:
-        async for piece in response.chunks():
-            reader.feed(piece)
-            if reader.done:
-                await response.drain(DRAIN_S)
-                break
-    except ProviderError as error:
-        return reader.broken(error)
-    return reader.finish()
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:

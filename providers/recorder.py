@@ -18,8 +18,10 @@ from providers.base import (
     Answer,
     Ask,
     Assignment,
+    Body,
     Done,
     Emit,
+    Emitted,
     Note,
     Provider,
     ProviderError,
@@ -90,8 +92,9 @@ class Recorder:
         """
         events: list[Responded | TextDelta | ReasoningDelta] = []
 
-        def heard(item: Responded | TextDelta | ReasoningDelta) -> None:
-            events.append(item)
+        def heard(item: Emitted) -> None:
+            if not isinstance(item, Body):
+                events.append(item)
             emit(item)
 
         try:

@@ -26,6 +26,7 @@ BUILT_IN: Mapping[str, str] = {
     "openai": "providers.openai:open_provider",
     "openai-responses": "providers.responses:open_provider",
     "scripted": "providers.scripted:open_provider",
+    "typesafe": "providers.typesafe:open_provider",
 }
 """Name -> module and factory, imported when the name is asked for."""
 
@@ -34,6 +35,7 @@ DEFAULT_KEY_VARIABLE: Mapping[str, str] = {
     "ollama": "OLLAMA_API_KEY",
     "openai": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",
+    "typesafe": "TYPESAFE_API_KEY",
 }
 """The variable a provider's key is usually in. Providers never look themselves: whoever opens one does."""
 
@@ -56,6 +58,8 @@ class ProviderOptions:
     """`http://host:port`; may hold credentials."""
     wall: Callable[[], int] | None = None
     """Microseconds since 1970 UTC; serves waits that are given as a date."""
+    keep_bodies: bool = False
+    """Whether an endpoint hands over each answer's body as well, for whoever records it."""
 
 
 class ProviderFactory(Protocol):

@@ -144,7 +144,8 @@ ProviderName = Annotated[
     typer.Option(
         "--provider",
         metavar="NAME",
-        help="anthropic, ollama, openai (chat completions), openai-responses, scripted, or a plug-in's name.",
+        help="anthropic, ollama, openai (chat completions), openai-responses, scripted, typesafe (decision labs only), "
+        "or a plug-in's name.",
     ),
 ]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]

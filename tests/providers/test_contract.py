@@ -18,6 +18,7 @@ from providers.openai import OpenAIChat
 from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
 from providers.responses import OpenAIResponses
 from providers.scripted import open_provider as open_scripted
+from providers.typesafe import Typesafe
 
 pytestmark = pytest.mark.anyio
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
@@ -78,6 +79,19 @@ WIRES = {
     "ollama": (
         OllamaChat,
         wire([line("Hel"), line("lo."), b"\n", line("", done=True, done_reason="stop")], "application/x-ndjson"),
+    ),
+    "typesafe": (
+        Typesafe,
+        Wire(
+            content_type="application/json",
+            answer=b'{"model": "m", "answers": {"urgent": {"type": "noul", "noul": 0.75}}}',
+            text='{"answer": {"urgent": true}, "confidence": 0.75}',
+            begun=b'{"model": "m", "answers": {"urg',
+            document=True,
+            request=attrs.evolve(
+                REQUEST, answer_schema={"type": "object", "properties": {"urgent": {"type": "boolean"}}}
+            ),
+        ),
     ),
 }
 

@@ -95,6 +95,7 @@ def test_openai_opens_its_own_endpoint_by_default():
         ("anthropic", "https://api.anthropic.com#nokey"),
         ("ollama", "http://127.0.0.1:11434#nokey"),
         ("openai-responses", "https://api.openai.com/v1#nokey"),
+        ("typesafe", "https://api.typesafe.ai#nokey"),
     ],
 )
 def test_each_format_opens_its_own_endpoint_by_default_and_goes_by_its_name(name, account):
