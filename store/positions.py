@@ -1,8 +1,7 @@
 """Strict JSON in, with the place of every value: what makes `suite.json:8:64: ...` possible.
 
 The counterpart of `canonical`, and a leaf like it: every folder that reads a user's file reads it with this. A document
-is plain data plus a map from paths to offsets, whatever syntax it was written in; a reader of another syntax only has
-to fill the same two.
+is plain data plus a map from paths to offsets, whatever syntax it was written in; `yaml_document` reads another one.
 """
 
 from __future__ import annotations
@@ -47,6 +46,8 @@ class Finding:
     path: str
     """Such as `tasks[1].budget.maxTurns`; empty where the syntax is broken."""
     message: str
+    excerpt: str = ""
+    """Lines shown below it, such as a part of a text with a caret."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +67,11 @@ class Document:
         """Line and column of *path*, or of what it would be in where the document has no such value."""
         while path and path not in self.offsets:
             path = path[:-1]
-        return _place(self.starts, self.offsets.get(path, 0))
+        return self.position(self.offsets.get(path, 0))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset."""
+        return _place(self.starts, offset)
 
     def finding(self, path: DocumentPath, message: str) -> Finding:
         """Say *message* about the value at *path*."""
@@ -79,10 +84,13 @@ class Document:
 
 
 def tell(name: str, finding: Finding) -> str:
-    """`suite.json:8:64: tasks[1].budget.maxTurns: expected an integer, got '30'`, on one line whatever a file holds."""
+    """`suite.json:8:64: tasks[1].budget.maxTurns: expected an integer, got '30'`, on one line whatever a file holds.
+
+    Its excerpt, where it has one, stands below.
+    """
     where = f"{finding.path}: " if finding.path else ""
     text = f"{name}:{finding.line}:{finding.column}: {where}{finding.message}"
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    return "\n".join(_printable(line) for line in (text, *finding.excerpt.splitlines()))
 
 
 def spell(path: DocumentPath) -> str:
@@ -105,17 +113,25 @@ def read_json(file: Path, *, name: str | None = None, surrogates: bool = False) 
         UsageError: it cannot be read, is larger than 32 MiB, or is not strict JSON; see `parse_json`.
     """
     name = name or str(file)
+    return parse_json(read_raw(file, name), name=name, surrogates=surrogates)
+
+
+def read_raw(file: Path, name: str) -> bytes:
+    """What a file holds; one byte more than 32 MiB at most.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     try:
         if file.exists() and not file.is_file():
             raise UsageError(f"{name}: not a file")  # opening a pipe would wait for somebody to write
         with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+            return stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"{name}: cannot be read: {reason}") from error
-    return parse_json(raw, name=name, surrogates=surrogates)
 
 
 def parse_json(raw: bytes, *, name: str, surrogates: bool = False) -> Document:
@@ -126,27 +142,39 @@ def parse_json(raw: bytes, *, name: str, surrogates: bool = False) -> Document:
     Raises:
         UsageError: with line and column.
     """
-    if len(raw) > MAX_BYTES:
-        raise UsageError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start].decode("utf-8-sig", errors="replace")
-        line, column = _place(_line_starts(before), len(before))
-        raise UsageError(f"{name}:{line}:{column}: not UTF-8 (byte 0x{error.object[error.start]:02x})") from error
-    starts = _line_starts(text)
+    text = decoded(raw, name)
+    starts = line_starts(text)
     parser = _Parser(text, surrogates=surrogates)
     try:
         value = parser.document()
-    except _Refused as refused:
-        line, column = _place(starts, refused.offset)
-        finding = Finding(line=line, column=column, path="", message=refused.describe(starts))
-        raise UsageError(tell(name, finding)) from None
+    except Refused as refused:
+        raise refused.told(name, starts) from None
     return Document(name=name, value=value, raw=raw, offsets=parser.offsets, starts=starts)
 
 
-def _line_starts(text: str) -> tuple[int, ...]:
+def decoded(raw: bytes, name: str) -> str:
+    """The text of a file, without a byte order mark.
+
+    Raises:
+        UsageError: it is larger than 32 MiB, or not UTF-8.
+    """
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8-sig", errors="replace")
+        line, column = _place(line_starts(before), len(before))
+        raise UsageError(f"{name}:{line}:{column}: not UTF-8 (byte 0x{error.object[error.start]:02x})") from error
+
+
+def line_starts(text: str) -> tuple[int, ...]:
+    """Offsets at which lines begin."""
     return (0, *(match.end() for match in re.finditer("\n", text)))
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def _place(starts: tuple[int, ...], offset: int) -> tuple[int, int]:
@@ -155,14 +183,19 @@ def _place(starts: tuple[int, ...], offset: int) -> tuple[int, int]:
 
 
 @attrs.define(slots=False)
-class _Refused(Exception):
+class Refused(Exception):
+    """A reader of a syntax gives up: what is wrong at which offset."""
+
     message: str
     offset: int
     first: int | None = None
     """Where the other of two equal keys is."""
 
-    def describe(self, starts: tuple[int, ...]) -> str:
-        return self.message if self.first is None else f"{self.message} (first at line {_place(starts, self.first)[0]})"
+    def told(self, name: str, starts: tuple[int, ...]) -> UsageError:
+        """The error for the user."""
+        line, column = _place(starts, self.offset)
+        first = f" (first at line {_place(starts, self.first)[0]})" if self.first is not None else ""
+        return UsageError(tell(name, Finding(line=line, column=column, path="", message=self.message + first)))
 
 
 class _Parser:
@@ -182,7 +215,7 @@ class _Parser:
         return value
 
     def refuse(self, message: str, offset: int, first: int | None = None) -> NoReturn:
-        raise _Refused(message, offset, first)
+        raise Refused(message, offset, first)
 
     def skip(self, offset: int) -> int:
         match = _SPACE.match(self.text, offset)

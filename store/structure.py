@@ -1,7 +1,8 @@
 """Values from documents: frozen attrs classes out of JSON, with every mismatch of a file told at once.
 
-Field names are snake_case in Python and camelCase in files. Types are strict (`true` is no integer, `"30"` neither, a
-string is no array), unknown keys are refused. cattrs does the work and is imported only when something is read.
+Field names are snake_case in Python and camelCase in files, unless a reader has them spelled in another way. Types are
+strict (`true` is no integer, `"30"` neither, a string is no array), unknown keys are refused. cattrs does the work and
+is imported only when something is read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
 Problem = tuple[DocumentPath, str]
+Spelling = Callable[[str], str]
+"""How files spell a field's name."""
 
 
 @attrs.define(slots=False)
@@ -40,6 +44,11 @@ def camel(name: str) -> str:
     """`max_wall_ms` as files spell it: `maxWallMs`."""
     head, *rest = name.split("_")
     return head + "".join(part.title() for part in rest)
+
+
+def snake(name: str) -> str:
+    """The spelling of files that name fields as Python does."""
+    return name
 
 
 def kebab(name: str) -> str:
@@ -67,21 +76,26 @@ def show(value: Json) -> str:
         case list():
             return "an array"
         case _:
-            text = repr(value)
+            text = str(value) if isinstance(value, Decimal) else repr(value)
             return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def structure(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[Finding]]:
-    """Make *into* of a whole document: the value, or None and everything that keeps it from being one."""
+def structure(
+    document: Document, into: type[T], converter: Converter, spelled: Spelling = camel
+) -> tuple[T | None, list[Finding]]:
+    """Make *into* of a whole document: the value, or None and everything that keeps it from being one.
+
+    *spelled* is the converter's.
+    """
     from cattrs import BaseValidationError
 
     try:
         return converter.structure(document.value, into), []
     except (BaseValidationError, Mismatch) as error:
-        return None, [document.finding(path, message) for path, message in problems(error)]
+        return None, [document.finding(path, message) for path, message in problems(error, spelled=spelled)]
 
 
-def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]:
+def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = camel) -> Iterator[Problem]:
     """Walk what cattrs raised into (path, message)."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError
     from cattrs.errors import AttributeValidationNote, IterableValidationNote
@@ -92,12 +106,12 @@ def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]
                 at = path
                 for note in getattr(inner, "__notes__", ()):
                     if isinstance(note, AttributeValidationNote):
-                        at = (*path, camel(note.name))
+                        at = (*path, spelled(note.name))
                     elif isinstance(note, IterableValidationNote):
                         at = (*path, note.index)
-                yield from problems(inner, at)
+                yield from problems(inner, at, spelled)
         case ForbiddenExtraKeysError():
-            known = [camel(field.name) for field in attrs.fields(error.cl)]
+            known = [spelled(field.name) for field in attrs.fields(error.cl)]
             for key in sorted(error.extra_fields):
                 yield (*path, key), f"unknown field {key!r}{suggest(key, known)}"
         case KeyError():
@@ -112,10 +126,10 @@ def problems(error: BaseException, path: DocumentPath = ()) -> Iterator[Problem]
             if named is None:
                 yield path, text
             else:
-                yield (*path, camel(named[2])), f"{'its length ' if named[1] else ''}{named[3]}"
+                yield (*path, spelled(named[2])), f"{'its length ' if named[1] else ''}{named[3]}"
 
 
-def new_converter() -> Converter:
+def new_converter(spelled: Spelling = camel) -> Converter:
     """A converter with this module's rules; callers register unions of their own with `tagged`."""
     from cattrs import Converter
     from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
@@ -134,7 +148,7 @@ def new_converter() -> Converter:
         return _guarded(mapping_structure_factory(cl, converter), dict, "an object")
 
     def of_class(cl: Any, converter: Converter) -> Hook:
-        renamed = {field.name: override(rename=camel(field.name)) for field in attrs.fields(cl)}
+        renamed = {field.name: override(rename=spelled(field.name)) for field in attrs.fields(cl)}
         # the generator takes one keyword per field; mypy cannot match a mapping to its own keywords
         hook = make_dict_structure_fn(cl, converter, **renamed)  # type: ignore[arg-type]
         return _guarded(hook, dict, "an object")
