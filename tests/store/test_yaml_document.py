@@ -20,6 +20,8 @@ VALUES = st.recursive(
 )
 LOOKS_LIKE_A_NUMBER = re.compile(r"[-+.]?[0-9][0-9a-fA-FxoeE.+-]*|[-+]?\.(?i:inf|nan)")
 """Texts that YAML 1.1, which `yaml` writes, leaves bare, and that are numbers in 1.2."""
+BREAKS = re.compile("[\x85\u2028\u2029]")
+"""Ends of lines in YAML 1.1, which `yaml` does not escape where it may write more than ASCII."""
 
 
 def read(text, **options):
@@ -42,7 +44,7 @@ def texts(value):
 
 @given(value=VALUES, flow=st.booleans(), plain=st.booleans(), width=st.sampled_from([20, 80, 1000]))
 def test_what_is_written_as_yaml_is_read_back(value, flow, plain, width):
-    assume(not any(LOOKS_LIKE_A_NUMBER.fullmatch(text) for text in texts(value)))
+    assume(not any(LOOKS_LIKE_A_NUMBER.fullmatch(text) or (plain and BREAKS.search(text)) for text in texts(value)))
     assert read(yaml.safe_dump(value, default_flow_style=flow, allow_unicode=plain, width=width)).value == value
 
 
