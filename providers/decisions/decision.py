@@ -14,6 +14,9 @@ Cause = Literal["input", "rule", "provider", "auth", "quota", "timeout", "specia
 """Why a flow failed: the input broke its schema; a rule could not be evaluated; whoever was asked did not answer; a
 specialist crashed; what was answered is not of the form that was asked for; the decision broke its schema."""
 
+Outcome = Literal["decided", "answered", "passed", "abstained", "failed"]
+"""What came of a node. `answered`: for later nodes; `passed`: a rule whose condition did not hold."""
+
 INFRASTRUCTURAL: frozenset[Cause] = frozenset({"provider", "auth", "quota", "timeout", "specialist"})
 """Causes that say nothing about how well is decided."""
 
@@ -37,8 +40,7 @@ class Step:
 
     node: str
     source: Literal["rule", "model", "exec", "http"]
-    outcome: Literal["decided", "answered", "passed", "abstained", "failed"]
-    """`answered`: for later nodes; `passed`: a rule whose condition did not hold."""
+    outcome: Outcome
     backend: str | None = None
     model: str | None = None
     """As it was asked for."""

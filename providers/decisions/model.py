@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import attrs
 
@@ -28,7 +28,7 @@ class Backend:
 class Rule:
     """Decides without asking anybody, where its condition holds; else the flow goes on."""
 
-    kind: ClassVar[str] = "rule"
+    kind: ClassVar[Literal["rule"]] = "rule"
     id: str
     when: str
     """CEL over `input` and `answers` (by node, of the nodes that have answered); has to be true or false."""
@@ -54,7 +54,7 @@ class Asking:
 class Model(Asking):
     """Asks a model for an answer of a given form, and how sure it is."""
 
-    kind: ClassVar[str] = "model"
+    kind: ClassVar[Literal["model"]] = "model"
     prompt: str
     """A template: `{{ input.tool_input.command }}`, `{{ answers.triage.queue }}`; what is no string is written as JSON.
     """
@@ -83,7 +83,7 @@ class Specialist(Asking):
 class Exec(Specialist):
     """A process that is started for each answer: the input on stdin, the answer on stdout."""
 
-    kind: ClassVar[str] = "exec"
+    kind: ClassVar[Literal["exec"]] = "exec"
     command: tuple[str, ...]
     """Program and arguments; a program with a `/` is relative to the configuration's directory."""
 
@@ -92,7 +92,7 @@ class Exec(Specialist):
 class Http(Specialist):
     """An endpoint that is posted the input."""
 
-    kind: ClassVar[str] = "http"
+    kind: ClassVar[Literal["http"]] = "http"
     url: str
     api_key_env: str | None = None
     """Sent as a bearer token."""

@@ -1,0 +1,256 @@
+"""Decide: a flow's nodes in their order, until one of them decides, abstains for good or fails for good."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from providers.base import Answer, Ask, Origin, ProviderError, Request, Usage, UserText
+from providers.decisions.answers import Abstained, BadAnswer, Said, of_model, of_specialist
+from providers.decisions.cel import RULE_VARIABLES, Expression, Unevaluable
+from providers.decisions.cel import compile as compiled
+from providers.decisions.decision import Cause, Decision, Failure, Outcome, Step
+from providers.decisions.model import AskingNode, Capability, Model, Node, Rule
+from providers.decisions.prompts import answer_form, rendered
+from providers.decisions.schema import Schema, told
+from providers.decisions.shown import line
+from store.events import Json
+
+AskOf = Callable[[str], Ask]
+"""The way to somebody by the name that `Capability.asked` gives."""
+Clock = Callable[[], float]
+"""Seconds, from any beginning."""
+
+NO_NODE = "no node decided"
+"""Why a flow abstains that comes to its end."""
+
+_CAUSES: Mapping[str, Cause] = {"auth": "auth", "permission": "auth", "quota": "quota", "timeout": "timeout"}
+"""By the kind of a provider's error; of the others it depends on who was asked."""
+
+
+async def decide(
+    capability: Capability, value: Json, *, ask_of: AskOf, origin: Origin, clock: Clock | None
+) -> Decision:
+    """Decide about *value*.
+
+    Nodes are tried in the flow's order; those that are another's `fallback` are reached only through it. A rule decides
+    where its condition holds, else the next node is tried. Who is asked decides, or, with `decides: false`, is heard
+    and the next node is tried; who abstains, is less sure than the node's minimum, or fails, is replaced by its
+    fallback, without which the flow ends so. A flow that comes to its end abstains.
+
+    Args:
+        capability: with its schemas, conditions and templates checked before.
+        value: the input.
+        ask_of: see `AskOf`; every answer is asked for once.
+        origin: whose flow this is; requests carry it with their node.
+        clock: None: nothing is measured.
+
+    Raises:
+        EvalctlError: everything but a `ProviderError`, which becomes a failure of its node.
+    """
+    if found := _schema(capability.input_schema).problems(value):
+        return Decision(
+            status="error", error=Failure(cause="input", message=f"the input breaks its schema: {told(found)}")
+        )
+    return await _Flow(capability=capability, input=value, ask_of=ask_of, origin=origin, clock=clock).run()
+
+
+@attrs.frozen
+class _Passed:
+    """The next node is to be tried."""
+
+
+@attrs.frozen
+class _Decided:
+    decision: Json
+    confidence: float | None = None
+
+
+@attrs.frozen
+class _Failed:
+    cause: Cause
+    message: str
+
+
+_Outcome = _Passed | _Decided | Said | Abstained | _Failed
+"""What a node comes to; `Said` is an answer for later nodes."""
+
+_WORDS: Mapping[type[_Outcome], Outcome] = {
+    _Passed: "passed",
+    _Decided: "decided",
+    Said: "answered",
+    Abstained: "abstained",
+    _Failed: "failed",
+}
+
+
+@attrs.define
+class _Heard:
+    """What is known of an answer, for the trace."""
+
+    usage: Usage | None = None
+    confidence: float | None = None
+
+
+@attrs.define(kw_only=True)
+class _Flow:
+    """One decision while it is made."""
+
+    capability: Capability
+    input: Json
+    ask_of: AskOf
+    origin: Origin
+    clock: Clock | None
+    answers: dict[str, Json] = attrs.field(factory=dict)
+    trace: list[Step] = attrs.field(factory=list)
+
+    async def run(self) -> Decision:
+        replacing = {node.fallback for node in self.capability.asking()}
+        for first in self.capability.flow:
+            if first.id in replacing:
+                continue
+            for node in self._chain(first):
+                outcome = await self._tried(node)
+                if isinstance(outcome, _Decided):
+                    return self._decided(node, outcome)
+                if isinstance(outcome, _Passed | Said):
+                    break
+            else:
+                return self._undecided(node, outcome)
+        return Decision(status="abstain", abstain=NO_NODE, trace=tuple(self.trace))
+
+    def _chain(self, first: Node) -> Iterator[Node]:
+        """A node, its fallback, the fallback's, each once."""
+        nodes = {node.id: node for node in self.capability.flow}
+        node: Node | None = first
+        while node is not None:
+            yield node
+            fallback = node.fallback if not isinstance(node, Rule) else None
+            del nodes[node.id]
+            node = nodes.get(fallback) if fallback is not None else None
+
+    async def _tried(self, node: Node) -> _Outcome:
+        """Try a node, and write down what came of it."""
+        heard = _Heard()
+        begun = self.clock() if self.clock is not None else 0.0
+        outcome = self._ruled(node) if isinstance(node, Rule) else await self._asked(node, heard)
+        step = Step(
+            node=node.id,
+            source=node.kind,
+            outcome=_WORDS[type(outcome)],
+            backend=node.backend if isinstance(node, Model) else None,
+            model=node.model if isinstance(node, Model) else None,
+            ms=max(0, round((self.clock() - begun) * 1000)) if self.clock is not None else None,
+            usage=heard.usage,
+            confidence=heard.confidence,
+            reason=_why(outcome),
+        )
+        self.trace.append(step)
+        return outcome
+
+    def _ruled(self, node: Rule) -> _Outcome:
+        try:
+            holds = _condition(node.when).evaluate({"input": self.input, "answers": self.answers})
+        except Unevaluable as error:
+            return _Failed("rule", f"the condition is neither true nor false: {error.reason}")
+        return _Decided(node.decision) if holds else _Passed()
+
+    async def _asked(self, node: AskingNode, heard: _Heard) -> _Outcome:
+        try:
+            answer = await self.ask_of(self.capability.asked(node))(self._request(node))
+        except ProviderError as error:
+            heard.usage = error.usage
+            return _Failed(_cause(node, error), line(str(error)))
+        heard.usage = answer.usage
+        try:
+            said = _read(node, answer)
+        except BadAnswer as error:
+            return _Failed("bad_answer", error.message)
+        if isinstance(said, Abstained):
+            return said
+        heard.confidence = said.confidence
+        if (doubt := self._doubt(node, said.confidence)) is not None:
+            return Abstained(doubt)
+        if node.decides:
+            return _Decided(said.answer, said.confidence)
+        self.answers[node.id] = said.answer
+        return said
+
+    def _request(self, node: AskingNode) -> Request:
+        origin = attrs.evolve(self.origin, node=node.id)
+        if not isinstance(node, Model):
+            text = json.dumps(self.input, ensure_ascii=False, separators=(",", ":"))
+            return Request(
+                origin=origin, model="", instructions="", messages=(UserText(text=text),), timeout_ms=node.timeout_ms
+            )
+        values: dict[str, Json] = {"input": self.input, "answers": self.answers}
+        instructions = (rendered(node.system, values).strip(), answer_form(node.answer))
+        return Request(
+            origin=origin,
+            model=node.model,
+            instructions="\n\n".join(filter(None, instructions)),
+            messages=(UserText(text=rendered(node.prompt, values)),),
+            max_output_tokens=node.max_output_tokens,
+            answer_schema=node.answer,
+            timeout_ms=node.timeout_ms,
+        )
+
+    def _doubt(self, node: AskingNode, confidence: float | None) -> str | None:
+        """Why an answer of this confidence is not taken; None where it is."""
+        minimum = node.min_confidence if node.min_confidence is not None else self.capability.min_confidence
+        if minimum <= 0:
+            return None
+        if confidence is None:
+            return f"no confidence was given, and at least {minimum:g} is asked for"
+        return f"a confidence of {confidence:g} is below {minimum:g}" if confidence < minimum else None
+
+    # --- endings ------------------------------------------------------------------------------------------------
+
+    def _decided(self, node: Node, outcome: _Decided) -> Decision:
+        trace = tuple(self.trace)
+        schema = self.capability.output_schema
+        if schema is not None and (found := _schema(schema).problems(outcome.decision)):
+            message = f"the decision breaks the output's schema: {told(found)}"
+            return Decision(status="error", error=Failure(cause="output", message=message, node=node.id), trace=trace)
+        return Decision(status="ok", decision=outcome.decision, confidence=outcome.confidence, trace=trace)
+
+    def _undecided(self, node: Node, outcome: _Outcome) -> Decision:
+        trace = tuple(self.trace)
+        if isinstance(outcome, Abstained):
+            return Decision(status="abstain", abstain=outcome.reason, trace=trace)
+        assert isinstance(outcome, _Failed)
+        failure = Failure(cause=outcome.cause, message=outcome.message, node=node.id)
+        return Decision(status="error", error=failure, trace=trace)
+
+
+def _read(node: AskingNode, answer: Answer) -> Said | Abstained:
+    if isinstance(node, Model):
+        return of_model(answer, _schema(node.answer))
+    return of_specialist(answer.text, node.confidence)
+
+
+def _cause(node: AskingNode, error: ProviderError) -> Cause:
+    return _CAUSES.get(error.kind, "provider" if isinstance(node, Model) else "specialist")
+
+
+def _why(outcome: _Outcome) -> str | None:
+    if isinstance(outcome, Abstained):
+        return outcome.reason
+    return outcome.message if isinstance(outcome, _Failed) else None
+
+
+def _schema(document: Mapping[str, Json]) -> Schema:
+    return _schema_of(json.dumps(document))
+
+
+@functools.lru_cache(maxsize=256)
+def _schema_of(text: str) -> Schema:
+    return Schema(json.loads(text))
+
+
+@functools.lru_cache(maxsize=256)
+def _condition(text: str) -> Expression:
+    return compiled(text, RULE_VARIABLES)

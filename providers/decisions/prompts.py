@@ -1,0 +1,92 @@
+"""What a model node says: templates over `input` and `answers`, and the form that its answer has to have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from providers.decisions.shown import line
+from store.errors import EvalctlError
+from store.events import Json
+
+ROOTS = ("input", "answers")
+"""What a template may begin with."""
+
+_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_STEP = re.compile(r"[\w-]+")
+
+
+@attrs.define(slots=False)
+class BadTemplate(EvalctlError):
+    """A template cannot be filled in, whatever the input."""
+
+    message: str
+    offset: int
+    """Where in it, in characters."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def places(template: str) -> tuple[tuple[str, ...], ...]:
+    """The paths that *template* names, in their order: `{{ input.tool_input.command }}` is
+    `("input", "tool_input", "command")`.
+
+    Raises:
+        BadTemplate: a `{{` without its `}}`, what is no path, or one that begins with neither `input` nor `answers`.
+    """
+    found = tuple(_path(place) for place in _PLACE.finditer(template))
+    rest = _PLACE.sub(lambda place: " " * len(place[0]), template)
+    if (open_at := rest.find("{{")) >= 0:
+        raise BadTemplate("`{{` without `}}`", open_at)
+    return found
+
+
+def rendered(template: str, values: Mapping[str, Json]) -> str:
+    """*template* with its places filled in: a text as it is, everything else as JSON, what is not there as `null`.
+    What is filled in is not looked at for further places.
+
+    Raises:
+        BadTemplate: see `places`.
+    """
+    places(template)
+    return _PLACE.sub(lambda place: _written(_found(values, _path(place))), template)
+
+
+def answer_form(schema: Mapping[str, Json]) -> str:
+    """What a model is told about the form of its answer; the end of its instructions."""
+    return (
+        'Answer with one JSON object and nothing else: {"answer": ..., "confidence": ...}.\n'
+        f"`answer` has to be valid against this JSON Schema: {_written(dict(schema))}\n"
+        "`confidence` is a number from 0 to 1: how likely it is that your answer is right.\n"
+        "Where you cannot tell, `answer` is null."
+    )
+
+
+def _path(place: re.Match[str]) -> tuple[str, ...]:
+    text = place[1].strip()
+    steps = tuple(text.split("."))
+    if not all(_STEP.fullmatch(step) for step in steps):
+        raise BadTemplate(f"expected a path such as input.name, got {line(text, 60)!r}", place.start())
+    if steps[0] not in ROOTS:
+        raise BadTemplate(f"expected input or answers, got {line(steps[0], 60)!r}", place.start())
+    return steps
+
+
+def _found(values: Mapping[str, Json], path: tuple[str, ...]) -> Json:
+    here: Json = dict(values)
+    for step in path:
+        if isinstance(here, dict):
+            here = here.get(step)
+        elif isinstance(here, list) and step.isascii() and step.isdecimal() and len(step) < 10:
+            here = here[int(step)] if int(step) < len(here) else None
+        else:
+            return None
+    return here
+
+
+def _written(found: Json) -> str:
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
