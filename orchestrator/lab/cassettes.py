@@ -1,0 +1,258 @@
+"""A lab's cassettes on the disk: what a target answered to a fixture, and of which fixture."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from orchestrator.bundled import BUNDLED
+from orchestrator.lab.model import Fixture
+from orchestrator.sharing.secret_fields import secret_fields
+from providers.arguments import INVALID, parsed
+from providers.decisions.tape import Recorded
+from store.errors import UsageError
+from store.events import Json
+from store.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
+from store.secrets import Redactor
+from store.structure import new_converter, show, structure
+
+SCHEMA = "evalctl.lab-cassette/1"
+MAX_BYTES = 256 * 1024
+
+_NODE = re.compile(r"[a-z0-9-]+")
+_UNSEEN = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that no reader of a file sees, or that change what he sees."""
+
+
+@attrs.frozen(kw_only=True)
+class LabCassette:
+    """What one target answered to one fixture."""
+
+    fixture_version: int
+    input_hash: str
+    """Of the fixture's input, see `Fixture.input_hash`."""
+    answers: Mapping[str, tuple[Recorded, ...]]
+    """By node; at least one each, of which the last counts."""
+
+    def to_json(self) -> dict[str, Json]:
+        """As the file says it: nodes sorted."""
+        return {
+            "schema": SCHEMA,
+            "fixtureVersion": self.fixture_version,
+            "inputHash": self.input_hash,
+            "answers": {node: [attrs.asdict(one) for one in given] for node, given in sorted(self.answers.items())},
+        }
+
+
+@attrs.frozen(kw_only=True)
+class _Answer:
+    status: int = attrs.field(validator=[attrs.validators.ge(200), attrs.validators.le(599)])
+    body: Json
+
+
+@attrs.frozen(kw_only=True)
+class _File:
+    schema: Literal["evalctl.lab-cassette/1"]
+    fixture_version: int = attrs.field(validator=attrs.validators.ge(1))
+    input_hash: str = attrs.field(validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
+    answers: Mapping[str, tuple[_Answer, ...]]
+
+
+def read(file: Path, *, name: str | None = None) -> LabCassette:
+    """The cassette in *file*, strictly: nothing is in it that this version does not know. Messages call it *name*.
+
+    Raises:
+        UsageError: it cannot be read, is too long, or is no cassette; all that is wrong with it, with line and field.
+    """
+    name = name or str(file)
+    return decode(read_raw(file, name), name=name)
+
+
+def decode(raw: bytes, *, name: str) -> LabCassette:
+    """The cassette in a file's bytes.
+
+    Raises:
+        UsageError: see `read`.
+    """
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"{name}:1:1: more than {MAX_BYTES:,} bytes; a cassette has at most that many")
+    document = parse_json(raw, name=name)
+    found, findings = structure(document, _File, new_converter())
+    findings += _findings(document)
+    if found is None or findings:
+        raise document.refusal(findings)
+    return LabCassette(
+        fixture_version=found.fixture_version,
+        input_hash=found.input_hash,
+        answers={
+            node: tuple(Recorded(status=one.status, body=one.body) for one in given)
+            for node, given in found.answers.items()
+        },
+    )
+
+
+def stale(cassette: LabCassette, fixture: Fixture) -> str | None:
+    """Why the cassette says nothing about *fixture* as it is now; None where it does."""
+    if cassette.fixture_version != fixture.version:
+        return f"fixture version {cassette.fixture_version} recorded, now {fixture.version}"
+    return None if cassette.input_hash == fixture.input_hash else "input changed"
+
+
+def encode(cassette: LabCassette) -> bytes:
+    """The file's bytes: the same for equal cassettes.
+
+    Raises:
+        UsageError: a body holds a lone surrogate, which is no text.
+    """
+    text = json.dumps(cassette.to_json(), ensure_ascii=False, allow_nan=False, indent=2)
+    text = _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", text)
+    try:
+        return f"{text}\n".encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("a recorded body holds a lone surrogate, which is no text") from error
+
+
+def refuse_installed(root: Path) -> None:
+    """Nothing is recorded into an installed package, whose files are nobody's to change.
+
+    Raises:
+        UsageError: *root* is a bundled lab's, and this is no checkout.
+    """
+    checkout = (BUNDLED.parent / "pyproject.toml").is_file()
+    if root.resolve().is_relative_to(BUNDLED) and not checkout:
+        raise UsageError(
+            f"{root} belongs to the installed package and is not written to",
+            "Copy it to a directory of your own, and name that: --lab-dir DIR.",
+        )
+
+
+def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> None:
+    """Write a cassette below a lab's *root*, replacing what is there: all of it or, if it is refused, nothing.
+
+    Raises:
+        UsageError: it holds a secret (told by its field, never shown) or a mark of one, is too long, or is none that
+            could be read again; *file* lies outside *root*, or behind a symbolic link, or in an installed package; or
+            the disk refuses.
+    """
+    refuse_installed(root)
+    name = file.name
+    if secrets := [f"{name}: {field}: holds {what}" for field, what in _secrets(cassette, redactor)]:
+        raise UsageError("\n".join(secrets), "Nothing was written. Only status and body of an answer are recorded.")
+    raw = encode(cassette)
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"{name}: {len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}", "Nothing was written.")
+    decode(raw, name=name)
+    try:
+        _replace(root, _steps(file, root), raw)
+    except OSError as error:
+        link = error.errno in {errno.ELOOP, errno.ENOTDIR}
+        why = "a directory on its way is a symbolic link or none" if link else error.strerror or str(error)
+        raise UsageError(f"{file}: the cassette cannot be written: {why}", "Nothing was written.") from error
+
+
+def _findings(document: Document) -> Iterator[Finding]:
+    """What the shape alone does not tell: ids of nodes, nodes without an answer, bodies that are none."""
+    answers = document.value.get("answers") if isinstance(document.value, dict) else None
+    for node, given in answers.items() if isinstance(answers, dict) else ():
+        at: DocumentPath = ("answers", node)
+        if not _NODE.fullmatch(node):
+            yield document.finding(at, f"expected the id of a node ([a-z0-9-]+), got {show(node)}")
+        if given == []:
+            yield document.finding(at, "has to hold an answer")
+        for index, one in enumerate(given if isinstance(given, list) else ()):
+            if isinstance(one, dict) and "body" in one and not isinstance(one["body"], str | dict | list):
+                message = f"expected an object, an array, or the text of the body, got {show(one['body'])}"
+                yield document.finding((*at, index, "body"), message)
+
+
+# --- secrets ------------------------------------------------------------------------------------------------------
+
+
+def _secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, str]]:
+    """The fields that hold a secret, with what kind of thing it is; once each."""
+    document = cassette.to_json()
+    found = dict(secret_fields(document, (), redactor))
+    for node, given in cassette.answers.items():
+        for index, one in enumerate(given):
+            if isinstance(one.body, str):
+                at: DocumentPath = ("answers", node, index, "body")
+                for text in _told(one.body):
+                    found |= dict(secret_fields(text, at, redactor))
+    return [(spell(path), kind) for path, kind in found.items()]
+
+
+def _told(body: str) -> Sequence[str]:
+    """The texts that a streamed body tells in pieces, put together: a secret may be spread over its events."""
+    pieces: dict[DocumentPath, list[str]] = {}
+    for line in body.splitlines():
+        value = parsed(line.removeprefix("data:"))
+        if value is not INVALID:
+            for path, text in _texts(value, ()):
+                pieces.setdefault(path, []).append(text)
+    return ["".join(parts) for parts in pieces.values()]
+
+
+def _texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
+    """Every text in a value, and where. A stack instead of recursion: a model decides how deep it is nested."""
+    todo: list[tuple[Json, DocumentPath]] = [(value, at)]
+    while todo:
+        here, path = todo.pop()
+        match here:
+            case str():
+                yield path, here
+            case list():
+                todo += [(item, (*path, index)) for index, item in enumerate(here)]
+            case dict():
+                todo += [(item, (*path, key)) for key, item in here.items()]
+
+
+# --- the disk -----------------------------------------------------------------------------------------------------
+
+
+def _steps(file: Path, root: Path) -> tuple[str, ...]:
+    """The names that lead from *root* to *file*."""
+    steps = file.relative_to(root).parts if file.is_relative_to(root) else ()
+    if not steps or ".." in steps:
+        raise UsageError(f"{file} is not in the lab {root}", "Nothing was written.")
+    return steps
+
+
+def _replace(root: Path, steps: Sequence[str], raw: bytes) -> None:
+    """Put *raw* in the file's place once it is on the disk. From *root* on every directory is opened by its name, and
+    none through a symbolic link, whoever makes one in the meantime.
+    """
+    *folders, name = steps
+    beside = f".{name}.{os.getpid()}"
+    here = os.open(root, os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            with suppress(FileExistsError):
+                os.mkdir(folder, dir_fd=here)
+            above, here = here, os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(above)
+        _remove(beside, here)  # of a process that was killed
+        try:
+            unfinished = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=here)
+            with os.fdopen(unfinished, "wb") as stream:
+                stream.write(raw)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, name, src_dir_fd=here, dst_dir_fd=here)
+        except OSError:
+            _remove(beside, here)
+            raise
+    finally:
+        os.close(here)
+
+
+def _remove(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
