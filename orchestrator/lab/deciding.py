@@ -1,0 +1,225 @@
+"""One attempt at one run of a lab: decide, hold the decision against what is expected, and what it all comes to.
+
+The counterpart of `orchestrator/execute.py`, with the same guarantees: whatever happens, the attempt has an ending,
+unless the store has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+import anyio
+import attrs
+
+from orchestrator.control import Control
+from orchestrator.execute import AGAIN, Finding, finding_of, given_up, source_of, spent
+from orchestrator.gate import Gate, GateOfRun
+from orchestrator.job import Room
+from orchestrator.lab.cells import Cell
+from orchestrator.lab.model import Fixture
+from orchestrator.ports import AttemptLog
+from orchestrator.stopwatch import Stopwatch
+from providers.base import Answer, Ask, Origin, Request, Usage
+from providers.decisions.decision import INFRASTRUCTURAL, Decision
+from providers.decisions.flow import decide
+from providers.divergence import NotRecorded
+from store.errors import BudgetSpent, EvalctlError, StoreFailed
+from store.events import Json, WorkEnded
+from store.rows import Claim, Ending, Judgement
+from verifiers.assertion import Assertion
+
+RECORDED = "recorded"
+"""The name by which everybody is asked offline."""
+
+
+@attrs.define(kw_only=True)
+class Attempt:
+    """What is known of an attempt while it runs."""
+
+    claim: Claim
+    cell: Cell
+    log: AttemptLog
+    watch: Stopwatch
+    way: GateOfRun
+    started_at: int | None = None
+    decision: Decision | None = None
+    reported: list[Usage | None] = attrs.field(factory=list[Usage | None])
+    """By every answer that a model gave."""
+
+
+class Decider:
+    """Executes claimed runs of a lab.
+
+    Args:
+        suite_id: the lab's id.
+        cells: those of the plan, by case and variant.
+        room: what this process has for it; its gates are named as capabilities name whom they ask, or there is the one
+            gate `recorded` for all.
+        measured: whether times and costs mean something: not when answers are played.
+    """
+
+    def __init__(self, *, suite_id: str, cells: Mapping[tuple[str, str], Cell], room: Room, measured: bool) -> None:
+        self._suite_id = suite_id
+        self._cells = cells
+        self._gates: Mapping[str, Gate] = room.gates
+        self._first = next(iter(room.gates.values()))
+        self._ledger = room.ledger
+        self._control: Control = room.control
+        self._wall: Callable[[], int] = room.world.wall
+        self._measured = measured
+        self._assertions: dict[str, tuple[Assertion, ...]] = {}
+        """Compiled once for each case."""
+
+    async def __call__(self, claim: Claim) -> None:
+        """Try the run once and record how that ended, also when it is cancelled."""
+        log, watch = self._ledger.log(claim), Stopwatch(None)
+        attempt = Attempt(
+            claim=claim,
+            cell=self._cells[claim.case_id, claim.variant],
+            log=log,
+            watch=watch,
+            way=GateOfRun(self._first, claim, log, watch),
+        )
+        try:
+            finding = await self._bounded(attempt)
+        except StoreFailed:
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._ledger.finish(self._ending(attempt, given_up(self._control)))
+            raise
+        except NotRecorded as error:
+            finding = _unanswered(attempt.cell, error)
+        except EvalctlError as error:
+            finding = finding_of(error)
+            if isinstance(error, BudgetSpent):
+                self._control.drain("budget", str(error))
+        self._ledger.finish(self._ending(attempt, finding))
+
+    async def _bounded(self, attempt: Attempt) -> Finding:
+        """Try, and give up when the attempt waits too long.
+
+        Raises:
+            Stalled: it did.
+        """
+        bound = attempt.way.bound
+        with bound.scope:
+            return await self._try(attempt)
+        assert bound.error is not None
+        raise bound.error
+
+    async def _try(self, attempt: Attempt) -> Finding:
+        cell, claim, watch = attempt.cell, attempt.claim, attempt.watch
+        if cell.skip is not None:
+            return Finding(outcome="skipped", reason=cell.skip.reason, message=cell.skip.message)
+        loop = asyncio.get_running_loop()
+        attempt.started_at = self._wall()
+        with watch.running():
+            decision = await decide(
+                cell.capability,
+                cell.fixture.input,
+                ask_of=lambda name: self._ask(attempt, name),
+                origin=Origin(
+                    suite_id=self._suite_id,
+                    case_id=claim.case_id,
+                    repetition=claim.repetition,
+                    variant=claim.variant,
+                ),
+                # a node's time is its work, not its wait for room
+                clock=(lambda: loop.time() - watch.waited_s) if self._measured else None,
+            )
+        attempt.decision = decision
+        attempt.log.note(WorkEnded(stop=decision.status, reason=_why(decision), text=""))
+        verdicts = self._judge(cell.fixture, decision)
+        return self._finding(decision, verdicts)
+
+    def _ask(self, attempt: Attempt, name: str) -> Ask:
+        """The way to whom a node asks, which remembers what was reported."""
+        way = attempt.way.through(self._gates.get(name) or self._gates[RECORDED])
+
+        async def ask(request: Request) -> Answer:
+            answer = await way(request)
+            if request.model:
+                attempt.reported.append(answer.usage)
+            return answer
+
+        return ask
+
+    def _judge(self, fixture: Fixture, decision: Decision) -> tuple[Judgement, ...]:
+        values = decision.to_json()
+        return tuple(assertion.judged(values) for assertion in self._assertions_of(fixture))
+
+    def _assertions_of(self, fixture: Fixture) -> tuple[Assertion, ...]:
+        if fixture.case_id not in self._assertions:
+            self._assertions[fixture.case_id] = tuple(
+                Assertion(id=f"expect[{number}]", cel=one.cel, why=one.why) for number, one in enumerate(fixture.expect)
+            )
+        return self._assertions[fixture.case_id]
+
+    def _finding(self, decision: Decision, verdicts: tuple[Judgement, ...]) -> Finding:
+        """The assertions alone say pass or fail; only where nobody could be asked, and one failed, it is an error."""
+        if all(verdict.verdict == "pass" for verdict in verdicts):
+            return Finding(outcome="pass", composite=1.0, verdicts=verdicts)
+        error = decision.error
+        if self._measured and error is not None and error.cause in INFRASTRUCTURAL:
+            return Finding(outcome="error", reason=error.cause, message=error.message, composite=0.0, verdicts=verdicts)
+        return Finding(outcome="fail", composite=0.0, verdicts=verdicts)
+
+    def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
+        tally, watch, decision = attempt.way.tally, attempt.watch, attempt.decision
+        detail: dict[str, Json] = {"spent": spent(tally)}
+        if tally.incidents:
+            detail["incidents"] = dict(sorted(tally.incidents.items()))
+        if finding.message is not None:
+            detail["message"] = finding.message
+        judged = decision is not None and bool(finding.verdicts)
+        if decision is not None:
+            detail["decision"] = {**decision.to_json(), "confidence": decision.confidence}
+        measured = self._measured and attempt.started_at is not None
+        # what is only known to be at most so much is no cost
+        known = measured and not tally.unpriced and not tally.sources["bound"]
+        usage = _total(attempt.reported)
+        return Ending(
+            claim=attempt.claim,
+            outcome=finding.outcome,
+            reason=finding.reason,
+            judged=judged,
+            again=not judged and finding.reason in AGAIN and finding.outcome in ("error", "skipped"),
+            composite=finding.composite,
+            started_at=attempt.started_at,
+            ended_at=self._wall(),
+            wall_ms=round(watch.worked_s * 1000) if measured else None,
+            waited_ms=round(watch.waited_s * 1000) if measured else None,
+            calls=tally.calls,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cached_tokens=usage.cached,
+            cache_write_tokens=usage.cache_write,
+            reasoning_tokens=usage.reasoning,
+            cost_nusd=tally.nusd if known else None,
+            cost_source=source_of(tally) if known else None,
+            model_resolved=tally.model,
+            decision_status=decision.status if decision is not None else None,
+            detail=detail,
+            verdicts=finding.verdicts,
+        )
+
+
+def _unanswered(cell: Cell, error: NotRecorded) -> Finding:
+    """A node was asked that nothing answers."""
+    skip = cell.unanswered
+    if skip is None:
+        return Finding(outcome="skipped", reason="no_cassette", message=str(error))
+    return Finding(outcome="skipped", reason=skip.reason, message=f"{error.why}: {skip.message}")
+
+
+def _why(decision: Decision) -> str | None:
+    return decision.abstain if decision.error is None else decision.error.message
+
+
+def _total(reported: Iterable[Usage | None]) -> Usage:
+    """The sums over all answers; a field is None unless every answer reported it."""
+    usages = [usage or Usage() for usage in reported]
+    names = [field.name for field in attrs.fields(Usage)]
+    counts = {name: [getattr(usage, name) for usage in usages] for name in names}
+    return Usage(**{name: sum(found) if found and None not in found else None for name, found in counts.items()})

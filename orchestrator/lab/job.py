@@ -1,0 +1,98 @@
+"""The runs of a decision lab: each is a flow that asks the backends and specialists of its capability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from orchestrator.job import Asked, Planning, Room
+from orchestrator.lab.cells import Cell
+from orchestrator.lab.deciding import RECORDED, Decider
+from orchestrator.lab.model import Lab
+from orchestrator.lab.planning import plan
+from orchestrator.settings import Settings
+from store.events import Json
+from store.rows import Claim, NewSweep
+
+
+@attrs.frozen(kw_only=True)
+class LabJob:
+    """Implements `orchestrator.job.Job`."""
+
+    lab: Lab
+    cells: tuple[Cell, ...]
+    asked: Mapping[str, Asked]
+    """By the names of `Capability.asked`; offline the one player, as `recorded`."""
+    chosen: Mapping[str, Json]
+    """What was narrowed and where reports go: see `running.choice`; stored, and read back by `resume`."""
+    accounts: Mapping[tuple[str, str], str] = attrs.field(init=False)
+
+    @accounts.default
+    def _accounts(self) -> dict[tuple[str, str], str]:
+        """Of each cell: that of the first node that asks somebody."""
+        first = next(iter(self.asked))
+        names = {cell.key: [cell.capability.asked(node) for node in cell.capability.asking()] for cell in self.cells}
+        return {
+            key: self.asked[next((name for name in found if name in self.asked), first)].provider.account
+            for key, found in names.items()
+        }
+
+    @property
+    def content(self) -> Mapping[str, str]:
+        """Of `lab.yaml`, the daemon configuration, the fixtures and the cassettes that are played."""
+        played = {
+            self.lab.cassette(cell.fixture, cell.target).relative_to(self.lab.root).as_posix(): cell.recorded
+            for cell in self.cells
+            if cell.recorded is not None
+        }
+        return {**self.lab.content, **played}
+
+    @property
+    def longest_s(self) -> float:
+        """All timeouts of a flow together."""
+        return max((sum(node.timeout_ms for node in cell.capability.asking()) for cell in self.cells), default=0) / 1000
+
+    def conditions(self, settings: Settings) -> dict[str, Json]:
+        """See `orchestrator.job.Job`; `lab` holds what a lab has beyond a suite."""
+        lab = self.lab
+        return {
+            "suite": {
+                "id": lab.id,
+                "version": lab.version,
+                "root": str(lab.root),
+                "bundled": lab.bundled,
+                "content": dict(self.content),
+            },
+            "lab": {
+                "id": lab.id,
+                "version": lab.version,
+                "root": str(lab.root),
+                "config": str(lab.config),
+                "bundled": lab.bundled,
+                "repeat": settings.k,
+                "targets": {
+                    target.id: {"backend": target.backend, "model": target.model, "local": target.local}
+                    for target in lab.targets.values()
+                },
+                "fixtures": list(dict.fromkeys(cell.fixture.case_id for cell in self.cells)),
+                **self.chosen,
+            },
+        }
+
+    def plan(self, planning: Planning) -> NewSweep:
+        """See `orchestrator.job.Job`."""
+        return plan(self.lab, self.cells, planning)
+
+    def account(self, claim: Claim) -> str:
+        """Of the first whom the flow may ask."""
+        return self.accounts[claim.case_id, claim.variant]
+
+    def executor(self, room: Room) -> Decider:
+        """See `orchestrator.job.Job`."""
+        return Decider(
+            suite_id=self.lab.id,
+            cells={cell.key: cell for cell in self.cells},
+            room=room,
+            measured=RECORDED not in self.asked,
+        )

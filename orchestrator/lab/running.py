@@ -1,0 +1,100 @@
+"""What a lab's sweep brings to the engine: who is asked at what price, under which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from orchestrator.config import config_hash, resolve_key
+from orchestrator.grants import Grants
+from orchestrator.job import Asked
+from orchestrator.lab.cells import Cell
+from orchestrator.lab.deciding import RECORDED
+from orchestrator.lab.model import Lab
+from orchestrator.settings import Settings
+from orchestrator.variant import Variant
+from providers.base import AgentSettings, Provider
+from providers.decisions.model import Backend, Capability, Http, Model, Specialist
+from providers.decisions.player import Player
+from providers.prices.price import Price
+from providers.prices.table import Prices
+from store.events import Json
+from store.rows import Caps
+
+FREE = Price(input=0, output=0)
+PROVIDER = "lab"
+"""What a lab's sweep has in the place of a provider: whom it asks is said by its targets."""
+
+
+def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: int = 1, **more: Json) -> Settings:
+    """The settings of a sweep over *cells*; *more* are fields of `Settings` that were asked for."""
+    agent, chosen = AgentSettings(), list(cells)
+    models = {cell.aim.model for cell in chosen if cell.aim is not None}
+    return Settings(
+        suite=lab.id,
+        k=k,
+        mode=mode,
+        provider=PROVIDER,
+        model="",
+        agent=agent,
+        config_hash=config_hash(agent),
+        variants=tuple(Variant(id=name) for name in dict.fromkeys(cell.target for cell in chosen)),
+        grants=Grants(),
+        caps=caps,
+        prices={model: price for model, price in lab.prices.items() if model in models},
+        **more,
+    )
+
+
+def played_by(player: Player) -> dict[str, Asked]:
+    """Offline: one who answers for everybody."""
+    return {RECORDED: Asked(provider=player, prices={}, unpriced=True)}
+
+
+def asked_of(
+    cells: Iterable[Cell],
+    prices: Prices,
+    open_all: Callable[[Iterable[Capability]], Mapping[str, Provider]],
+) -> dict[str, Asked]:
+    """Everybody whom the cells may ask, with what is known of their prices.
+
+    Args:
+        cells: of the plan.
+        prices: by model; a local target's are nothing whatever it says.
+        open_all: opens the providers of capabilities, by the names of `Capability.asked`.
+    """
+    chosen = [cell for cell in cells if cell.skip is None]
+    capabilities = [cell.capability for cell in chosen]
+    local = {(cell.aim.backend, cell.aim.model) for cell in chosen if cell.aim is not None and cell.aim.local}
+    found: dict[str, Prices] = {}
+    for capability in capabilities:
+        for node in capability.asking():
+            name = capability.asked(node)
+            if isinstance(node, Specialist):
+                found[name] = {"": FREE} if node.local else {}
+            else:
+                free = {model: FREE for backend, model in local if backend == name}
+                found[name] = {**prices, **free}
+    opened = open_all(capabilities) if found else {}
+    asked = {name: Asked(provider=opened[name], prices=table, unpriced=True) for name, table in found.items()}
+    return asked or {"nobody": Asked(provider=Player({}, {}), prices={})}
+
+
+def key_of(environment: Mapping[str, str]) -> Callable[[Backend], tuple[str | None, str | None]]:
+    """What finds a backend's credential: the variable's name and its value."""
+    return lambda backend: resolve_key(backend.api_key_env, backend.kind, environment)
+
+
+def credentials_of(lab: Lab, cells: Iterable[Cell], environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The credentials that the cells' backends and specialists use, with their variables: what is never stored."""
+    found: dict[str, str] = {}
+    find = key_of(environment)
+    for cell in cells:
+        for node in cell.capability.asking():
+            variable, value = None, None
+            if isinstance(node, Model):
+                variable, value = find(lab.daemon.backends[node.backend])
+            elif isinstance(node, Http) and node.api_key_env is not None:
+                variable, value = node.api_key_env, environment.get(node.api_key_env)
+            if variable is not None and value is not None:
+                found[variable] = value
+    return sorted(found.items())

@@ -1,0 +1,65 @@
+"""What of a lab is run: the fixtures and targets that somebody named, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
+from store.errors import UsageError
+from store.structure import suggest
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """Fixtures in the lab's order, and the targets they are run against in the order of `lab.yaml`."""
+
+    fixtures: tuple[Fixture, ...]
+    targets: tuple[Target, ...]
+    replay: bool = True
+    """Whether fixtures that are answered by their own `replay` are wanted, too; only offline."""
+
+
+def select(
+    lab: Lab, *, capability: str | None = None, fixtures: Sequence[str] = (), targets: Sequence[str] = ()
+) -> Selection:
+    """The part of *lab* that is named; what is not narrowed is taken whole.
+
+    Args:
+        lab: the lab.
+        capability: its fixtures alone.
+        fixtures: ids, or `capability/id`.
+        targets: ids; `replay` among them means the fixtures' own answers.
+
+    Raises:
+        UsageError: there is no such capability, fixture or target, with the nearest names; or nothing is left.
+    """
+    if capability is not None:
+        _refuse_unknown("CAPABILITY", "capability", [capability], lab.daemon.capabilities)
+    chosen = [one for one in lab.fixtures if capability in (None, one.capability)]
+    if fixtures:
+        known = {name for one in chosen for name in (one.id, one.case_id)}
+        _refuse_unknown("--fixture", "fixture", fixtures, known, of=capability)
+        chosen = [one for one in chosen if one.id in fixtures or one.case_id in fixtures]
+    if not chosen:
+        named = f"capability {capability!r} has" if capability is not None else "it has"
+        raise UsageError(f"{lab.root}: {named} no fixtures", "Write one: fixtures/CAPABILITY/ID.yaml.")
+    _refuse_unknown("--target", "target", targets, [*lab.targets, REPLAY])
+    return Selection(
+        fixtures=tuple(chosen),
+        targets=tuple(one for one in lab.targets.values() if not targets or one.id in targets),
+        replay=not targets or REPLAY in targets,
+    )
+
+
+def _refuse_unknown(flag: str, what: str, wanted: Iterable[str], known: Iterable[str], of: str | None = None) -> None:
+    names = sorted(known)
+    unknown = [name for name in dict.fromkeys(wanted) if name not in names]
+    if not unknown:
+        return
+    told = ", ".join(f"{name!r}{suggest(name, names)}" for name in unknown)
+    where = f"capability {of!r} has" if of is not None else "the lab has"
+    short = [name for name in names if "/" not in name]
+    there = ", ".join(short[:20]) + (f" and {len(short) - 20} more" if len(short) > 20 else "")
+    raise UsageError(f"{flag}: {where} no {what} {told}", f"There are: {there or 'none'}.")

@@ -1,0 +1,90 @@
+"""What asking backends will take at most, in words: told before the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from orchestrator.lab.cells import Cell, most_calls
+from orchestrator.lab.model import Lab, Target
+from orchestrator.reports.wording import counted
+from providers.decisions.model import Capability, Model, Specialist
+from store.errors import UsageError
+from store.money import usd
+from store.rows import Caps
+
+
+def caps_of(lab: Lab) -> Caps:
+    """The caps that `lab.yaml` sets.
+
+    Raises:
+        UsageError: it sets none; spending money without a bound is not what anybody means.
+    """
+    from store.money import to_nusd
+
+    budget = lab.budget
+    if budget is None or (budget.max_calls is None and budget.max_cost_usd is None):
+        raise UsageError(
+            f"{lab.root / 'lab.yaml'}: it has no budget, and asking backends spends money",
+            "Give it one: budget: { max_calls: 200, max_cost_usd: 1.0 }.",
+        )
+    return Caps(calls=budget.max_calls, nusd=None if budget.max_cost_usd is None else to_nusd(budget.max_cost_usd))
+
+
+def runs_of(cells: Iterable[Cell], repeat: int) -> int:
+    """Runs that ask somebody, or may."""
+    return sum(repeat for cell in cells if cell.skip is None)
+
+
+def calls_of(cells: Iterable[Cell], repeat: int) -> int:
+    """The most calls that these runs make, retries not counted."""
+    return sum(repeat * most_calls(cell.capability) for cell in cells if cell.skip is None)
+
+
+def lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
+    """The runs, the calls, the caps, and for everybody who is asked what is known of the price."""
+    asking = [cell for cell in cells if cell.skip is None]
+    fixtures = len({cell.fixture.case_id for cell in asking})
+    targets = [lab.targets[name] for name in dict.fromkeys(cell.target for cell in asking)]
+    runs = runs_of(cells, repeat)
+    yield (
+        f"lab {lab.id}: {counted(fixtures, 'fixture')}, {counted(len(targets), 'target')}, "
+        f"{counted(repeat, 'repetition')}: {counted(runs, 'run')}"
+    )
+    if skipped := len(cells) - len(asking):
+        yield f"  {counted(skipped, 'fixture and target', 'fixtures and targets')} are skipped: {_reasons(cells)}"
+    calls = calls_of(cells, repeat)
+    stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
+    yield f"  at most {counted(calls, 'call')}, and retries; {stop}"
+    yield f"  cost: {f'stopped at {usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
+    capabilities = {cell.capability.name: cell.capability for cell in asking}.values()
+    if any(isinstance(node, Model) for capability in capabilities for node in capability.flow):
+        for target in targets:
+            yield f"  target {target.id} ({target.model} at {target.backend}): {_price_of(lab, target)}"
+    for name, local in _specialists(capabilities):
+        yield f"  specialist {name}: {'local, costs nothing' if local else _UNKNOWN}"
+
+
+_UNKNOWN = "no price: its cost stays unknown, and outside the cap on cost"
+
+
+def _price_of(lab: Lab, target: Target) -> str:
+    if target.local:
+        return "local, costs nothing"
+    price = lab.prices.get(target.model)
+    if price is None:
+        return _UNKNOWN
+    tiers = price.to_json()
+    return f"{tiers['input']} in, {tiers['output']} out, USD per million tokens"
+
+
+def _specialists(capabilities: Iterable[Capability]) -> list[tuple[str, bool]]:
+    return sorted(
+        (f"{capability.name}/{node.id}", node.local)
+        for capability in capabilities
+        for node in capability.flow
+        if isinstance(node, Specialist)
+    )
+
+
+def _reasons(cells: Iterable[Cell]) -> str:
+    return ", ".join(sorted({cell.skip.message for cell in cells if cell.skip is not None}))
