@@ -14,13 +14,15 @@ from store.events import Json
 GIT_S = 10.0
 
 
-async def provenance(directory: Path, environment: Mapping[str, str]) -> dict[str, Json]:
-    """Conditions of measurement that no setting holds. Git's part is absent outside a checkout."""
+async def provenance(directory: Path, environment: Mapping[str, str], *, ask_git: bool = True) -> dict[str, Json]:
+    """Conditions of measurement that no setting holds. Git's part is absent outside a checkout, and where no process
+    may be started to ask it.
+    """
     return {
         "harnessVersion": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "git": await _git(directory, environment),
+        "git": await _git(directory, environment) if ask_git else None,
     }
 
 

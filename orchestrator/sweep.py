@@ -24,12 +24,15 @@ from store.reclaim import reclaim
 from store.rows import SweepRow
 from store.writer import Writer
 
+OFFLINE = "offline"
+"""The mode in which no process is started, whatever for."""
+
 
 async def start(part: Part, *, command: str, purpose: str = "sweep") -> SweepEnd:
     """Plan a sweep, store the plan, and work on it. Only those with the *purpose* `sweep` enter a history."""
     name = sweep_name(part.world.wall())
     conditions: dict[str, Json] = {
-        **await provenance(Path.cwd(), part.world.environment),
+        **await provenance(Path.cwd(), part.world.environment, ask_git=part.settings.mode != OFFLINE),
         "settings": part.settings.to_json(),
         **part.job.conditions(part.settings),
     }
@@ -97,7 +100,8 @@ def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     changed = sorted(path for path in stored.keys() | content.keys() if stored.get(path) != content.get(path))
     if changed:
         shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
+        what, verb = ("lab", sweep.command) if "lab" in sweep.conditions else ("suite", "run")
         raise UsageError(
-            f"sweep {sweep.name}: the suite has changed since it was planned: {shown}",
-            "Put these files back as they were, or start a new sweep with `evalctl run`.",
+            f"sweep {sweep.name}: the {what} has changed since it was planned: {shown}",
+            f"Put these files back as they were, or start a new sweep with `evalctl {verb}`.",
         )
