@@ -1,0 +1,113 @@
+"""Everybody whom flows ask, opened from a daemon configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import attrs
+
+from providers.base import Provider
+from providers.decisions.model import AskingNode, Backend, Capability, Daemon, Exec, Http, Model
+from providers.registry import ProviderOptions, find_provider
+from store.errors import UsageError
+
+KeyOf = Callable[[Backend], tuple[str | None, str | None]]
+"""The variable that holds a backend's credential, and the credential; None where none is sent. An HTTP specialist is
+asked about as a backend of the kind `http`.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class _Opening:
+    """What backends and specialists are opened with."""
+
+    key_of: KeyOf
+    base: Path
+    idle_timeout_ms: int | None
+    proxy: str | None = attrs.field(repr=False)
+    wall: Callable[[], int] | None
+    keep_bodies: bool
+
+
+def open_providers(
+    daemon: Daemon,
+    capabilities: Iterable[Capability],
+    *,
+    key_of: KeyOf,
+    base: Path,
+    idle_timeout_ms: int | None = None,
+    proxy: str | None = None,
+    wall: Callable[[], int] | None = None,
+    keep_bodies: bool = False,
+) -> dict[str, Provider]:
+    """A provider for everybody whom *capabilities* may ask, by the names that `Capability.asked` gives. Connections
+    are made, and processes started, when they are asked.
+
+    Args:
+        daemon: whose backends are meant.
+        capabilities: whose nodes ask.
+        key_of: see `KeyOf`.
+        base: the configuration's directory, absolute: commands and scripts are relative to it.
+        idle_timeout_ms: how long a model's begun answer may pause; None: as long as its nodes wait for all of it.
+        proxy: `http://host:port`; may hold credentials.
+        wall: microseconds since 1970 UTC, for waits that are given as a date.
+        keep_bodies: see `ProviderOptions`.
+
+    Raises:
+        UsageError: a backend that is not there, of a kind that is not there, or whose options make no sense; a
+            credential that is named and not set.
+    """
+    opening = _Opening(
+        key_of=key_of, base=base, idle_timeout_ms=idle_timeout_ms, proxy=proxy, wall=wall, keep_bodies=keep_bodies
+    )
+    asked: dict[str, list[AskingNode]] = {}
+    for capability in capabilities:
+        for node in capability.asking():
+            asked.setdefault(capability.asked(node), []).append(node)
+    return {name: _opened(daemon, name, nodes, opening) for name, nodes in asked.items()}
+
+
+def _opened(daemon: Daemon, name: str, nodes: list[AskingNode], opening: _Opening) -> Provider:
+    node = nodes[0]
+    if isinstance(node, Model):
+        return _backend(daemon, node, max(one.timeout_ms for one in nodes), opening)
+    from providers.decisions.specialists import ExecSpecialist, HttpSpecialist
+
+    if isinstance(node, Exec):
+        return ExecSpecialist(node, name=name, base=opening.base)
+    from providers.http import HttpPool
+
+    return HttpSpecialist(
+        name=name, url=node.url, api_key=_key(node, opening), pool=HttpPool(proxy=opening.proxy), wall=opening.wall
+    )
+
+
+def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) -> Provider:
+    backend = daemon.backends.get(node.backend)
+    if backend is None:
+        known = ", ".join(sorted(daemon.backends)) or "none"
+        raise UsageError(
+            f"node {node.id!r} names the backend {node.backend!r}, which is not there", f"There are: {known}."
+        )
+    variable, key = opening.key_of(backend)
+    options = ProviderOptions(
+        model=node.model,
+        base_url=backend.base_url,
+        api_key=key,
+        api_key_env=variable,
+        suite_root=opening.base,
+        # a node's own timeout bounds its answer, so nothing shorter may
+        first_token_timeout_ms=longest_ms + 1000,
+        idle_timeout_ms=longest_ms + 1000 if opening.idle_timeout_ms is None else opening.idle_timeout_ms,
+        proxy=opening.proxy,
+        wall=opening.wall,
+        keep_bodies=opening.keep_bodies,
+    )
+    return find_provider(backend.kind)(options)
+
+
+def _key(node: Http, opening: _Opening) -> str | None:
+    if node.api_key_env is None:
+        return None
+    return opening.key_of(Backend(name=node.id, kind="http", base_url=node.url, api_key_env=node.api_key_env))[1]
