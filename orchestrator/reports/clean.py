@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
-from orchestrator.reports.model import Report
 from store.scanner import Cleaner
 
+ReportT = TypeVar("ReportT")
+"""A report of any kind: an attrs value with `notes`."""
 
-def cleaned(report: Report, cleaner: Cleaner) -> Report:
+
+def cleaned(report: ReportT, cleaner: Cleaner) -> ReportT:
     """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
-    clean: Report = _clean(report, cleaner)
+    clean: Any = _clean(report, cleaner)
     number = cleaner.found.total()
-    if not number:
-        return clean
-    shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.found.items()))
-    note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
-    return attrs.evolve(clean, notes=(*clean.notes, note))
+    if number:
+        shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.found.items()))
+        note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
+        clean = attrs.evolve(clean, notes=(*clean.notes, note))
+    found: ReportT = clean
+    return found
 
 
 def _clean(value: Any, cleaner: Cleaner) -> Any:

@@ -26,6 +26,11 @@ LIMITS = (
 """What every readable report says about its own reach."""
 
 
+def counted(number: int, noun: str, nouns: str | None = None) -> str:
+    """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
 def condition(value: Json) -> str:
     """A condition's value in words: `yes`, `none`, `a, b`."""
     if isinstance(value, dict):

@@ -25,7 +25,9 @@ AT = 1_577_836_800_000_000
 """2020-01-01T00:00:00Z: no lease of that time holds today, whatever the machine thinks today is."""
 
 Outcomes = Mapping[str, Sequence[Mapping[str, Any] | None]]
-"""Case -> for each repetition what its ending says beside the usual; None leaves the run without one."""
+"""Case, or `case:variant` -> for each repetition what its ending says beside the usual; None leaves the run without
+one.
+"""
 
 SETTINGS = {
     "provider": "scripted",
@@ -147,7 +149,8 @@ async def _fill(writer: Writer, planned: NewSweep, outcomes: Outcomes, events: A
     )
     while batch := await claims.claim(50):
         for claim in batch:
-            said = outcomes[claim.case_id][claim.repetition]
+            named = f"{claim.case_id}:{claim.variant}"
+            said = outcomes[named if named in outcomes else claim.case_id][claim.repetition]
             for event in events(claim):
                 ledger.log(claim).note(event)
             if said is not None:

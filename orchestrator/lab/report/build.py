@@ -1,0 +1,248 @@
+"""From runs to a `LabReport`. Pure: the same runs, in whatever order they come, give the same report."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from orchestrator.lab.report.model import (
+    Broken,
+    Calibration,
+    CapabilityReport,
+    Cost,
+    Example,
+    Facts,
+    Failing,
+    LabReport,
+    Latency,
+    Row,
+    Skipped,
+    Stability,
+    Unstable,
+)
+from orchestrator.lab.report.notes import notes_of
+from orchestrator.lab.report.pairing import comparisons_of
+from orchestrator.lab.report.run import LabRun
+from store.events import Json
+from store.rows import Judgement
+from store.stats import calibration, paired, rates
+from store.stats.rates import Interval
+
+EXAMPLES = 3
+"""Different examples of a broken assertion that are told; of the rest it is told how many there are."""
+
+Order = Callable[[str], tuple[int, str]]
+
+
+def build_report(facts: Facts, runs: Iterable[LabRun]) -> LabReport:
+    """Everything that *runs*, the planned runs of a lab's sweep, come to."""
+    every = sorted(runs, key=lambda run: (run.capability, run.fixture, run.target, run.repetition))
+    declared = {target.id: place for place, target in enumerate(facts.targets)}
+    order: Order = lambda target: (declared.get(target, -1), target)  # noqa: E731 - what no file declares comes first
+    report = LabReport(
+        facts=facts,
+        capabilities=tuple(
+            _capability(facts, name, list(group), order)
+            for name, group in itertools.groupby(every, lambda run: run.capability)
+        ),
+        comparisons=comparisons_of(facts, every),
+        planned=len(every),
+        judged=sum(run.judged for run in every),
+        passes=sum(run.judged and run.outcome == "pass" for run in every),
+        skipped=sum(run.outcome == "skipped" for run in every),
+        again=sum(run.again or run.outcome is None for run in every),
+        notes=(),
+    )
+    return attrs.evolve(report, notes=tuple(notes_of(report)))
+
+
+def by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
+    """Runs by fixture."""
+    found: dict[str, list[LabRun]] = {}
+    for run in runs:
+        found.setdefault(run.case, []).append(run)
+    return found
+
+
+def _capability(facts: Facts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
+    by_target: dict[str, list[LabRun]] = {}
+    for run in runs:
+        by_target.setdefault(run.target, []).append(run)
+    mine = sorted(by_target.items(), key=lambda item: order(item[0]))
+    # told by fixture, so that what several targets get wrong stands together
+    cells = sorted(
+        ((case, target, held) for target, own in mine for case, held in by_case(own).items()),
+        key=lambda cell: (cell[0], order(cell[1])),
+    )
+    return CapabilityReport(
+        name=name,
+        fixtures=len({run.fixture for run in runs}),
+        rows=tuple(_row(facts, target, own) for target, own in mine),
+        failing=tuple(one for cell in cells for one in _failing(*cell)),
+        unstable=tuple(one for cell in cells for one in _unstable(*cell)),
+        skipped=tuple(one for cell in cells for one in _skipped(*cell)),
+    )
+
+
+def _row(facts: Facts, target: str, runs: Sequence[LabRun]) -> Row:
+    judged = [run for run in runs if run.judged]
+    passes = sum(run.outcome == "pass" for run in judged)
+    others = [run for run in runs if not run.judged and run.outcome is not None]
+    return Row(
+        target=target,
+        planned=len(runs),
+        judged=len(judged),
+        passes=passes,
+        success_rate=rates.success_rate(passes, len(judged)),
+        wilson=rates.wilson_interval(passes, len(judged)) if facts.sampled else None,
+        low_power=facts.sampled and rates.low_power(len(judged)),
+        stability=_stability(judged),
+        abstained=sum(run.decision_status == "abstain" for run in judged),
+        errors=sum(_erred(run) for run in judged),
+        infrastructure=_counted(run.reason for run in judged if run.outcome == "error"),
+        latency=_latency(judged),
+        cost=_cost(runs),
+        calibration=_calibration(judged, sampled=facts.sampled),
+        skipped=_counted(run.reason for run in others if run.outcome == "skipped"),
+        interrupted=_counted(run.reason for run in others if run.outcome != "skipped"),
+        unfinished=sum(run.outcome is None for run in runs),
+    )
+
+
+def _erred(run: LabRun) -> bool:
+    """A run that broke before there was a decision has no status; it is no answer either."""
+    return run.decision_status == "error" or (run.decision_status is None and run.outcome == "error")
+
+
+def _counted(reasons: Iterable[str | None]) -> Mapping[str, int]:
+    return dict(sorted(Counter(reason or "unknown" for reason in reasons).items()))
+
+
+def _stability(judged: Sequence[LabRun]) -> Stability:
+    endings = [[run.ending for run in held] for held in by_case(judged).values()]
+    repeated = [one for one in endings if len(one) > 1]
+    return Stability(
+        fraction=rates.stable_fraction(endings),
+        same=sum(len(set(one)) == 1 for one in repeated),
+        repeated=len(repeated),
+        single=len(endings) - len(repeated),
+    )
+
+
+def _latency(judged: Sequence[LabRun]) -> Latency:
+    times = [run.wall_ms for run in judged if run.asked and run.wall_ms is not None]
+    return Latency(n=len(times), p50_ms=rates.quantile7(times, 0.5), p95_ms=rates.quantile7(times, 0.95))
+
+
+def _cost(runs: Sequence[LabRun]) -> Cost:
+    asked = [run for run in runs if run.asked]
+    known = [run.cost_nusd for run in asked if run.cost_nusd is not None]
+    return Cost(
+        runs=len(asked),
+        nusd=sum(known) if len(known) == len(asked) else None,
+        unknown=len(asked) - len(known),
+        local=bool(asked) and all(run.local for run in asked),
+    )
+
+
+def _calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibration:
+    spoken = [run for run in judged if run.confidence is not None]
+    conf = [run.confidence for run in spoken]
+    right = [run.outcome == "pass" for run in spoken]
+    return Calibration(
+        n=len(spoken),
+        silent=len(judged) - len(spoken),
+        right=sum(right),
+        brier=calibration.brier(conf, right),
+        interval=_brier_interval(spoken) if sampled else None,
+        skill=calibration.brier_skill(conf, right),
+        ece=calibration.ece(conf, right) if len(spoken) >= calibration.MIN_ECE else None,
+        bins=calibration.reliability_table(conf, right),
+    )
+
+
+def _brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
+    """Over fixtures, since repetitions of one are not independent."""
+    means = [
+        math.fsum(((run.confidence or 0.0) - (run.outcome == "pass")) ** 2 for run in held) / len(held)
+        for held in by_case(spoken).values()
+    ]
+    found = paired.paired_t(means)
+    if found is None or len(means) < paired.MIN_CASES:
+        return None
+    return max(0.0, found.ci[0]), min(1.0, found.ci[1])
+
+
+def _failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing]:
+    judged = [run for run in runs if run.judged]
+    failed = [run for run in judged if run.outcome != "pass"]
+    if failed:
+        yield Failing(
+            case=case,
+            target=target,
+            failed=len(failed),
+            judged=len(judged),
+            broken=tuple(_broken(failed)),
+            errors=_counted(why for run in failed if (why := _error(run)) is not None),
+            position=min((run.position for run in failed if run.position is not None), default=None),
+        )
+
+
+def _broken(failed: Sequence[LabRun]) -> Iterator[Broken]:
+    said: dict[str, list[Judgement]] = {}
+    for run in failed:
+        for judgement in run.judgements:
+            if judgement.verdict != "pass":
+                said.setdefault(judgement.verifier, []).append(judgement)
+    for name, judgements in sorted(said.items(), key=lambda item: _place(item[0])):
+        first = judgements[0].detail
+        examples: dict[str, Example] = {}
+        for judgement in judgements:
+            example = Example(reason=_text(judgement.detail.get("reason")), values=judgement.detail.get("values"))
+            examples.setdefault(json.dumps([example.reason, example.values], sort_keys=True), example)
+        yield Broken(
+            assertion=name,
+            why=_text(first.get("why")),
+            cel=_text(first.get("cel")),
+            runs=len(judgements),
+            examples=tuple(examples.values())[:EXAMPLES],
+            different=len(examples),
+        )
+
+
+def _place(assertion: str) -> tuple[int, str]:
+    """`expect[2]` comes before `expect[10]`."""
+    digits = "".join(letter for letter in assertion if letter.isascii() and letter.isdigit())
+    return (int(digits) if digits and len(digits) < 10 else -1, assertion)
+
+
+def _error(run: LabRun) -> str | None:
+    """Why the decision failed: `provider: 503 from ... (node judge)`."""
+    if isinstance(run.error, Mapping):
+        node = f" (node {run.error['node']})" if run.error.get("node") else ""
+        return f"{_text(run.error.get('cause'))}: {_text(run.error.get('message'))}{node}"
+    if run.outcome == "error":
+        return f"{run.reason}: {run.message}" if run.message else run.reason
+    return None
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def _unstable(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Unstable]:
+    endings = Counter(run.ending for run in runs if run.judged)
+    if len(endings) > 1:
+        ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
+        yield Unstable(case=case, target=target, endings=dict(ordered))
+
+
+def _skipped(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Skipped]:
+    reasons = Counter((run.reason or "unknown", run.message or "") for run in runs if run.outcome == "skipped")
+    for (reason, message), times in sorted(reasons.items()):
+        yield Skipped(case=case, target=target, reason=reason, message=message, runs=times)

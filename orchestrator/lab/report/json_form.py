@@ -1,0 +1,181 @@
+"""A lab's report for programs. Keys are spelled once, here."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+
+from orchestrator.lab.report.model import (
+    Calibration,
+    CapabilityReport,
+    Cost,
+    Facts,
+    Failing,
+    LabReport,
+    Row,
+    TargetComparison,
+)
+from orchestrator.lab.report.notes import limits_of
+from store.events import Json
+
+SCHEMA = "evalctl.lab-report/1"
+SCHEMA_VERSION = 1
+
+
+def document(report: LabReport) -> dict[str, Json]:
+    """The report as a JSON object."""
+    facts = report.facts
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "schema": SCHEMA,
+        "runId": facts.sweep,
+        "lab": facts.lab,
+        "version": facts.version,
+        "mode": facts.mode,
+        "repeat": facts.repeat,
+        "seed": facts.seed,
+        "targets": targets(facts),
+        "modelsAnswering": list(facts.answering),
+        "conditions": dict(facts.conditions),
+        "notes": list(report.notes),
+        "summary": {
+            "planned": report.planned,
+            "judged": report.judged,
+            "passes": report.passes,
+            "failed": report.failed,
+            "skipped": report.skipped,
+            "again": report.again,
+        },
+        "capabilities": [_capability(one) for one in report.capabilities],
+        "comparisons": [_comparison(one) for one in report.comparisons],
+        "ledger": None if facts.ledger is None else attrs.asdict(facts.ledger),
+        "limits": list(limits_of(report)),
+    }
+
+
+def line(report: LabReport) -> str:
+    """The report on one line, pure ASCII."""
+    return json.dumps(document(report), allow_nan=False)
+
+
+def targets(facts: Facts) -> list[Json]:
+    """The targets in their order."""
+    return [{"id": one.id, "backend": one.backend, "model": one.model, "local": one.local} for one in facts.targets]
+
+
+def _capability(found: CapabilityReport) -> dict[str, Json]:
+    return {
+        "capability": found.name,
+        "fixtures": found.fixtures,
+        "targets": [_row(row) for row in found.rows],
+        "failing": [_failing(one) for one in found.failing],
+        "unstable": [
+            {"fixture": one.case, "target": one.target, "endings": dict(one.endings)} for one in found.unstable
+        ],
+        "skipped": [
+            {
+                "fixture": one.case,
+                "target": one.target,
+                "reason": one.reason,
+                "message": one.message,
+                "runs": one.runs,
+            }
+            for one in found.skipped
+        ],
+    }
+
+
+def _row(row: Row) -> dict[str, Json]:
+    return {
+        "target": row.target,
+        "planned": row.planned,
+        "judged": row.judged,
+        "passes": row.passes,
+        "successRate": row.success_rate,
+        "wilson": None if row.wilson is None else list(row.wilson),
+        "lowPower": row.low_power,
+        "stable": {
+            "fraction": row.stability.fraction,
+            "same": row.stability.same,
+            "repeated": row.stability.repeated,
+            "single": row.stability.single,
+        },
+        "abstained": row.abstained,
+        "errors": row.errors,
+        "infrastructure": dict(row.infrastructure),
+        "wallMs": {"runs": row.latency.n, "p50": row.latency.p50_ms, "p95": row.latency.p95_ms},
+        "cost": _cost(row.cost),
+        "calibration": _calibration(row.calibration, sampled=row.wilson is not None),
+        "skipped": dict(row.skipped),
+        "notJudged": dict(row.interrupted),
+        "unfinished": row.unfinished,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Json]:
+    return {"runs": cost.runs, "nusd": cost.nusd, "unknownRuns": cost.unknown, "local": cost.local}
+
+
+def _calibration(found: Calibration, *, sampled: bool) -> dict[str, Json]:
+    return {
+        "runs": found.n,
+        "withoutConfidence": found.silent,
+        "right": found.right,
+        "brier": found.brier,
+        "brierInterval": None if found.interval is None else list(found.interval),
+        "brierSkill": found.skill,
+        "ece": found.ece,
+        "bins": [
+            {
+                "low": one.low,
+                "high": one.high,
+                "runs": one.n,
+                "meanConfidence": one.mean_conf,
+                "accuracy": one.accuracy,
+                "wilson": list(one.wilson) if sampled and one.wilson is not None else None,
+            }
+            for one in found.bins
+        ],
+    }
+
+
+def _failing(found: Failing) -> dict[str, Json]:
+    return {
+        "fixture": found.case,
+        "target": found.target,
+        "failed": found.failed,
+        "judged": found.judged,
+        "firstNotPassed": found.position,
+        "broken": [
+            {
+                "assertion": one.assertion,
+                "why": one.why,
+                "cel": one.cel,
+                "runs": one.runs,
+                "examples": [{"reason": example.reason, "values": example.values} for example in one.examples],
+                "differentValues": one.different,
+            }
+            for one in found.broken
+        ],
+        "errors": dict(found.errors),
+    }
+
+
+def _comparison(found: TargetComparison) -> dict[str, Json]:
+    like = found.like_these
+    return {
+        "capability": found.capability,
+        "baseline": found.baseline,
+        "candidate": found.candidate,
+        "cases": found.cases,
+        "leftOut": found.left_out,
+        "difference": None if like is None else like.diff,
+        "se": None if like is None else like.se,
+        "df": None if like is None else like.df,
+        "interval": None if like is None else list(like.ci),
+        "p": None if like is None else like.p,
+        "signFlipP": found.signflip_p,
+        "verdict": found.verdict,
+        "differing": list(found.differing),
+    }

@@ -1,0 +1,61 @@
+"""`manifest.json`: which sweep a lab's run directory is of, when it was, and under which conditions.
+
+The only file of the directory that holds ids and times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.lab.report.json_form import targets
+from orchestrator.lab.report.stored import Stored
+from orchestrator.reports.conditions import moment
+from store.events import Json
+from store.scanner import Cleaner
+
+SCHEMA = "evalctl.lab-run/1"
+SCHEMA_VERSION = 1
+
+
+def document(found: Stored) -> dict[str, Json]:
+    """The manifest as a JSON object. What did not happen is null."""
+    sweep, facts = found.sweep, found.facts
+    suite = sweep.conditions.get("suite")
+    known: Mapping[str, Any] = suite if isinstance(suite, Mapping) else {}
+    begun = [run.started_at for run, _ in found.rows if run.started_at is not None]
+    ended = [run.ended_at for run, _ in found.rows if run.ended_at is not None]
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "schema": SCHEMA,
+        "runId": sweep.name,
+        "command": sweep.command,
+        "lab": facts.lab,
+        "version": facts.version,
+        "bundled": known.get("bundled"),
+        "content": known.get("content"),
+        "mode": facts.mode,
+        "plannedAt": moment(sweep.planned_at),
+        "startedAt": moment(min(begun)) if begun else None,
+        "endedAt": moment(max(ended)) if ended else None,
+        "targets": targets(facts),
+        "conditions": dict(facts.conditions),
+        "runs": [
+            {
+                "run": f"{sweep.name}/{run.position}",
+                "fixture": lab.case,
+                "target": lab.target,
+                "repetition": lab.repetition,
+                "attempts": run.attempts,
+                "startedAt": None if run.started_at is None else moment(run.started_at),
+                "endedAt": None if run.ended_at is None else moment(run.ended_at),
+            }
+            for run, lab in found.rows
+        ],
+    }
+
+
+def text(found: Stored, cleaner: Cleaner) -> str:
+    """The file's content, pure ASCII."""
+    return cleaner.text(json.dumps(document(found), indent=2, allow_nan=False) + "\n")

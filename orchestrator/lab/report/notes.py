@@ -1,0 +1,104 @@
+"""What a reader must know before reading a lab's figures: mode, stability, power, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from orchestrator.lab.report.model import LabReport, Row
+from orchestrator.reports.wording import counted
+from store.stats.calibration import MIN_ECE
+from store.stats.rates import MIN_JUDGED
+
+NAMED = 10
+"""Names in a note; the rest is counted."""
+
+ONCE = "repeat is 1: this says nothing about stability."
+LIMITS = (
+    "pass is over judged runs, those that were not skipped: an infrastructure failure counts as not passed.",
+    "Intervals are Wilson's, 95 %; repetitions of a fixture are taken for independent runs in them.",
+    "p50 and p95 are over runs that called a backend: the time worked, without waits for room at the provider.",
+    "A cost is what was really charged by the prices that lab.yaml gives, never an estimate.",
+    "A confidence is what the deciding node said; right is a run in which every assertion held.",
+    "A Brier score means little beside a high accuracy: its skill tells by how much it beats always saying just that.",
+)
+"""What every report of a live lab says about its own reach."""
+LIMITS_OFFLINE = (
+    "pass is over judged runs, those that were not skipped.",
+    "A confidence is what the deciding node said; right is a run in which every assertion held.",
+)
+
+
+def limits_of(report: LabReport) -> tuple[str, ...]:
+    """What the figures do not say."""
+    return LIMITS if report.facts.sampled else LIMITS_OFFLINE
+
+
+def notes_of(report: LabReport) -> Iterator[str]:
+    """The notes, most important first. Names are as the lab spells them."""
+    facts = report.facts
+    rows = [(capability.name, row) for capability in report.capabilities for row in capability.rows]
+    if not facts.sampled:
+        yield (
+            "offline: the answers are recordings. This tests flows, rules and schemas, not who answers: nothing is "
+            "sampled, timed or paid for, and there are no intervals."
+        )
+    if not any(row.stability.repeated for _, row in rows) and any(row.stability.single for _, row in rows):
+        yield ONCE
+    yield from _left_out(rows)
+    failed = Counter[str]()
+    for _, row in rows:
+        failed.update(row.infrastructure)
+    if failed:
+        yield (
+            f"{counted(failed.total(), 'run')} ended in an infrastructure failure ({_reasons(failed)}): not passed, "
+            "and in no comparison of targets."
+        )
+    weak = [f"{row.target} on {name}" for name, row in rows if row.low_power]
+    if weak:
+        yield f"low power: fewer than {MIN_JUDGED} judged runs for {_named(weak)}; repeat more often before deciding."
+    unknown = sorted({row.target for _, row in rows if row.cost.unknown})
+    if unknown:
+        yield f"cost unknown: {_named(unknown)} made calls without a known price, which no cap on cost controls."
+    yield from _calibrations(rows)
+    asked = {target.model for target in facts.targets if target.model}
+    if set(facts.answering) - asked:
+        yield f"models asked for: {_named(sorted(asked)) or 'none'}; that answered: {_named(facts.answering)}."
+    if facts.sampled and len(report.comparisons) > 1:
+        yield f"{len(report.comparisons)} comparisons of targets are made; no interval is corrected for their number."
+
+
+def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+    every = [row for _, row in rows]
+    planned = sum(row.planned for row in every)
+    reasons = Counter[str]()
+    for row in every:
+        reasons.update({f"skipped({reason})": times for reason, times in row.skipped.items()})
+        reasons.update({f"not judged({reason})": times for reason, times in row.interrupted.items()})
+        if row.unfinished:
+            reasons["without a result"] += row.unfinished
+    if reasons:
+        yield f"{reasons.total()} of {counted(planned, 'planned run')} are in no rate: {_reasons(reasons)}."
+
+
+def _calibrations(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+    spoken = [(name, row) for name, row in rows if row.calibration.n]
+    for name, row in spoken:
+        if row.calibration.silent:
+            yield (
+                f"{row.target} on {name}: {counted(row.calibration.silent, 'judged run')} without a confidence, "
+                "left out of calibration."
+            )
+    few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in spoken if row.calibration.ece is None]
+    if few:
+        yield f"fewer than {MIN_ECE} confidences, so no calibration error is told: {_named(few)}."
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ", ".join(f"{times} {reason}" for reason, times in sorted(counts.items()))
+
+
+def _named(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
+    return ", ".join(every[:NAMED]) + more

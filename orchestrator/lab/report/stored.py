@@ -1,0 +1,134 @@
+"""A lab's runs and facts from stored rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from orchestrator.lab.report.build import build_report
+from orchestrator.lab.report.model import Facts, LabReport, TargetFacts
+from orchestrator.lab.report.run import LabRun
+from orchestrator.reports.clean import cleaned
+from orchestrator.reports.conditions import conditions_of
+from store.rows import CellRecord, RunRecord, SweepRow
+from store.scanner import Cleaner
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+DECISION = "decision"
+"""The target of a lab's cells; agents have others."""
+
+
+@attrs.frozen(kw_only=True)
+class Stored:
+    """What a lab's sweep holds, read at one moment."""
+
+    sweep: SweepRow
+    facts: Facts
+    rows: tuple[tuple[RunRecord, LabRun], ...]
+    """Every planned run, in the stored order."""
+
+    @property
+    def runs(self) -> Iterator[LabRun]:
+        """The runs without their rows."""
+        return (run for _, run in self.rows)
+
+
+def is_lab(reader: Reader, sweep: SweepRow) -> bool:
+    """Whether the sweep ran a decision lab."""
+    return any(cell.target == DECISION for cell in reader.cells(sweep.id))
+
+
+def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> Stored:
+    """The runs of *sweep* and what is known of them, now; with *target* those against that one."""
+    cells = {cell.id: cell for cell in reader.cells(sweep.id) if target in (None, cell.variant)}
+    targets = _targets(sweep, cells.values())
+    local = {one.id for one in targets if one.local}
+    records = [run for run in reader.runs(sweep.id) if run.cell_id in cells]
+    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    answering = tuple(sorted({run.model_resolved for run in records if run.model_resolved is not None}))
+    facts = Facts(
+        sweep=sweep.name,
+        lab=sweep.suite_id,
+        version=", ".join(sorted({cell.suite_version for cell in cells.values()})),
+        mode=sweep.mode,
+        repeat=sweep.repetitions,
+        seed=sweep.seed,
+        targets=targets,
+        answering=answering,
+        conditions=conditions_of(sweep, tuple(cells.values()), versions, answering),
+        ledger=reader.spent(sweep.id, target) if sweep.mode == "live" else None,
+    )
+    rows = tuple((run, lab_run(run, cells[run.cell_id], mode=sweep.mode, local=local)) for run in records)
+    return Stored(sweep=sweep, facts=facts, rows=rows)
+
+
+def stored_report(
+    reader: Reader, sweep: SweepRow, *, target: str | None = None, cleaner: Cleaner | None = None
+) -> LabReport:
+    """The report of *sweep* as its rows are now; with *target* of that one alone. Nothing in it is a secret."""
+    found = read_lab_sweep(reader, sweep, target)
+    return cleaned(build_report(found.facts, found.runs), cleaner or Cleaner())
+
+
+def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()) -> LabRun:
+    """One stored run; *local* are the targets that cost nothing."""
+    capability, _, fixture = cell.case_id.partition("/")
+    said = _mapping(run.detail.get("decision"))
+    message = run.detail.get("message")
+    return LabRun(
+        capability=capability,
+        fixture=fixture,
+        version=cell.case_version,
+        target=cell.variant,
+        repetition=run.repetition,
+        position=run.position,
+        outcome=run.outcome,
+        reason=run.reason,
+        judged=run.judged,
+        again=run.again,
+        decision_status=run.decision_status,
+        decision=said.get("decision"),
+        abstain=said.get("abstain"),
+        error=said.get("error"),
+        confidence=_confidence(said.get("confidence")),
+        trace=said.get("trace"),
+        asked=mode == "live" and bool(run.calls),
+        wall_ms=run.wall_ms,
+        waited_ms=run.waited_ms,
+        calls=run.calls,
+        cost_nusd=run.cost_nusd,
+        local=cell.variant in local,
+        judgements=run.verdicts,
+        message=None if message is None else str(message),
+    )
+
+
+def _targets(sweep: SweepRow, cells: Any) -> tuple[TargetFacts, ...]:
+    """The targets that have cells, in the lab's order; what answers for fixtures themselves is none."""
+    told = _mapping(_mapping(sweep.conditions.get("lab")).get("targets"))
+    models = {cell.variant: cell.model for cell in cells}
+    order = [name for name in told if name in models]
+    return tuple(
+        TargetFacts(
+            id=name,
+            backend=_mapping(told[name]).get("backend"),
+            model=_mapping(told[name]).get("model", models[name]),
+            local=_mapping(told[name]).get("local") is True,
+        )
+        for name in order
+    )
+
+
+def _confidence(value: Any) -> float | None:
+    """A number from 0 to 1; what is none was not said."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        return None
+    return float(value)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,145 @@
+"""A lab's report as `lab` and `show` print it: drawn on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.lab.report import wording
+from orchestrator.lab.report.model import CapabilityReport, LabReport
+from orchestrator.reports.plain import one_line, printable
+from orchestrator.reports.terminal import TYPED, Typed
+from orchestrator.reports.wording import counted, resumption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LONGEST = 2000
+"""Characters of a sentence."""
+DETAILS = 20
+"""Failing fixtures of a capability that are told in full; of the rest it is told how many there are."""
+
+Part = str | list[Sequence[str]]
+"""A line, or a table with its head."""
+
+
+def present(
+    report: LabReport, stream: TextIO, *, directory: Path | None = None, color: bool = True, typed: Typed = TYPED
+) -> None:
+    """Print the report to *stream*; *directory* is where its files are, *typed* words a command of a hint."""
+    if color and stream.isatty():
+        _draw(report, stream, directory, typed)
+    else:
+        stream.write(printable(plain(report, directory, typed), stream.encoding) + "\n")
+    stream.flush()
+
+
+def plain(report: LabReport, directory: Path | None = None, typed: Typed = TYPED) -> str:
+    """The report as plain lines, without a control character but the line ends."""
+    found: list[str] = []
+    for part in _parts(report, directory, typed):
+        found += [part] if isinstance(part, str) else _table(part)
+    return "\n".join(found)
+
+
+def _parts(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[Part]:
+    facts = report.facts
+    yield _line(f"lab {facts.lab} {facts.version}, sweep {facts.sweep}")
+    yield _line(wording.headline(facts))
+    if not facts.sampled:
+        yield "OFFLINE: this tests flows, rules and schemas, not who answers."
+    for capability in report.capabilities:
+        yield ""
+        yield _line(f"{capability.name}, {counted(capability.fixtures, 'fixture')}")
+        yield [wording.HEAD, *(tuple(map(one_line, wording.row(row, facts))) for row in capability.rows)]
+        yield from _below(capability)
+    yield ""
+    yield _line(wording.summary(report))
+    yield from (_line(f"compared: {wording.comparison(one)}") for one in report.comparisons)
+    if (spent := wording.ledger(facts)) is not None:
+        yield spent
+    yield from (_line(f"note: {note}") for note in report.notes)
+    yield from _next(report, directory, typed)
+
+
+def _below(capability: CapabilityReport) -> Iterator[Part]:
+    spoken = wording.spoken(capability)
+    if spoken:
+        rows = [tuple(map(one_line, line)) for row in spoken for line in wording.bins(row)]
+        yield [wording.BINS_HEAD, *rows]
+        yield from (_line(f"calibration of {wording.calibration(row)}") for row in spoken)
+    for failing in capability.failing[:DETAILS]:
+        yield _line(f"FAILED {wording.failing(failing)}")
+        for broken in failing.broken:
+            why, *rest = wording.broken(broken, failing.judged)
+            yield _line(why, "  ")
+            yield from (_line(line, "    ") for line in rest)
+        yield from (_line(line, "  ") for line in wording.errors(failing))
+    if len(capability.failing) > DETAILS:
+        yield f"and {len(capability.failing) - DETAILS} more that failed: --json and report.md tell them all"
+    yield from (_line(f"unstable: {wording.unstable(one)}") for one in capability.unstable)
+    yield from (_line(f"skipped: {wording.skipped(one)}") for one in capability.skipped)
+
+
+def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[str]:
+    sweep = report.facts.sweep
+    if directory is not None:
+        yield f"report: {one_line(str(directory), 1000)}/report.md"
+    if report.again:
+        capped = any("budget" in row.skipped for capability in report.capabilities for row in capability.rows)
+        yield f"next: {typed(f'resume {sweep}')}   {resumption(report.again, capped=capped)}"
+    positions = [
+        failing.position
+        for capability in report.capabilities
+        for failing in capability.failing
+        if failing.position is not None
+    ]
+    if positions:
+        yield f"next: {typed(f'show {sweep}/{min(positions)}')}   shows the first run that did not pass"
+
+
+def _line(text: str, indent: str = "") -> str:
+    return f"{indent}{one_line(text, LONGEST)}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _draw(report: LabReport, stream: TextIO, directory: Path | None, typed: Typed) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for part in _parts(report, directory, typed):
+        if isinstance(part, str):
+            console.print(Text(part, style=_style(part)))
+        else:
+            console.print(_drawn(part), soft_wrap=False)
+
+
+def _style(line: str) -> str:
+    if line.startswith("FAILED"):
+        return "red"
+    if line.startswith(("note:", "unstable:", "skipped:")):
+        return "yellow"
+    return "bold" if line.startswith("OFFLINE") else ""
+
+
+def _drawn(rows: Sequence[Sequence[str]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    head, *body = rows
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in body:
+        # Text objects are shown as they are: a name that looks like markup stays a name
+        table.add_row(*map(Text, row))
+    return table

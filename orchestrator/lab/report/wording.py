@@ -1,0 +1,227 @@
+"""How a lab's figures are worded for people, the same in every format. What does not exist is `n/a`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from orchestrator.comparison.wording import interval, points, probability
+from orchestrator.lab.report.model import (
+    Broken,
+    Calibration,
+    CapabilityReport,
+    Cost,
+    Facts,
+    Failing,
+    LabReport,
+    Latency,
+    Row,
+    Skipped,
+    Stability,
+    TargetComparison,
+    Unstable,
+)
+from orchestrator.reports.wording import NOTHING, counted, percent, seconds
+from store.events import Json
+from store.money import usd
+from store.stats.rates import Interval
+
+HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
+BINS_HEAD = ("TARGET", "CONFIDENCE", "RUNS", "MEAN CONFIDENCE", "RIGHT")
+FEW_TIMES = 20
+"""With fewer times a 95th percentile is hardly more than the longest."""
+
+
+def headline(facts: Facts) -> str:
+    """The conditions that every figure is under, on one line."""
+    parts = [f"mode {facts.mode}"]
+    if facts.sampled:
+        parts.append(f"repeat {facts.repeat}, seed {facts.seed}")
+    parts += [f"target {_target(facts, target.id)}" for target in facts.targets]
+    return ", ".join(parts)
+
+
+def _target(facts: Facts, name: str) -> str:
+    """`jev (typesafe, jev-latest)`."""
+    for target in facts.targets:
+        if target.id == name and target.backend is not None:
+            return f"{name} ({target.backend}, {target.model}{', local' if target.local else ''})"
+    return name
+
+
+def summary(report: LabReport) -> str:
+    """`31 of 34 judged runs passed, 3 failed, 2 skipped`."""
+    parts = [f"{report.passes} of {counted(report.judged, 'judged run')} passed", f"{report.failed} did not"]
+    if report.skipped:
+        parts.append(f"{report.skipped} skipped")
+    rest = report.planned - report.judged - report.skipped
+    if rest:
+        parts.append(f"{rest} without a result that counts")
+    return ", ".join(parts)
+
+
+def row(found: Row, facts: Facts) -> tuple[str, ...]:
+    """One line of the table, under `HEAD`."""
+    return (
+        found.target,
+        rate(found.passes, found.judged, found.wilson),
+        stability(found.stability),
+        share(found.abstained, found.judged),
+        share(found.errors, found.judged),
+        seconds(found.latency.p50_ms),
+        p95(found.latency),
+        cost(found.cost) if facts.sampled else NOTHING,
+        brier(found.calibration),
+    )
+
+
+def rate(passes: int, judged: int, wilson: Interval | None) -> str:
+    """`8/10 80.0 % [49.0 %, 94.3 %]`; without the interval where nothing is sampled."""
+    told = share(passes, judged)
+    return told if wilson is None else f"{told} [{percent(wilson[0])}, {percent(wilson[1])}]"
+
+
+def share(number: int, whole: int) -> str:
+    """`1/10 10.0 %`."""
+    return f"{number}/{whole} {percent(number / whole)}" if whole else NOTHING
+
+
+def stability(found: Stability) -> str:
+    """`5/6 83.3 %` of the fixtures with repetitions."""
+    return share(found.same, found.repeated)
+
+
+def p95(found: Latency) -> str:
+    """`1.2 s`, and where it comes from few runs, how many."""
+    if found.p95_ms is None:
+        return NOTHING
+    few = f" (n={found.n}, near the maximum)" if found.n < FEW_TIMES else ""
+    return f"{seconds(found.p95_ms)}{few}"
+
+
+def cost(found: Cost) -> str:
+    """`$0.0123`, `$0 (local)`, or `unknown`."""
+    if found.nusd is None:
+        return "unknown"
+    return "$0 (local)" if found.local and not found.nusd else f"${usd(found.nusd)}"
+
+
+def brier(found: Calibration) -> str:
+    """Three decimals."""
+    return NOTHING if found.brier is None else f"{found.brier:.3f}"
+
+
+def calibration(found: Row) -> str:
+    """What confidences come to together."""
+    mine = found.calibration
+    of = f" [{mine.interval[0]:.3f}, {mine.interval[1]:.3f}] over fixtures" if mine.interval is not None else ""
+    parts = [f"{found.target}: Brier {brier(mine)}{of}"]
+    parts.append("no skill to tell: all were right, or all wrong" if mine.skill is None else f"skill {mine.skill:+.3f}")
+    if mine.ece is not None:
+        parts.append(f"ECE {mine.ece:.3f} (ECE is biased upward and depends on bins; N={mine.n})")
+    return (
+        ", ".join(parts) + f"; {mine.right} right of {counted(mine.n, 'run')} with a confidence, {mine.silent} without"
+    )
+
+
+def bins(found: Row) -> Iterator[tuple[str, ...]]:
+    """The reliability table under `BINS_HEAD`, a line for each bin that is not empty."""
+    for one in found.calibration.bins:
+        if one.n and one.mean_conf is not None and one.accuracy is not None:
+            last = "]" if one.high >= 1 else ")"
+            # without repetitions that were sampled there is no interval to tell
+            wilson = one.wilson if found.wilson is not None else None
+            yield (
+                found.target,
+                f"[{one.low:.1f}, {one.high:.1f}{last}",
+                str(one.n),
+                f"{one.mean_conf:.3f}",
+                rate(round(one.accuracy * one.n), one.n, wilson),
+            )
+
+
+def spoken(capability: CapabilityReport) -> list[Row]:
+    """The rows that there is something to tell of about calibration."""
+    return [one for one in capability.rows if one.calibration.n]
+
+
+def failing(found: Failing) -> str:
+    """Which fixture against which target, and how often."""
+    return f"{found.case}, {found.target}: {found.failed} of {counted(found.judged, 'run')} did not pass"
+
+
+def errors(found: Failing) -> Iterator[str]:
+    """Why decisions failed."""
+    for why, times in found.errors.items():
+        yield f"error{_times(times, found.judged)}: {why}"
+
+
+def broken(found: Broken, judged: int) -> Iterator[str]:
+    """The rule that was broken, then its assertion, then what it was over."""
+    yield f"why: {found.why}{_times(found.runs, judged)}"
+    yield f"{found.assertion}: {found.cel}"
+    for example in found.examples:
+        reason = f" ({example.reason})" if example.reason else ""
+        yield f"with {values(example.values)}{reason}"
+    more = found.different - len(found.examples)
+    if more:
+        yield f"and with {counted(more, 'other value')}"
+
+
+def values(found: Json) -> str:
+    """`decision.verdict = "allow", status = "ok"`."""
+    if isinstance(found, Mapping) and found:
+        return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in found.items())
+    return "no values" if found in (None, {}, []) else json.dumps(found, ensure_ascii=False)
+
+
+def _times(times: int, judged: int) -> str:
+    return "" if judged == 1 else f" (in {times} of {judged} runs)"
+
+
+def unstable(found: Unstable) -> str:
+    """`toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
+    return f"{found.case}, {found.target}: " + "; ".join(f"{times} {ending}" for ending, times in found.endings.items())
+
+
+def skipped(found: Skipped) -> str:
+    """`toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
+    message = f": {found.message}" if found.message else ""
+    times = "" if found.runs == 1 else f", {found.runs} runs"
+    return f"{found.case}, {found.target}: {found.reason}{message}{times}"
+
+
+def comparison(found: TargetComparison) -> str:
+    """What two targets come to on the same fixtures."""
+    scope = "all capabilities" if found.capability is None else found.capability
+    left = f", {found.left_out} left out" if found.left_out else ""
+    head = f"{scope}: {found.candidate} against {found.baseline} on {counted(found.cases, 'fixture')}{left}"
+    if found.verdict is None:
+        same = found.cases - len(found.differing)
+        return f"{head}: {same} the same, {len(found.differing)} different{_listed(found.differing)}"
+    like = found.like_these
+    if like is None:
+        return f"{head}: {found.verdict}"
+    moved = like.p is None
+    told = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
+    tail = "" if moved else f" {interval(like.ci)}, p {probability(like.p)}"
+    if found.verdict == "low power":
+        tail = ""
+    check = "" if found.signflip_p is None else f", sign-flip p {probability(found.signflip_p)}"
+    return f"{head}, paired: {told}{tail}{check}: {found.verdict}{_listed(found.differing)}"
+
+
+def _listed(cases: tuple[str, ...]) -> str:
+    if not cases:
+        return ""
+    more = f" and {len(cases) - 10} more" if len(cases) > 10 else ""
+    return f" (differing: {', '.join(cases[:10])}{more})"
+
+
+def ledger(facts: Facts) -> str | None:
+    """What all requests came to; None where there were none to make."""
+    if facts.ledger is None:
+        return None
+    spent = facts.ledger
+    money = f", {usd(spent.nusd)} USD of known cost" if spent.nusd else ""
+    return f"ledger, every request: {spent.calls:,} calls, {spent.tokens:,} tokens{money}"

@@ -1,0 +1,46 @@
+"""The run directory of a lab: `results.jsonl`, `report.md` and `manifest.json`, each complete or not there at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.lab.report import manifest, markdown, results_jsonl
+from orchestrator.lab.report.build import build_report
+from orchestrator.lab.report.model import LabReport
+from orchestrator.lab.report.stored import read_lab_sweep
+from orchestrator.reports.clean import cleaned
+from orchestrator.reports.write import replacing
+from store.errors import UsageError
+from store.rows import SweepRow
+from store.scanner import Cleaner
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+
+def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> LabReport:
+    """Write the files of *sweep* into *directory*, replacing what is there; the report.
+
+    Raises:
+        UsageError: the directory cannot be made or written to; the results are stored all the same.
+    """
+    found = read_lab_sweep(reader, sweep)
+    cleaner = Cleaner()
+    done = sorted((run for run in found.runs if run.outcome is not None), key=results_jsonl.place)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with replacing(directory / "results.jsonl") as file:
+            for run in done:
+                file.write(cleaner.text(results_jsonl.line(run)))
+                file.write("\n")
+        report = cleaned(build_report(found.facts, found.runs), cleaner)
+        for name, content in (("report.md", markdown.text(report)), ("manifest.json", manifest.text(found, cleaner))):
+            with replacing(directory / name) as file:
+                file.write(content)
+    except OSError as error:
+        raise UsageError(
+            f"{directory}: the run directory cannot be written: {error.strerror or error}",
+            f"The results are stored: `evalctl show {sweep.name}` shows them.",
+        ) from error
+    return report
