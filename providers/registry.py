@@ -6,17 +6,18 @@ that names a factory with the attribute `api_version`; it is imported only when 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
 from providers.base import PROVIDER_API, Provider
 from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "evalctl.providers"
 
@@ -86,6 +87,8 @@ def find_provider(name: str) -> ProviderFactory:
     if name in found:
         return _load(name, found[name])
     known = provider_names()
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"there is no provider {name!r}", f"{hint}There are: {', '.join(known)}.")
@@ -97,6 +100,8 @@ def provider_names() -> list[str]:
 
 
 def _third_party() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

@@ -14,11 +14,11 @@ from orchestrator.suite import Normalization, TaskBudget, TaskPolicy
 from store.errors import UsageError
 from verifiers.command import Command
 from verifiers.files import FileAbsent, FileContains, FileEquals
-from verifiers.registry import KINDS
+from verifiers.registry import verifier_kinds
 from verifiers.tool_sequence import Before, MaxCalls, Never, NoRepeatFailure
 from verifiers.tree_diff import TreeDiffWithin
 
-UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one of {', '.join(KINDS)}"
+UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one of {', '.join(verifier_kinds())}"
 CHECK = {"kind": "command", "id": "check", "command": ["python3", "check.py"]}
 
 

@@ -4,7 +4,6 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from providers import registry
 from providers.openai import OpenAIChat
 from providers.openai import open_provider as open_openai
 from providers.registry import BUILT_IN, DEFAULT_KEY_VARIABLE, GROUP, ProviderOptions, find_provider, provider_names
@@ -41,7 +40,7 @@ def third_parties(monkeypatch):
             "broken": f"{__name__}:missing",
         }.items()
     )
-    monkeypatch.setattr(registry, "entry_points", lambda group: points.select(group=group))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.select(group=group))
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
@@ -50,7 +49,7 @@ def test_every_built_in_can_be_loaded(name):
 
 
 def test_built_in_is_found_without_looking_at_installed_packages(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", None)
+    monkeypatch.setattr("importlib.metadata.entry_points", None)
     assert find_provider("openai") is open_openai
 
 
