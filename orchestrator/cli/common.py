@@ -30,6 +30,7 @@ EXIT_COMPARES = (
     "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
     "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
 )
+EXIT_SERVES = "Exit codes: 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM or SIGHUP. It never ends by itself."
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 

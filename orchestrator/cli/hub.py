@@ -1,0 +1,113 @@
+"""The verb `hub serve`: decisions over HTTP, for programs of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.common import COMMON, out
+
+if TYPE_CHECKING:
+    from orchestrator.serving import Listener
+    from orchestrator.world import World
+    from providers.decisions.decision import Decision
+    from providers.decisions.model import Daemon
+
+DEFAULT_PORT = 8740
+
+
+def serve(
+    config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The daemon configuration.")],
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")
+    ] = DEFAULT_PORT,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="127.0.0.1, ::1 or another loopback address.")
+    ] = "127.0.0.1",
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=1024, help="Decisions that are made at a time.")
+    ] = 8,
+) -> None:
+    """Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, until it is told to stop.
+
+    The answer is the decision that a lab comes to about the same input: the same flow, rules and specialists. Nothing
+    is stored, and no budget holds. With --json one line says where it listens. Needs the extra `hub`.
+    """
+    from orchestrator.serving import require_server
+
+    require_server()
+    raise typer.Exit(_serve(config, host=host, port=port, concurrency=concurrency))
+
+
+def _serve(config: Path, *, host: str, port: int, concurrency: int) -> int:
+    """Serve until a signal comes; the exit code."""
+    from functools import partial
+
+    import anyio
+
+    from orchestrator.cli.surroundings import signalled
+    from orchestrator.layouts.daemon_yaml import read_daemon
+    from orchestrator.serving import listen
+    from orchestrator.world import conceal, real_world
+
+    world = real_world()
+    config = config.absolute()
+    daemon = read_daemon(config, path=world.environment.get("PATH", ""))
+    conceal()
+    listener = listen(host, port)
+    with listener.socket:
+        serving = partial(_listening, daemon, listener, config=config, world=world, concurrency=concurrency)
+        return signalled(anyio.run(serving))
+
+
+async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world: World, concurrency: int) -> int:
+    from contextlib import AsyncExitStack
+
+    from orchestrator.cli.surroundings import log_of
+    from orchestrator.hub import Hub
+    from orchestrator.lab.running import key_of
+    from orchestrator.serving import serve as answering
+    from orchestrator.world import sweep_name
+    from providers.decisions.backends import open_providers
+    from store.secrets import Redactor, credentials
+
+    log = log_of(Redactor(credentials(world.environment)))
+
+    def told(capability: str, decision: Decision, took_s: float) -> None:
+        log("hub.decided", capability=capability, status=decision.status, ms=round(took_s * 1000))
+
+    async with AsyncExitStack() as stack:
+        providers = open_providers(
+            daemon,
+            daemon.capabilities.values(),
+            key_of=key_of(world.environment),
+            base=config.parent,
+            wall=world.wall,
+        )
+        for provider in providers.values():
+            stack.push_async_callback(provider.aclose)
+        hub = Hub(
+            daemon,
+            providers,
+            name=sweep_name(world.wall()),
+            concurrency=concurrency,
+            names=frozenset([listener.host]),
+            told=told,
+        )
+        return await answering(hub, listener, lambda: _tell(daemon, listener))
+
+
+def _tell(daemon: Daemon, listener: Listener) -> None:
+    """Say where it listens."""
+    from orchestrator.hub import PATH
+
+    url, names = listener.url(PATH), list(daemon.capabilities)
+    if COMMON.json:
+        import json
+
+        document = {"schema": "evalctl.hub-listening/1", "url": url, "host": listener.host, "port": listener.port}
+        out(json.dumps({**document, "capabilities": names}, ensure_ascii=False))
+    else:
+        out(f"POST {url} answers for {', '.join(names)}; Ctrl-C ends it")

@@ -1,0 +1,346 @@
+"""The hub as an ASGI application: `POST /v1/hub` answers with the very decision that a lab makes in process.
+
+Whom flows ask is asked directly, once: there is no gate, no budget and no store here, only a bound on how many
+decisions are made at a time. It is for programs of this machine. A web page is none, so what a browser sends on
+somebody's behalf is refused: by the Host it was led to, and by the Origin it comes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import anyio
+import attrs
+
+from providers.base import Answer, Ask, Emitted, Origin, Provider, ProviderError, Request
+from providers.decisions.decision import Decision
+from providers.decisions.flow import decide
+from providers.decisions.model import Capability, Daemon
+from store.errors import UsageError
+from store.events import Json
+from store.structure import show, suggest
+
+PATH = "/v1/hub"
+MAX_BODY_BYTES = 1024 * 1024
+BODY_S = 30.0
+"""How long a request's body may take to come."""
+DRAINED_BYTES = 16 * 1024 * 1024
+DRAIN_S = 2.0
+"""How much of a body that is too large is read and thrown away, and for how long."""
+QUEUE = 64
+"""Requests that may wait for their turn; more are told to come again."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What a Host may call this machine."""
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Told = Callable[[str, Decision, float], None]
+"""Hears of each decision: the capability, what it came to, and how many seconds it took."""
+
+
+class Refused(Exception):
+    """A request that gets no decision; becomes an error in JSON."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """What a request asks for."""
+
+    capability: Capability
+    input: Json
+
+
+class Hub:
+    """An ASGI application that decides.
+
+    Args:
+        daemon: the capabilities there are.
+        providers: whom their flows ask, by the names of `Capability.asked`.
+        name: unique to this process; begins the keys of requests.
+        concurrency: decisions that are made at a time.
+        names: further names that a Host may call this machine by.
+        told: hears of each decision.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        providers: Mapping[str, Provider],
+        *,
+        name: str,
+        concurrency: int,
+        names: frozenset[str] = frozenset(),
+        told: Told = lambda _capability, _decision, _seconds: None,
+    ) -> None:
+        self._daemon = daemon
+        self._providers = providers
+        self._name = name
+        self._room = anyio.CapacityLimiter(concurrency)
+        self._names = LOCAL_NAMES | names
+        self._told = told
+        self._numbers = itertools.count(1)
+        self._running: set[anyio.CancelScope] = set()
+        self._stopping = False
+        self._routes = self._routed()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":  # no websockets; and the server sends no events of its own life
+            return
+        try:
+            self._admit(scope)
+        except Refused as error:
+            await _respond(send, error.status, _error(error), error.headers)
+            return
+        await self._routes(scope, receive, send)
+
+    def stop(self) -> None:
+        """Give up whatever is being decided, with everything it has started; decide nothing more."""
+        self._stopping = True
+        for scope in self._running:
+            scope.cancel()
+
+    def _routed(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        from starlette.applications import Starlette
+        from starlette.exceptions import HTTPException
+        from starlette.requests import Request as HttpRequest
+        from starlette.responses import Response
+        from starlette.routing import Route
+
+        async def refused(request: HttpRequest, error: Exception) -> Response:
+            assert isinstance(error, HTTPException)
+            return _response(_routing(error, request.method, request.url.path))
+
+        async def failed(_request: HttpRequest, _error: Exception) -> Response:
+            return _response(Refused(500, "bug", "the hub has a bug; what happened is on its standard error"))
+
+        def _response(error: Refused) -> Response:
+            return Response(encoded(_error(error)), error.status, error.headers, "application/json")
+
+        async def hub(request: HttpRequest) -> Response:
+            try:
+                decision = await self._answered(request.headers, request.receive)
+            except Refused as error:
+                return _response(error)
+            return Response(encoded(decision.to_json()), media_type="application/json")
+
+        return Starlette(
+            routes=[Route(PATH, hub, methods=["POST"])],
+            exception_handlers={HTTPException: refused, Exception: failed},
+        )
+
+    def _admit(self, scope: Scope) -> None:
+        """Let programs of this machine in.
+
+        Raises:
+            Refused: another Host was called, or a web page asks.
+        """
+        headers = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or _host(f"//{hosts[0]}") not in self._names:
+            message = f"the Host has to be a name of this machine, such as 127.0.0.1, not {show(', '.join(hosts))}"
+            raise Refused(400, "bad_host", message)
+        if any(name == b"origin" for name, _ in headers):
+            raise Refused(403, "bad_origin", "web pages are not answered")
+
+    async def _answered(self, headers: Mapping[str, str], receive: Receive) -> Decision:
+        """Decide what the request's body asks for.
+
+        Raises:
+            Refused: it asks for nothing that can be decided, or there is no time for it now.
+        """
+        outcome: Decision | Refused | None = None
+        with anyio.CancelScope() as scope:
+            self._running.add(scope)
+            try:
+                if self._stopping:
+                    scope.cancel()
+                asked = self.read(await _body(headers, receive))
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_gone, receive, group.cancel_scope)
+                    outcome = await self._in_turn(asked)
+                    group.cancel_scope.cancel()
+            finally:
+                self._running.discard(scope)
+        if isinstance(outcome, Decision):
+            return outcome
+        raise outcome or Refused(503, "stopping", "the hub is stopping, or nobody waits for the answer any more")
+
+    async def _in_turn(self, asked: Asked) -> Decision | Refused:
+        if self._room.statistics().tasks_waiting >= QUEUE:
+            message = f"{QUEUE} requests wait already"
+            return Refused(503, "busy", message, {"Retry-After": "1"})
+        async with self._room:
+            return await self.decided(asked)
+
+    def read(self, body: bytes) -> Asked:
+        """What a request's body asks for: `{"capability": NAME, "input": ANYTHING}`.
+
+        Raises:
+            Refused: it is no JSON, not of this form, or names a capability that is not there.
+        """
+        from store.positions import parse_json
+
+        try:
+            document = parse_json(body, name="body").value
+        except UsageError as error:
+            raise Refused(400, "bad_json", str(error)) from None
+        if not isinstance(document, dict):
+            _unreadable(f"expected an object with capability and input, got {show(document)}")
+        for key in document:
+            if key not in ("capability", "input"):
+                _unreadable(f"{key}: unknown field{suggest(key, ['capability', 'input'])}")
+        for key in ("capability", "input"):
+            if key not in document:
+                _unreadable(f"{key}: missing required field")
+        name = document["capability"]
+        if not isinstance(name, str):
+            _unreadable(f"capability: expected a string, got {show(name)}")
+        capability = self._daemon.capabilities.get(name)
+        if capability is None:
+            known = list(self._daemon.capabilities)
+            there = f"There are: {', '.join(known)}." if known else "There are none."
+            message = f"there is no capability {show(name)}{suggest(name, known)}. {there}"
+            raise Refused(404, "unknown_capability", message)
+        return Asked(capability=capability, input=document["input"])
+
+    async def decided(self, asked: Asked) -> Decision:
+        """Decide, asking whoever the flow asks."""
+        number = next(self._numbers)
+        requests = itertools.count(1)
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+
+        def ask_of(name: str) -> Ask:
+            provider = self._providers[name]
+
+            async def ask(request: Request) -> Answer:
+                key = f"hub-{self._name}/{number}/1/{next(requests)}"
+                return await _asked(provider, attrs.evolve(request, key=key))
+
+            return ask
+
+        name = asked.capability.name
+        origin = Origin(suite_id="hub", case_id=name, repetition=1)
+        decision = await decide(asked.capability, asked.input, ask_of=ask_of, origin=origin, clock=clock)
+        self._told(name, decision, clock() - begun)
+        return decision
+
+
+def encoded(document: Json) -> bytes:
+    """*document* as it is sent: compact, UTF-8; with escapes where it holds what UTF-8 cannot."""
+    try:
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+async def _asked(provider: Provider, request: Request) -> Answer:
+    """Ask once, for as long as the request says."""
+    if request.timeout_ms is None:
+        return await provider.answer(request, _unheard)
+    with anyio.move_on_after(request.timeout_ms / 1000):
+        return await provider.answer(request, _unheard)
+    raise ProviderError(kind="timeout", message=f"no whole answer within {request.timeout_ms} ms", retryable=False)
+
+
+def _unheard(_item: Emitted) -> None:
+    """Nobody looks at an answer before it is whole."""
+
+
+async def _gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    """Stop working for somebody who has hung up."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
+    """The request's whole body.
+
+    Raises:
+        Refused: it is too large, too slow, or breaks off.
+    """
+    length = headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 18 or int(length) > MAX_BODY_BYTES):
+        if "expect" not in headers:  # who asks first does not send it
+            await _drain(receive)
+        raise _too_large()
+    body = bytearray()
+    with anyio.move_on_after(BODY_S):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "bad_json", "the body broke off")
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > MAX_BODY_BYTES:
+                if more:
+                    await _drain(receive)
+                raise _too_large()
+            if not more:
+                return bytes(body)
+    raise Refused(408, "too_slow", f"the body did not come within {BODY_S:g} s", {"Connection": "close"})
+
+
+async def _drain(receive: Receive) -> None:
+    """Read on for a while: a connection that is closed while more comes may take the answer with it."""
+    left = DRAINED_BYTES
+    with anyio.move_on_after(DRAIN_S):
+        while left > 0:
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if not message.get("more_body", False):
+                return
+
+
+async def _respond(send: Send, status: int, document: Json, headers: Mapping[str, str]) -> None:
+    body = encoded(document)
+    named = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _routing(error: Any, method: str, path: str) -> Refused:
+    """What the router found nothing for, in our words."""
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        return Refused(405, "method_not_allowed", f"{PATH} takes POST, not {show(method)}", headers)
+    return Refused(error.status_code, "not_found", f"there is nothing at {show(path)}; POST to {PATH}", headers)
+
+
+def _too_large() -> Refused:
+    return Refused(413, "too_large", f"the body is larger than {MAX_BODY_BYTES} bytes", {"Connection": "close"})
+
+
+def _unreadable(message: str) -> NoReturn:
+    raise Refused(422, "bad_request", message)
+
+
+def _error(error: Refused) -> Json:
+    return {"error": {"code": error.code, "message": error.message}}
+
+
+def _host(url: str) -> str:
+    """The host of *url*, in lower case; empty where there is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return ""
+    return "" if parts.username is not None or parts.path else (parts.hostname or "")

@@ -1,0 +1,130 @@
+"""Serves an ASGI application on this machine until a signal comes. Needs the extra `hub`: starlette and uvicorn."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.hub import Hub
+
+SHUTDOWN_S = 5
+"""How long open connections may take to close after everything that ran was given up."""
+BACKLOG = 128
+
+
+@attrs.frozen(kw_only=True)
+class Listener:
+    """A socket that listens, and what it is reached by."""
+
+    socket: socket.socket
+    host: str
+    port: int
+
+    def url(self, path: str) -> str:
+        """Where *path* is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{path}"
+
+
+def require_server() -> None:
+    """Make sure that there is something to serve with.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"hub serve needs {' and '.join(missing)}", "Install them: pip install 'evalctl-lab[hub]'")
+
+
+def listen(host: str, port: int) -> Listener:
+    """Listen on *host*, an address of this machine that no other can reach; port 0 takes one that is free.
+
+    Raises:
+        UsageError: the address is no loopback address, or cannot be had.
+    """
+    address = "127.0.0.1" if host.lower() == "localhost" else host.removeprefix("[").removesuffix("]")
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise UsageError(
+            f"--host {host}: expected a loopback address",
+            "The hub has no passwords, so it answers this machine alone: 127.0.0.1, ::1 or localhost.",
+        )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        hint = "Give another --port; 0 takes one that is free."
+        raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}", hint) from error
+    listener.setblocking(False)
+    return Listener(socket=listener, host=address, port=int(listener.getsockname()[1]))
+
+
+async def serve(hub: Hub, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
+    """Answer until SIGINT, SIGTERM or SIGHUP comes; which it was. What is being decided then is given up.
+
+    *ready* is called when connections are answered. Call it on the main thread.
+    """
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """One that leaves signals to us, and says when it is there."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    server = Server(
+        uvicorn.Config(
+            hub,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+        )
+    )
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup, where it stays ignored
+        numbers.append(signal.SIGHUP)
+    received: list[signal.Signals] = []
+
+    async def watch(signals: AsyncIterator[signal.Signals]) -> None:
+        async for number in signals:
+            server.force_exit = bool(received)
+            received.append(number)
+            hub.stop()
+            server.should_exit = True
+
+    with anyio.open_signal_receiver(*numbers) as signals:
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch, signals)
+            await server.serve([listener.socket])
+            group.cancel_scope.cancel()
+    return received[0]

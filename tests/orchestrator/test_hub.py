@@ -1,0 +1,387 @@
+"""The hub as an application: what it answers, and whom it does not answer."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import anyio
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.hub import MAX_BODY_BYTES, QUEUE, Hub, encoded
+from providers.base import Answer, ProviderError
+from providers.decisions.decision import Decision, Failure
+from providers.decisions.model import Capability, Daemon, Model, Rule
+
+HOST = (b"host", b"127.0.0.1:8740")
+ANSWER = {"type": "object", "required": ["verdict"], "properties": {"verdict": {"enum": ["allow", "deny"]}}}
+GATE = Capability(
+    name="gate",
+    input_schema={"type": "object", "required": ["tool"]},
+    flow=(
+        Rule(id="reading", when="input.tool == 'read'", decision={"verdict": "allow"}),
+        Model(id="judge", prompt="{{ input.tool }}", backend="house", model="m", answer=ANSWER, timeout_ms=20_000),
+    ),
+)
+
+
+class House:
+    """A provider in the port's plainest form, which says *text* once *lets* lets it."""
+
+    name = account = "house"
+
+    def __init__(self, text='{"answer": {"verdict": "deny"}, "confidence": 0.9}', *, lets=None, error=None):
+        self.text, self.lets, self.error = text, lets, error
+        self.requests = []
+        self.cancelled = 0
+
+    def size(self, request):
+        return 0
+
+    async def answer(self, request, emit):
+        self.requests.append(request)
+        try:
+            if self.lets is not None:
+                await self.lets.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+        if self.error is not None:
+            raise self.error
+        return Answer(text=self.text)
+
+    async def aclose(self):
+        pass
+
+
+def hub_of(house=None, *, capability=GATE, **options):
+    daemon = Daemon(backends={}, capabilities={capability.name: capability})
+    return Hub(daemon, {"house": house or House()}, name="test", **{"concurrency": 2, **options})
+
+
+@attrs.define
+class Reply:
+    status: int = 0
+    headers: dict = attrs.field(factory=dict)
+    body: bytes = b""
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        assert list(self.json) == ["error"]
+        assert sorted(self.json["error"]) == ["code", "message"]
+        return self.status, self.json["error"]["code"]
+
+
+async def send(hub, body=b"", *, method="POST", path="/v1/hub", headers=(HOST,), pieces=1, left=None, reply=None):
+    """One request, its body in *pieces*; the client leaves when *left* is set."""
+    reply = reply or Reply()
+    size = -(-len(body) // pieces) or 1
+    parts = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
+    messages = [
+        {"type": "http.request", "body": part, "more_body": number < len(parts)} for number, part in enumerate(parts, 1)
+    ]
+
+    async def receive():
+        if messages:
+            return messages.pop(0)
+        await (left or anyio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+    async def answer(message):
+        if message["type"] == "http.response.start":
+            reply.status = message["status"]
+            reply.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+        else:
+            reply.body += message.get("body", b"")
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": list(headers),
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 8740),
+    }
+    with anyio.fail_after(30):
+        await hub(scope, receive, answer)
+    return reply
+
+
+def asked(value, capability="gate"):
+    return json.dumps({"capability": capability, "input": value}).encode()
+
+
+def ask(hub, body=b"", **how):
+    async def main():
+        return await send(hub, body, **how)
+
+    return anyio.run(main)
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_the_whole_answer():
+    reply = ask(hub_of(), asked({"tool": "read"}))
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert sorted(reply.json) == ["abstain", "decision", "error", "status", "trace"]
+    assert (reply.json["status"], reply.json["decision"]) == ("ok", {"verdict": "allow"})
+
+
+def test_a_body_in_pieces_is_read_whole():
+    house = House()
+    reply = ask(hub_of(house), asked({"tool": "write"}), pieces=7)
+    assert reply.json["decision"] == {"verdict": "deny"}
+    assert [request.model for request in house.requests] == ["m"]
+
+
+def test_each_request_to_a_backend_has_a_key_of_its_own():
+    house = House()
+    hub = hub_of(house)
+
+    async def main():
+        for _ in range(3):
+            await send(hub, asked({"tool": "write"}))
+
+    anyio.run(main)
+    assert len({request.key for request in house.requests}) == 3
+
+
+def test_an_input_that_breaks_its_schema_is_a_decision_of_status_error():
+    reply = ask(hub_of(), asked({"tol": "read"}))
+    assert (reply.status, reply.json["status"], reply.json["error"]["cause"]) == (200, "error", "input")
+
+
+def test_a_backend_that_fails_is_a_decision_of_status_error():
+    error = ProviderError(kind="overloaded", message="come again", retryable=True, status=503)
+    reply = ask(hub_of(House(error=error)), asked({"tool": "write"}))
+    assert (reply.status, reply.json["error"]["cause"]) == (200, "provider")
+
+
+def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up():
+    [rule, judge] = GATE.flow
+    hasty = attrs.evolve(GATE, flow=(rule, attrs.evolve(judge, timeout_ms=30)))
+
+    async def main():
+        return await send(hub_of(House(lets=anyio.Event()), capability=hasty), asked({"tool": "write"}))
+
+    reply = anyio.run(main)
+    assert reply.json["error"]["cause"] == "timeout"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_whatever_a_decision_holds_can_be_sent(value):
+    assert json.loads(encoded({"decision": value})) == {"decision": value}
+
+
+def test_a_decision_with_half_a_character_can_be_sent():
+    assert json.loads(encoded({"reason": "\ud800 é"})) == {"reason": "\ud800 é"}
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "words"),
+    [
+        (b"", (400, "bad_json"), "body:1:1"),
+        (b"capability=gate", (400, "bad_json"), "body:1:1"),
+        (b'{"capability": "gate",\n "input": NaN}', (400, "bad_json"), "body:2:11"),
+        (b'{"capability": "gate", "capability": "gate", "input": 1}', (400, "bad_json"), "capability"),
+        (b'{"capability": "gate", "input": "\xff"}', (400, "bad_json"), "UTF-8"),
+        (b"[" * 100_000, (400, "bad_json"), "deep"),
+        (b"[1]", (422, "bad_request"), "expected an object"),
+        (b'{"capability": "gate"}', (422, "bad_request"), "input: missing required field"),
+        (b'{"input": 1}', (422, "bad_request"), "capability: missing required field"),
+        (b'{"capability": 7, "input": 1}', (422, "bad_request"), "capability: expected a string, got 7"),
+        (b'{"capability": "gate", "imput": 1}', (422, "bad_request"), "did you mean 'input'?"),
+        (b'{"capability": "gaet", "input": 1}', (404, "unknown_capability"), "did you mean 'gate'?"),
+    ],
+)  # fmt: skip
+def test_a_body_that_asks_for_nothing_is_refused_with_what_is_wrong(body, error, words):
+    reply = ask(hub_of(), body)
+    assert reply.error == error
+    assert words in reply.json["error"]["message"]
+
+
+def test_a_hostile_name_comes_back_short_and_printable():
+    reply = ask(hub_of(), json.dumps({"capability": "\x1b[2J" * 10_000, "input": 1}).encode())
+    assert reply.error == (404, "unknown_capability")
+    assert len(reply.body) < 1000
+    assert "\x1b" not in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/hub/x", "/v1/hub2", "/docs", "/%2e%2e/etc/passwd"])
+def test_other_paths_are_not_found(path):
+    reply = ask(hub_of(), asked({"tool": "read"}), path=path)
+    assert reply.error == (404, "not_found")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "BREW"])
+def test_other_methods_are_refused_with_the_one_that_is_taken(method):
+    reply = ask(hub_of(), method=method)
+    assert reply.error == (405, "method_not_allowed")
+    assert reply.headers["allow"] == "POST"
+
+
+def test_a_body_of_exactly_the_limit_is_read():
+    frame = len(asked({"tool": "read", "pad": ""}))
+    reply = ask(hub_of(), asked({"tool": "read", "pad": "x" * (MAX_BODY_BYTES - frame)}), pieces=5)
+    assert reply.json["status"] == "ok"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told):
+    house = House()
+    body = asked({"tool": "write", "pad": "x" * MAX_BODY_BYTES})
+    headers = (HOST, (b"content-length", str(len(body)).encode())) if told else (HOST,)
+    reply = ask(hub_of(house), body, headers=headers, pieces=20)
+    assert reply.error == (413, "too_large")
+    assert house.requests == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "evil.example:8740", "", "127.0.0.1@evil.example", "[::1", "0.0.0.0"],
+)
+def test_a_name_that_was_led_here_is_refused(host):
+    house = House()
+    reply = ask(hub_of(house), asked({"tool": "write"}), headers=((b"host", host.encode()),))
+    assert reply.error == (400, "bad_host")
+    assert house.requests == []
+
+
+def test_no_host_and_two_hosts_are_refused():
+    assert ask(hub_of(), asked({"tool": "read"}), headers=()).error == (400, "bad_host")
+    assert ask(hub_of(), asked({"tool": "read"}), headers=(HOST, HOST)).error == (400, "bad_host")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9", "LOCALHOST", "[::1]:8740", "127.0.0.7"])
+def test_names_of_this_machine_are_answered(host):
+    hub = hub_of(names=frozenset(["127.0.0.7"]))
+    assert ask(hub, asked({"tool": "read"}), headers=((b"host", host.encode()),)).status == 200
+
+
+@given(st.text(string.printable, min_size=1, max_size=40))
+def test_no_host_brings_the_hub_down(host):
+    assert ask(hub_of(), asked({"tool": "read"}), headers=((b"host", host.encode("latin-1")),)).status in (200, 400)
+
+
+def test_a_web_page_is_refused():
+    house = House()
+    reply = ask(hub_of(house), asked({"tool": "write"}), headers=(HOST, (b"origin", b"https://evil.example")))
+    assert reply.error == (403, "bad_origin")
+    assert house.requests == []
+
+
+# --- many at a time -----------------------------------------------------------------------------------------------
+
+
+async def until(look):
+    while not look():
+        await anyio.wait_all_tasks_blocked()
+
+
+def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told_to_come_again():
+    async def main():
+        house = House(lets=anyio.Event())
+        hub = hub_of(house, concurrency=2)
+        replies = []
+
+        async def one():
+            replies.append(await send(hub, asked({"tool": "write"})))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(2 + QUEUE):
+                group.start_soon(one)
+            await until(lambda: len(house.requests) == 2)
+            await anyio.wait_all_tasks_blocked()
+            assert len(house.requests) == 2
+            busy = await send(hub, asked({"tool": "write"}))
+            house.lets.set()
+        return busy, replies
+
+    busy, replies = anyio.run(main)
+    assert busy.error == (503, "busy")
+    assert busy.headers["retry-after"] == "1"
+    assert [reply.status for reply in replies] == [200] * (2 + QUEUE)
+
+
+def test_who_hangs_up_is_worked_for_no_longer():
+    async def main():
+        house, left = House(lets=anyio.Event()), anyio.Event()
+        hub = hub_of(house)
+        async with anyio.create_task_group() as group:
+
+            async def one():
+                await send(hub, asked({"tool": "write"}), left=left)
+
+            group.start_soon(one)
+            await until(lambda: house.requests)
+            left.set()
+        return house.cancelled
+
+    assert anyio.run(main) == 1
+
+
+def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more():
+    async def main():
+        house = House(lets=anyio.Event())
+        hub = hub_of(house)
+        replies = []
+
+        async def one():
+            replies.append(await send(hub, asked({"tool": "write"})))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(one)
+            await until(lambda: house.requests)
+            hub.stop()
+        replies.append(await send(hub, asked({"tool": "write"})))
+        return house, replies
+
+    house, replies = anyio.run(main)
+    assert [reply.error for reply in replies] == [(503, "stopping")] * 2
+    assert (house.cancelled, len(house.requests)) == (1, 1)
+
+
+def test_every_decision_is_told_with_its_capability():
+    heard = []
+    hub = hub_of(told=lambda name, decision, _seconds: heard.append((name, decision.status)))
+    ask(hub, asked({"tool": "read"}))
+    ask(hub, asked({}))
+    assert heard == [("gate", "ok"), ("gate", "error")]
+
+
+def test_a_bug_is_told_to_the_client_and_not_swallowed():
+    reply = Reply()
+
+    async def main():
+        await send(hub_of(House(error=ZeroDivisionError("oops"))), asked({"tool": "write"}), reply=reply)
+
+    with pytest.raises(ExceptionGroup, match="unhandled"):
+        anyio.run(main)
+    assert reply.error == (500, "bug")
+    assert b"oops" not in reply.body
+
+
+def test_a_failure_is_told_with_its_node():
+    decision = Decision(status="error", error=Failure(cause="quota", message="spent", node="judge"))
+    assert json.loads(encoded(decision.to_json()))["error"] == {"cause": "quota", "message": "spent", "node": "judge"}
