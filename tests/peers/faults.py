@@ -85,6 +85,11 @@ class Meeting:
     def wants_usage(self) -> bool:
         return bool((self.asked.get("stream_options") or {}).get("include_usage"))
 
+    @property
+    def name(self) -> str:
+        """The request's own, by which the command's record of it is found."""
+        return f"req-{self.exchange.seq}"
+
     def write(self, piece: bytes) -> None:
         self.talk.transport.write(piece)
 
@@ -125,7 +130,7 @@ class Meeting:
             content = body.encode()
         else:
             content = body if isinstance(body, bytes) else compact(body)
-        given = {"content-type": sort, "content-length": str(len(content))}
+        given = {"content-type": sort, "content-length": str(len(content)), "x-request-id": self.name}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         lines = [f"HTTP/1.1 {status} Status", *(f"{name}: {value}" for name, value in given.items()), "", ""]
         self.write("\r\n".join(lines).encode("latin-1") + content)
@@ -141,7 +146,8 @@ class Meeting:
 
     def head(self, sort: str = "text/event-stream", *, sized: bool = True) -> None:
         ending = "transfer-encoding: chunked" if sized else "connection: close"
-        self.write(f"HTTP/1.1 200 OK\r\ncontent-type: {sort}\r\n{ending}\r\n\r\n".encode("ascii"))
+        named = f"x-request-id: {self.name}"
+        self.write(f"HTTP/1.1 200 OK\r\ncontent-type: {sort}\r\n{named}\r\n{ending}\r\n\r\n".encode("ascii"))
 
     def chunk(self, delta: Json = None, finish: str | None = None, **more: Json) -> Json:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
