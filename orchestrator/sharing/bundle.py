@@ -106,8 +106,11 @@ def write_bundle(file: Path, text: str, *, force: bool) -> None:
     refuse_existing(file, force=force)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as stream:
-            stream.write(text)
+        try:
+            with replacing(file, only_new=not force) as stream:
+                stream.write(text)
+        except FileExistsError as error:  # since we looked
+            raise _exists(file) from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from error
 
@@ -124,7 +127,11 @@ def refuse_existing(file: Path, *, force: bool) -> None:
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise UsageError(f"{file}: is a link or no regular file; it is never replaced", "Name another file.")
     if not force and file.exists():
-        raise UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
+        raise _exists(file)
+
+
+def _exists(file: Path) -> UsageError:
+    return UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
 
 
 def _spellings(path: Path) -> list[Path]:

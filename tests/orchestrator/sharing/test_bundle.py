@@ -1,10 +1,14 @@
+import errno
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from orchestrator.reports.write import replacing
 from orchestrator.sharing.bundle import HoldsSecret, share, write_bundle
 from orchestrator.sharing.scrub import Scrubber
 from orchestrator.sharing.secret_fields import secret_fields
@@ -79,3 +83,64 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool):
             write_bundle(file, "two", force=force)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert (link.is_symlink(), dangling.is_symlink(), target.read_text()) == (True, True, "mine")
+
+
+def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path):
+    file = tmp_path / "run.json"
+    place = replacing(file, only_new=True)
+    place.__enter__().write("ours")
+    file.write_text("theirs")
+    with pytest.raises(FileExistsError):
+        place.__exit__(None, None, None)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "theirs")]
+
+
+def test_without_links_a_file_is_still_written_once(tmp_path: Path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refused)
+    file = tmp_path / "run.json"
+    write_bundle(file, "one", force=False)
+    with pytest.raises(FileExistsError), replacing(file, only_new=True) as stream:
+        stream.write("two")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "one")]
+
+
+RACER = """
+import sys
+from pathlib import Path
+from orchestrator.sharing.bundle import write_bundle
+from store.errors import UsageError
+text = sys.argv[2] * 2_000_000
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    write_bundle(Path(sys.argv[1]), text, force=False)
+except UsageError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_of_processes_that_export_to_one_file_at_once_exactly_one_does(tmp_path: Path):
+    file = tmp_path / "run.json"
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(file), letter],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for letter in "abcd"
+    ]
+    assert [racer.stdout.readline() for racer in racers if racer.stdout] == ["ready\n"] * 4
+    for racer in racers:
+        assert racer.stdin
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    said = [racer.communicate(timeout=60)[1] for racer in racers]
+    (winner,) = (letter for letter, racer in zip("abcd", racers, strict=True) if racer.returncode == 0)
+    assert sum("exists already" in text for text in said) == 3
+    assert file.read_text() == winner * 2_000_000
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
