@@ -54,8 +54,8 @@ async def start(part: Part, *, command: str, purpose: str = "sweep") -> SweepEnd
         part.say(f"sweep {name}: {runs} runs planned")
         if changed:
             part.say(
-                f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new version "
-                "keeps results of different content apart"
+                f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new one "
+                "(suiteVersion; of a lab, the fixture's version) keeps results of different content apart"
             )
         return await take_part(part, writer, Stored(id=sweep_id, name=name, planned=runs))
 
