@@ -66,16 +66,21 @@ class Uncompilable(EvalctlError):
         return f"{self.message}\n{self.pointed()}"
 
     def pointed(self) -> str:
-        """The line of the expression and a caret below the mistake; empty where there is no place to point at."""
-        rows = re.split(r"\r\n|\r|\n", self.text)
-        if self.line is None or self.column is None or not 1 <= self.line <= len(rows):
-            return ""
-        row = rows[self.line - 1]
-        at = min(self.column - 1, len(row))
+        """The line of the expression and a caret below the mistake."""
+        row = self._row()
+        at = min((self.column or 1) - 1, len(row))
         start = max(0, at - _AROUND)
         before = ("…" if start else "") + line(row[start:at], 4 * _AROUND)
         after = line(row[at : at + _AROUND], 4 * _AROUND) + ("…" if at + _AROUND < len(row) else "")
         return f"  {before}{after}\n  {' ' * len(before)}^"
+
+    def rest(self) -> str:
+        """What follows in its line where the mistake is."""
+        return self._row()[(self.column or 1) - 1 :]
+
+    def _row(self) -> str:
+        rows = self.text.split("\n")
+        return rows[min(self.line or 1, len(rows)) - 1]
 
 
 @attrs.define(slots=False)
@@ -218,17 +223,20 @@ def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
 
 
 def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -> Uncompilable:
-    found = _FINDING.search(said)
-    if found is None:
+    """The first mistake of those that the compiler found, in the order of the expression."""
+    placed = [(int(found[1]), int(found[2]), _clean(found[3])) for found in _FINDING.finditer(said)]
+    if not placed:
         return Uncompilable(text, _clean(said))
-    row, column, message = int(found[1]), int(found[2]), _clean(found[3])
-    if named := _UNDECLARED.match(message):
-        near = difflib.get_close_matches(named[1], variables, n=1)
-        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
-        message = f"{_CONTAINER.sub('', message)} ({hint}: {', '.join(variables)})"
+    row, column, message = min(placed, key=lambda one: one[:2])
     if row < 1 or column < 1:
         return Uncompilable(text, message)
-    return Uncompilable(text, message, row, column)
+    error = Uncompilable(text, _CONTAINER.sub("", message), row, column)
+    named = _UNDECLARED.match(message)
+    if named is not None and not error.rest().startswith("("):
+        near = difflib.get_close_matches(named[1], variables, n=1)
+        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+        error.message += f" ({hint}: {', '.join(variables)})"
+    return error
 
 
 def _reason(error: Exception) -> str:
