@@ -166,7 +166,7 @@ def _asked(name: str, described: Mapping[str, Json]) -> Question | str:
     meanings = criteria if isinstance(criteria, dict) else {}
     if kind == "boolean":
         return YesNo(name=name, instructions=instructions, criteria=meanings or None)
-    if isinstance(levels, list) and kind in {"integer", "number"}:
+    if isinstance(levels, list) and kind in ("integer", "number"):
         return _scale(name, instructions, levels)
     if isinstance(options, list) and options and all(map(_is_number, options)):
         if any(upper <= lower for lower, upper in pairwise(options)):

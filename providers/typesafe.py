@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from providers.arguments import parsed
 from providers.base import Answer, Emit, ProviderError, Request, Usage, UserText
+from providers.decisions.prompts import answer_form
 from providers.endpoint import Endpoint, encoded
 from providers.questions import Question, Unreadable, answer_of, questions_of
 from providers.quirks import Quirks
@@ -50,15 +51,18 @@ def problems_of(schema: Mapping[str, Json]) -> list[str]:
 
 def encode(request: Request) -> bytes:
     """The body of a request: the last text of the conversation is the state. The model sees no names of questions, and
-    nothing but a question's own instructions, so the request's instructions come before those of each.
+    nothing but a question's own instructions, so the request's instructions come before those of each, without what
+    they say about the form of the answer, which is not written here.
 
     Raises:
         ProviderError: `invalid_request`: it asks for no answer of a given form, or for one that cannot be asked.
     """
+    questions = _questions(request)
+    before = request.instructions.removesuffix(answer_form(request.answer_schema or {})).strip()
     body: dict[str, Any] = {
         "state": _state(request),
         "model": request.model,
-        "questions": {question.name: _question(question, request.instructions) for question in _questions(request)},
+        "questions": {question.name: _question(question, before) for question in questions},
     }
     return encoded(body)
 
@@ -75,7 +79,7 @@ def _questions(request: Request) -> Sequence[Question]:
 
 
 def _question(question: Question, before: str) -> dict[str, Json]:
-    instructions = f"{before.strip()}\n\n{question.instructions}" if before.strip() else question.instructions
+    instructions = f"{before}\n\n{question.instructions}" if before else question.instructions
     asked: dict[str, Json] = {"type": question.type, "instructions": instructions}
     return asked if question.criteria is None else asked | {"criteria": question.criteria}
 

@@ -163,7 +163,7 @@ def _settled(content: bytes) -> Json:
     if text.lstrip(" \t\r\n")[:1] not in {"{", "["} or len(content) > MAX_JSON_BYTES:
         return text
     try:
-        value = parse_json(content, name="").value
+        value = parse_json(text.encode(), name="").value
     except UsageError:
         return text
     return text if deeper(value, MAX_DEPTH) else value
