@@ -31,6 +31,14 @@ EXIT_COMPARES = (
     "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
 )
 EXIT_SERVES = "Exit codes: 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM or SIGHUP. It never ends by itself."
+EXIT_LAB_OFFLINE = (
+    "Exit codes: 0 every run that was not skipped passed; 1 usage or infrastructure error, a run did not pass, or all "
+    "were skipped; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+)
+EXIT_LAB_LIVE = (
+    "Exit codes: 0 it completed, whichever fixtures passed; 1 usage or infrastructure error (also when a run ended in "
+    "error; the report is written), or stopped early, such as by a budget; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+)
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 

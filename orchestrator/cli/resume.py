@@ -52,27 +52,34 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     world = real_world()
     with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
         row = reader.sweep(sweep)
-        controls = reader.control(row.id)
+        controls = tuple(reader.control(row.id))
         caps = caps_of(row, controls)
         wanted = options.given(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
-        if caps.nusd is None and "nusd" in wanted:
+        if caps.nusd is None and "nusd" in wanted and "lab" not in row.conditions:
             refuse_uncounted(reader.accounts(row.id))
-    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps, prices=prices_of(row, controls))
     changes = options.given(
-        base_url=base_url,
-        api_key_env=api_key_env,
         concurrency=concurrency,
         max_wall_s=max_wall,
         rpm=rpm,
         tpm=tpm,
         max_wait_s=max_wait,
         max_stall_s=max_stall,
-        keep=keep or None,
         out=options.directory(out),
     )
+    known = table.load(prices) if prices is not None else {}
+    if "lab" in row.conditions:
+        from orchestrator.cli import lab_resuming
+
+        _refuse_of_lab({"--base-url": base_url, "--api-key-env": api_key_env, "--keep": keep or None})
+        code = lab_resuming.resume(
+            row, controls, world, caps=wanted, prices=known, changes=changes, errors=errors, cancelled=cancelled
+        )
+        raise typer.Exit(code)
+    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps, prices=prices_of(row, controls))
+    changes |= options.given(base_url=base_url, api_key_env=api_key_env, keep=keep or None)
     caps = attrs.evolve(caps, **wanted)
-    known = {**stored.prices, **(table.load(prices) if prices is not None else {})}
-    settings = attrs.evolve(stored, caps=caps, prices=prices_of_asked(caps, [stored.model], known), **changes)
+    asked = prices_of_asked(caps, [stored.model], {**stored.prices, **known})
+    settings = attrs.evolve(stored, caps=caps, prices=asked, **changes)
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
     raise typer.Exit(
@@ -86,3 +93,10 @@ def resume(  # noqa: PLR0917 - typer takes options by position
             cancelled=cancelled,
         )
     )
+
+
+def _refuse_of_lab(flags: dict[str, object]) -> None:
+    """What makes no sense for a lab, whose backends its own configuration names."""
+    given = [flag for flag, value in flags.items() if value is not None]
+    if given:
+        raise typer.BadParameter("is not for a lab's sweep: its config.yaml says who is asked", param_hint=given[0])

@@ -44,6 +44,8 @@ class Attempt:
     way: GateOfRun
     started_at: int | None = None
     decision: Decision | None = None
+    model: str | None = None
+    """That answered last."""
     reported: list[Usage | None] = attrs.field(factory=list[Usage | None])
     """By every answer that a model gave."""
 
@@ -134,11 +136,21 @@ class Decider:
         return self._finding(decision, verdicts)
 
     def _ask(self, attempt: Attempt, name: str) -> Ask:
-        """The way to whom a node asks, which remembers what was reported."""
-        way = attempt.way.through(self._gates.get(name) or self._gates[RECORDED])
+        """The way to whom a node asks, which remembers what was reported.
+
+        What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
+        """
+        if self._measured:
+            way: Ask = attempt.way.through(self._gates[name])
+        else:
+            player = self._gates[RECORDED].provider
+
+            async def way(request: Request) -> Answer:
+                return await player.answer(request, lambda _item: None)
 
         async def ask(request: Request) -> Answer:
             answer = await way(request)
+            attempt.model = answer.model or attempt.model
             if request.model:
                 attempt.reported.append(answer.usage)
             return answer
@@ -198,7 +210,7 @@ class Decider:
             reasoning_tokens=usage.reasoning,
             cost_nusd=tally.nusd if known else None,
             cost_source=source_of(tally) if known else None,
-            model_resolved=tally.model,
+            model_resolved=attempt.model,
             decision_status=decision.status if decision is not None else None,
             detail=detail,
             verdicts=finding.verdicts,

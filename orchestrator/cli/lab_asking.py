@@ -1,0 +1,63 @@
+"""A lab's sweep that asks backends: their providers are opened here, with the credentials of this environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.cli import lab_sweeping
+from orchestrator.cli.surroundings import seconds
+from orchestrator.lab.running import asked_of, credentials_of, key_of
+from orchestrator.world import World, conceal
+from providers.decisions.backends import open_providers
+
+if TYPE_CHECKING:
+    from orchestrator.lab.cells import Cell
+    from orchestrator.lab.model import Lab
+    from orchestrator.lab.recording import Recording
+    from orchestrator.settings import Settings
+    from providers.base import Provider
+    from providers.decisions.model import Capability
+    from store.events import Json
+
+IDLE = "EVALCTL_IDLE_SECONDS"
+"""How long a begun answer may pause."""
+
+
+def going(
+    verb: str,
+    lab: Lab,
+    cells: Sequence[Cell],
+    settings: Settings,
+    world: World,
+    *,
+    chosen: Mapping[str, Json],
+    recording: Recording | None = None,
+) -> lab_sweeping.Going:
+    """A sweep over *cells* that asks whom they name.
+
+    Raises:
+        UsageError: a backend cannot be opened, such as for want of its key.
+    """
+    conceal()
+    # without a word of anybody's, nodes say how long they wait
+    idle_ms = round(seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
+
+    def open_all(capabilities: Iterable[Capability]) -> Mapping[str, Provider]:
+        return open_providers(
+            lab.daemon,
+            capabilities,
+            key_of=key_of(world.environment),
+            base=lab.config.parent,
+            idle_timeout_ms=idle_ms,
+            wall=world.wall,
+            keep_bodies=recording is not None,
+        )
+
+    keys = credentials_of(lab, cells, world.environment)
+    asked = asked_of(cells, settings.prices, open_all)
+    if recording is not None:
+        asked = recording.attended(asked)
+    return lab_sweeping.going(
+        verb, lab, cells, settings, world, asked=asked, keys=keys, chosen=chosen, recording=recording
+    )

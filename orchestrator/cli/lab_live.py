@@ -1,0 +1,194 @@
+"""The verbs `lab live` and `lab record`: ask the backends themselves, within a budget."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli import lab_options, options
+from orchestrator.cli.common import Exit, say
+from orchestrator.cli.run import LARGEST_SEED
+
+if TYPE_CHECKING:
+    from orchestrator.lab.cells import Cell
+    from orchestrator.lab.model import Lab, Mode
+    from orchestrator.settings import Settings
+
+Repeat = Annotated[
+    int | None,
+    typer.Option(
+        "--repeat", min=1, max=1000, metavar="N", help="Runs of each fixture and target. [default: lab.yaml's]"
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", min=-LARGEST_SEED, max=LARGEST_SEED, metavar="N", help="Seed of the run order."),
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option("--max-calls", min=1, metavar="N", help="Calls the sweep may make, in place of the budget's."),
+]
+MaxCostUsd = Annotated[
+    Any,
+    typer.Option(
+        "--max-cost-usd", parser=options.usd, metavar="USD", help="US dollars it may cost, in place of the budget's."
+    ),
+]
+
+
+def live(  # noqa: PLR0917 - typer takes options by position
+    capability: lab_options.Capability = None,
+    fixture: lab_options.Fixtures = None,
+    target: lab_options.Targets = None,
+    lab_dir: lab_options.LabDir = None,
+    config: lab_options.DaemonConfig = None,
+    repeat: Repeat = None,
+    seed: Seed = 0,
+    concurrency: options.Concurrency = None,
+    max_calls: MaxCalls = None,
+    max_cost_usd: MaxCostUsd = None,
+    max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    out: lab_options.Out = None,
+    yes: lab_options.Yes = False,
+) -> None:
+    """Run fixtures x targets x repetitions against the real backends, and measure.
+
+    Needs a budget in lab.yaml, says what will be asked at most, and asks before the first call. Results are stored as
+    they come; a sweep that was stopped or killed goes on with `evalctl resume`, a spent budget with a higher one there.
+    """
+    flags = options.given(
+        concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
+    )
+    _run(
+        "live",
+        (capability, fixture, target, lab_dir, config),
+        caps=(max_calls, max_cost_usd),
+        flags={**flags, "out": options.directory(out), "seed": seed},
+        repeat=repeat,
+        yes=yes,
+    )
+
+
+def record(  # noqa: PLR0917 - typer takes options by position
+    capability: lab_options.Capability = None,
+    fixture: lab_options.Fixtures = None,
+    target: lab_options.Targets = None,
+    lab_dir: lab_options.LabDir = None,
+    config: lab_options.DaemonConfig = None,
+    concurrency: options.Concurrency = None,
+    max_calls: MaxCalls = None,
+    max_cost_usd: MaxCostUsd = None,
+    max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    out: lab_options.Out = None,
+    yes: lab_options.Yes = False,
+) -> None:
+    """Run each fixture once against each target, and write what was answered as cassettes.
+
+    A cassette holds the status and the body of each answer, and is what `lab offline` plays. One that would hold a
+    secret is refused by the name of the field. A run that ended in an error of infrastructure leaves none. Needs a
+    budget in lab.yaml, and asks before the first call.
+    """
+    flags = options.given(
+        concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
+    )
+    _run(
+        "record",
+        (capability, fixture, target, lab_dir, config),
+        caps=(max_calls, max_cost_usd),
+        flags={**flags, "out": options.directory(out)},
+        repeat=1,
+        yes=yes,
+    )
+
+
+def _run(
+    verb: str,
+    what: tuple[str | None, list[str] | None, list[str] | None, Path | None, Path | None],
+    *,
+    caps: tuple[int | None, Any],
+    flags: dict[str, Any],
+    repeat: int | None,
+    yes: bool,
+) -> None:
+    """Everything up to the first call, and then the sweep; raises the exit code."""
+    import attrs
+
+    from orchestrator.cli import lab_asking
+    from orchestrator.lab import spending
+    from orchestrator.lab.cells import live_cells
+    from orchestrator.lab.recording import Recording
+    from orchestrator.lab.running import settings_of
+    from orchestrator.lab.selection import select
+    from orchestrator.world import real_world
+
+    capability, fixture, target, lab_dir, config = what
+    lab = lab_options.opened(lab_dir, config, programs=True)
+    chosen = select(
+        lab,
+        capability=capability,
+        fixtures=lab_options.names(fixture, "--fixture"),
+        targets=lab_options.names(target, "--target"),
+    )
+    recording = Recording(lab=lab) if verb == "record" else None
+    budget = attrs.evolve(spending.caps_of(lab), **options.given(calls=caps[0], nusd=options.nusd(caps[1])))
+    mode: Mode = "offline" if verb == "record" else "live"  # what is recorded is for offline
+    cells = tuple(live_cells(lab.daemon.capabilities, chosen, mode))
+    _refuse_nothing(lab, cells)
+    settings = settings_of(lab, cells, mode=verb, caps=budget, k=repeat or lab.repeat, **flags)
+    going = lab_asking.going(
+        verb,
+        lab,
+        cells,
+        settings,
+        real_world(),
+        chosen=lab_options.stored(chosen),
+        recording=recording,
+    )
+    _confirm(lab, cells, settings, yes=yes)
+    raise typer.Exit(going.start())
+
+
+def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
+    from store.errors import UsageError
+
+    if not lab.targets:
+        raise UsageError(
+            f"{lab.root / 'lab.yaml'}: it has no targets, so there is nobody to ask",
+            "Give it one: targets: { jev: { backend: typesafe, model: jev-latest } }.",
+        )
+    if not cells:
+        raise UsageError(
+            "--target: only backends can be asked, and replay is none", f"There are: {', '.join(lab.targets)}."
+        )
+    if all(cell.skip is not None for cell in cells):
+        raise UsageError("none of the chosen fixtures is run so: their modes say otherwise")
+
+
+def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) -> None:
+    """Say what will be asked at most, and go on only with a yes."""
+    from orchestrator.lab import spending
+    from store.errors import UsageError
+
+    for line in spending.lines(lab, cells, repeat=settings.k, caps=settings.caps):
+        say(line)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
+            "Pass --yes if that is what you want.",
+        )
+    if not typer.confirm("Ask them?", err=True):
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,60 @@
+"""The verb `lab offline`: whether flows, rules and schemas still decide as they should."""
+
+from __future__ import annotations
+
+import typer
+
+from orchestrator.cli import lab_options, options
+
+
+def offline(  # noqa: PLR0917 - typer takes options by position
+    capability: lab_options.Capability = None,
+    fixture: lab_options.Fixtures = None,
+    target: lab_options.Targets = None,
+    lab_dir: lab_options.LabDir = None,
+    config: lab_options.DaemonConfig = None,
+    concurrency: options.Concurrency = None,
+    out: lab_options.Out = None,
+) -> None:
+    """Run the fixtures from their replay or from cassettes.
+
+    Needs no network, no process and no key, and gives the same results every time. The target `replay` are the fixtures
+    that their own answers suffice for.
+    """
+    from functools import partial
+
+    import anyio
+
+    from orchestrator.cli import lab_sweeping
+    from orchestrator.lab.offline import programme
+    from orchestrator.lab.running import played_by, settings_of
+    from orchestrator.lab.selection import select
+    from orchestrator.world import real_world
+    from store.rows import Caps
+
+    lab = lab_options.opened(lab_dir, config)
+    chosen = select(
+        lab,
+        capability=capability,
+        fixtures=lab_options.names(fixture, "--fixture"),
+        targets=lab_options.names(target, "--target"),
+    )
+    found = anyio.run(partial(programme, lab, chosen))
+    settings = settings_of(
+        lab,
+        found.cells,
+        mode="offline",
+        caps=Caps(),
+        out=options.directory(out),
+        **options.given(concurrency=concurrency),
+    )
+    going = lab_sweeping.going(
+        "offline",
+        lab,
+        found.cells,
+        settings,
+        real_world(),
+        asked=played_by(found.player),
+        chosen=lab_options.stored(chosen),
+    )
+    raise typer.Exit(going.start())

@@ -1,0 +1,81 @@
+"""Options that the verbs of `lab` share, and what they come to: a lab, and the part of it that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from orchestrator.lab.model import Lab
+    from orchestrator.lab.selection import Selection
+    from store.events import Json
+
+Capability = Annotated[
+    str | None, typer.Argument(metavar="[CAPABILITY]", help="Only the fixtures of this capability.", show_default=False)
+]
+Fixtures = Annotated[
+    list[str] | None,
+    typer.Option("--fixture", metavar="ID", help="Only these fixtures: several times, or ID,ID.", show_default=False),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="ID", help="Only these targets: several times, or ID,ID.", show_default=False),
+]
+LabDir = Annotated[
+    Path | None,
+    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab, else the bundled one]"),
+]
+DaemonConfig = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The daemon configuration. [default: the lab's config.yaml]"),
+]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", metavar="DIR", help="Write manifest, results and report here. [default: .local/runs/SWEEP]"),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask backends without a confirmation.")]
+
+RUNS = Path(".local") / "runs"
+"""Below the working directory: where a sweep's run directory is, unless another place is named."""
+
+
+def names(given: Iterable[str] | None, flag: str) -> tuple[str, ...]:
+    """The names of a flag that may stand several times and hold several names.
+
+    Raises:
+        typer.BadParameter: it is given and names nothing, such as an unset variable of a shell.
+    """
+    texts = tuple(given or ())
+    found = tuple(dict.fromkeys(name for text in texts for part in text.split(",") if (name := part.strip())))
+    if texts and not found:
+        raise typer.BadParameter(f"expected ids, got {texts[0]!r}", param_hint=flag)
+    return found
+
+
+def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False) -> Lab:
+    """The lab that is meant, read and checked; with *programs* also whether there are those that it starts.
+
+    Raises:
+        UsageError: there is none, or something in it is wrong; all findings at once.
+    """
+    from orchestrator.lab.find import find_lab
+    from orchestrator.layouts.lab_yaml import read_lab
+    from orchestrator.world import real_world
+
+    place = find_lab(lab_dir, config)
+    return read_lab(place, path=real_world().environment.get("PATH", "") if programs else None)
+
+
+def stored(selection: Selection) -> dict[str, Json]:
+    """What `resume` has to know of what was chosen, and where reports go unless `--out` says otherwise."""
+    return {
+        "runs": str(Path.cwd() / RUNS),
+        "chosen": {
+            "fixtures": [fixture.case_id for fixture in selection.fixtures],
+            "targets": [target.id for target in selection.targets],
+            "replay": selection.replay,
+        },
+    }

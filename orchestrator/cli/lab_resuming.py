@@ -1,0 +1,95 @@
+"""Finishing a lab's sweep: what `resume` does where a sweep is one of a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from orchestrator.caps import caps_of, prices_of
+from orchestrator.cli import lab_sweeping
+from orchestrator.lab.cells import live_cells
+from orchestrator.lab.find import place_of
+from orchestrator.lab.selection import Selection
+from orchestrator.layouts.lab_yaml import read_lab
+from orchestrator.settings import Settings
+
+if TYPE_CHECKING:
+    from orchestrator.lab.model import Lab
+    from orchestrator.world import World
+    from providers.prices.price import Price
+    from store.records import ControlRow
+    from store.rows import SweepRow
+
+
+def resume(
+    row: SweepRow,
+    controls: Sequence[ControlRow],
+    world: World,
+    *,
+    caps: Mapping[str, int],
+    prices: Mapping[str, Price],
+    changes: Mapping[str, Any],
+    errors: bool,
+    cancelled: bool,
+) -> int:
+    """Finish what the sweep *row* has left; the exit code of its own command.
+
+    Args:
+        row: the stored sweep.
+        controls: its orders, which may have raised caps.
+        world: clocks and environment.
+        caps: new totals, by name.
+        prices: of models whose price was not known, or is another now.
+        changes: settings that hold for this process.
+        errors: whether runs that ended in an error of infrastructure are run again.
+        cancelled: the same for cancelled ones.
+
+    Raises:
+        UsageError: the lab is not what it was, or cannot be read any more.
+    """
+    stored = Settings.from_json(row.conditions["settings"])
+    stored = attrs.evolve(stored, caps=caps_of(row, controls), prices=prices_of(row, controls))
+    settings = attrs.evolve(
+        stored, caps=attrs.evolve(stored.caps, **caps), prices={**stored.prices, **prices}, **changes
+    )
+    found = row.conditions["lab"]
+    lab = read_lab(place_of(Path(found["root"]), Path(found["config"])))
+    going = _going(
+        row.command.removeprefix("lab "), lab, _selection(lab, found["chosen"]), settings, world=world, found=found
+    )
+    going = attrs.evolve(going, part=attrs.evolve(going.part, errors=errors, cancelled=cancelled))
+    return going.resume(row, raised=(settings.caps, settings.prices) != (stored.caps, stored.prices))
+
+
+def _going(
+    verb: str, lab: Lab, selection: Selection, settings: Settings, *, world: World, found: Mapping[str, Any]
+) -> lab_sweeping.Going:
+    chosen = {name: found[name] for name in ("runs", "chosen")}
+    if verb == "offline":
+        from functools import partial
+
+        import anyio
+
+        from orchestrator.lab.offline import programme
+        from orchestrator.lab.running import played_by
+
+        play = anyio.run(partial(programme, lab, selection))
+        return lab_sweeping.going(verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen)
+    from orchestrator.cli import lab_asking
+    from orchestrator.lab.recording import Recording
+
+    recording = Recording(lab=lab) if verb == "record" else None
+    cells = tuple(live_cells(lab.daemon.capabilities, selection, "offline" if recording is not None else "live"))
+    return lab_asking.going(verb, lab, cells, settings, world, chosen=chosen, recording=recording)
+
+
+def _selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:
+    """What was chosen of the lab, as far as it is still there; that the rest is gone is told as a change."""
+    return Selection(
+        fixtures=tuple(fixture for fixture in lab.fixtures if fixture.case_id in chosen["fixtures"]),
+        targets=tuple(target for target in lab.targets.values() if target.id in chosen["targets"]),
+        replay=chosen["replay"],
+    )

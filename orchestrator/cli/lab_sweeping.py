@@ -1,0 +1,170 @@
+"""What the verbs that run a lab share once they know what to do: run the loop, write the run directory, choose the exit
+code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from orchestrator import sweep
+from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.hints import command
+from orchestrator.cli.streams import OutputLost, printing
+from orchestrator.cli.surroundings import at_terminal, audited, log_of, seconds, signalled, store_of
+from orchestrator.lab.job import LabJob
+from orchestrator.share import LEASE_S, Part, SweepEnd
+from store.reader import Reader
+from store.secrets import Redactor, credentials
+
+if TYPE_CHECKING:
+    from orchestrator.job import Asked
+    from orchestrator.lab.cells import Cell
+    from orchestrator.lab.model import Lab
+    from orchestrator.lab.recording import Recording
+    from orchestrator.lab.report.model import LabReport
+    from orchestrator.settings import Settings
+    from orchestrator.world import World
+    from store.events import Json
+    from store.rows import SweepRow
+
+PURPOSES = {"offline": "ci", "record": "record", "live": "sweep"}
+"""By verb; what is no sweep enters no history."""
+
+
+@attrs.frozen(kw_only=True)
+class Going:
+    """One lab's sweep, about to be started or resumed."""
+
+    verb: str
+    """`offline`, `record` or `live`."""
+    part: Part
+    job: LabJob
+    recording: Recording | None = None
+
+    def start(self) -> int:
+        """Plan and run it; the exit code."""
+        end = anyio.run(partial(sweep.start, self.part, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
+        return self._conclude(end)
+
+    def resume(self, row: SweepRow, *, raised: bool) -> int:
+        """Finish the stored sweep *row*; the exit code."""
+        return self._conclude(anyio.run(partial(sweep.resume, self.part, row, raised=raised)))
+
+    def _conclude(self, end: SweepEnd) -> int:
+        """Report; the exit code. When a signal ended it, that is told even if nobody can read the report any more."""
+        try:
+            return self._reported(end)
+        except (OutputLost, BrokenPipeError):
+            if end.signal is None:
+                raise
+            return signalled(end.signal)
+
+    def _reported(self, end: SweepEnd) -> int:
+        from orchestrator.lab.report.write import write_run_directory
+
+        part, whole = self.part, True
+        with Reader(part.store) as reader:
+            row = reader.sweep(end.name)
+            if self.recording is not None:
+                whole = self.recording.write(reader, end.name, self.job.cells, part.redactor, say)
+            directory = directory_of(part.settings, row)
+            report = write_run_directory(reader, row, directory)
+            _present(report, directory, part.world)
+            balanced = self.verb == "offline" or audited(reader, row, part.world)
+        code = _offline_code(end, report) if self.verb == "offline" else _live_code(end, report)
+        return code if (balanced and whole) or code != Exit.DONE else Exit.FAILED
+
+
+def going(
+    verb: str,
+    lab: Lab,
+    cells: Sequence[Cell],
+    settings: Settings,
+    world: World,
+    *,
+    asked: Mapping[str, Asked],
+    keys: Sequence[tuple[str, str]] = (),
+    chosen: Mapping[str, Json],
+    recording: Recording | None = None,
+) -> Going:
+    """A sweep over *cells*, with what the command line gives it to work in.
+
+    Args:
+        verb: of `lab`.
+        lab: the lab.
+        cells: its plan's.
+        settings: of the sweep.
+        world: clocks and environment.
+        asked: who is asked.
+        keys: the credentials that are used, with their variables.
+        chosen: what is stored beside the lab, for `resume`.
+        recording: takes down what is answered.
+    """
+    job = LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=chosen)
+    part = Part(
+        job=job,
+        settings=settings,
+        redactor=Redactor([*keys, *credentials(world.environment)]),
+        store=store_of(world),
+        world=world,
+        say=say,
+        terminal=at_terminal(),
+        log=log_of(Redactor([*keys, *credentials(world.environment)])),
+        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
+    )
+    return Going(verb=verb, part=part, job=job, recording=recording)
+
+
+def directory_of(settings: Settings, row: SweepRow) -> Path:
+    """Where the sweep's manifest, results and report are."""
+    if settings.out is not None:
+        return Path(settings.out)
+    return Path(row.conditions["lab"]["runs"]) / row.name
+
+
+def _present(report: LabReport, directory: Path, world: World) -> None:
+    import sys
+
+    from orchestrator.lab.report import json_form, terminal
+
+    if COMMON.json:
+        out(json_form.line(report))
+        return
+    typed: Callable[[str], str] = partial(command, environment=world.environment)
+    with printing():
+        terminal.present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+
+
+def _offline_code(end: SweepEnd, report: LabReport) -> int:
+    """0 only where something ran, and all of it passed."""
+    if end.signal is not None:
+        return signalled(end.signal)
+    if not report.judged:
+        complain("every run was skipped: nothing was tested")
+        return Exit.FAILED
+    stopped = end.remaining > 0 or end.stopped is not None
+    return Exit.FAILED if stopped or report.failed or _erred(report) else Exit.DONE
+
+
+def _live_code(end: SweepEnd, report: LabReport) -> int:
+    """0 for a measurement that was completed, whatever it measured."""
+    if end.signal is not None:
+        return signalled(end.signal)
+    if end.stopped is not None or end.remaining:
+        return Exit.FAILED
+    return Exit.FAILED if _erred(report) or _cancelled(report) else Exit.DONE
+
+
+def _erred(report: LabReport) -> bool:
+    rows = [row for capability in report.capabilities for row in capability.rows]
+    return any(row.infrastructure or row.interrupted for row in rows)
+
+
+def _cancelled(report: LabReport) -> bool:
+    return any("cancelled" in row.skipped for capability in report.capabilities for row in capability.rows)

@@ -1,0 +1,81 @@
+"""Sweeps of labs in this process, against providers that are plain functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from orchestrator import sweep
+from orchestrator.job import Asked
+from orchestrator.lab.job import LabJob
+from orchestrator.share import Part, SweepEnd
+from orchestrator.world import real_world
+from providers.base import Answer, Request, Usage
+from store.reader import Reader
+from store.rows import RunRecord
+from store.secrets import Redactor
+from tests.orchestrator.lab.labs import said
+
+CHOSEN = {"runs": "/nowhere/runs", "chosen": {"fixtures": [], "targets": [], "replay": True}}
+
+
+@attrs.define
+class Answering:
+    """A provider that answers by a function."""
+
+    answers: Callable[[Request], Awaitable[Answer]]
+    account: str = "house"
+    name: str = "house"
+    asked: list[Request] = attrs.field(factory=list)
+
+    def size(self, request):
+        return 10
+
+    async def answer(self, request, emit):
+        self.asked.append(request)
+        return await self.answers(request)
+
+    async def aclose(self):
+        pass
+
+
+REPORTED = Usage(input=1000, output=100)
+
+
+def always(verdict: str, confidence: float = 0.9, usage: Usage | None = REPORTED, **given: Any):
+    async def answer(request):
+        return Answer(text=json.dumps(said(verdict, confidence)), usage=usage, finish="stop", **given)
+
+    return answer
+
+
+async def swept(lab, cells, settings, asked: Mapping[str, Asked], store: Path, **part: Any) -> SweepEnd:
+    """Plan the cells and run them."""
+    return await sweep.start(part_of(lab, cells, settings, asked, store, **part), command="lab live")
+
+
+def part_of(lab, cells, settings, asked: Mapping[str, Asked], store: Path, **part: Any) -> Part:
+    values: dict[str, Any] = {
+        "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN),
+        "settings": settings,
+        "redactor": Redactor([]),
+        "store": store,
+        "world": real_world(),
+        "say": lambda _text: None,
+        "terminal": False,
+    }
+    return Part(**(values | part))
+
+
+def results(store: Path) -> dict[tuple[str, str, int], RunRecord]:
+    """What each run came to, by case, target and repetition."""
+    with Reader(store) as reader:
+        row = reader.sweep("last")
+        cells = {cell.id: cell for cell in reader.cells(row.id)}
+        return {
+            (cells[run.cell_id].case_id, cells[run.cell_id].variant, run.repetition): run for run in reader.runs(row.id)
+        }

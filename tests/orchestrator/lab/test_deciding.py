@@ -1,0 +1,193 @@
+import attrs
+import pytest
+
+from orchestrator.job import Asked
+from orchestrator.lab.cells import live_cells
+from orchestrator.lab.model import Expectation
+from orchestrator.lab.running import asked_of, settings_of
+from orchestrator.lab.selection import select
+from providers.base import Answer, ProviderError, Usage
+from providers.prices.price import Price
+from store.rows import Caps
+from tests.orchestrator.lab.labs import JEV, JUDGE, SPECIALIST, fixture, gate, lab
+from tests.orchestrator.lab.sweeps import Answering, always, results, swept
+
+pytestmark = pytest.mark.anyio
+
+PRICE = Price(input=1_000_000_000, output=2_000_000_000)
+"""1 and 2 USD per million tokens."""
+CAPS = Caps(calls=100)
+NEVER_BROKEN = (Expectation(cel="status != 'error'", why="a plain command breaks nothing"),)
+
+
+async def measured(found, tmp_path, answers, *, k=1, caps=CAPS, prices=None, open_all=None, **part):
+    """Run the lab live against *answers*; the providers that were asked."""
+    cells = tuple(live_cells(found.daemon.capabilities, select(found)))
+    settings = settings_of(found, cells, mode="live", caps=caps, k=k, seed=1)
+    opened = open_all or {"house": Answering(answers)}
+    asked = asked_of(cells, prices or {}, lambda _capabilities: opened)
+    end = await swept(found, cells, settings, asked, tmp_path / "runs.db", **part)
+    return end, opened, results(tmp_path / "runs.db")
+
+
+async def test_assertions_alone_say_pass_or_fail(tmp_path):
+    found = lab(
+        fixture("good"),
+        fixture("bad", expect=(*NEVER_BROKEN, Expectation(cel="decision.verdict == 'deny'", why="never"))),
+    )
+
+    _, opened, runs = await measured(found, tmp_path, always("allow"))
+
+    good, bad = runs["gate/good", "jev", 0], runs["gate/bad", "nimble", 0]
+    assert (good.outcome, good.composite, good.judged, good.decision_status) == ("pass", 1.0, True, "ok")
+    assert (bad.outcome, bad.composite, bad.judged, bad.reason) == ("fail", 0.0, True, None)
+    assert [(one.verifier, one.kind, one.verdict) for one in bad.verdicts] == [
+        ("expect[0]", "cel", "pass"),
+        ("expect[1]", "cel", "fail"),
+    ]
+    assert bad.verdicts[1].detail["why"] == "never"
+    assert good.detail["decision"]["decision"] == {"verdict": "allow"}
+    assert good.detail["decision"]["confidence"] == 0.9
+    assert {request.model for request in opened["house"].asked} == {"jev-1", "nimble-1"}
+
+
+async def test_a_rule_decides_without_a_call(tmp_path):
+    found = lab(fixture("rm", command="rm -rf /", expect=(Expectation(cel="decision.verdict == 'deny'", why="x"),)))
+
+    _, opened, runs = await measured(found, tmp_path, always("allow"))
+
+    run = runs["gate/rm", "jev", 0]
+    assert (run.outcome, run.calls, run.cost_nusd) == ("pass", 0, 0)
+    assert not opened["house"].asked
+
+
+async def test_an_infrastructural_error_is_an_error_only_where_an_assertion_failed(tmp_path):
+    async def down(request):
+        raise ProviderError(kind="server_error", message="it is down", retryable=False, status=503)
+
+    tolerant = (Expectation(cel="status == 'error' || decision.verdict == 'allow'", why="down is no reason to allow"),)
+    found = lab(fixture("strict", expect=NEVER_BROKEN), fixture("tolerant", expect=tolerant))
+
+    _, _, runs = await measured(found, tmp_path, down)
+
+    strict, calm = runs["gate/strict", "jev", 0], runs["gate/tolerant", "jev", 0]
+    assert (strict.outcome, strict.reason, strict.judged, strict.composite) == ("error", "provider", True, 0.0)
+    assert (strict.decision_status, strict.again) == ("error", False)
+    assert (calm.outcome, calm.decision_status) == ("pass", "error")
+
+
+async def test_rubbish_from_a_model_is_a_failed_run_and_the_rest_goes_on(tmp_path):
+    async def rubbish(request):
+        return Answer(text="\x1b[31m{{{" * 1000, usage=Usage(input=1, output=1), finish="stop")
+
+    found = lab(fixture("one", expect=NEVER_BROKEN), fixture("two", expect=NEVER_BROKEN))
+
+    end, _, runs = await measured(found, tmp_path, rubbish)
+
+    assert {(run.outcome, run.reason, run.detail["decision"]["error"]["cause"]) for run in runs.values()} == {
+        ("fail", None, "bad_answer")
+    }
+    assert (end.stopped, end.remaining) == (None, 0)
+
+
+async def test_costs_are_summed_where_every_call_has_one_and_unknown_else(tmp_path):
+    _, _, runs = await measured(lab(fixture("one"), targets=(JEV,)), tmp_path, always("allow"), prices={"jev-1": PRICE})
+
+    run = runs["gate/one", "jev", 0]
+    assert (run.cost_nusd, run.cost_source) == (1_200_000, "prices")
+    assert (run.input_tokens, run.output_tokens) == (1000, 100)
+
+
+async def test_a_local_target_costs_nothing_even_where_nothing_is_reported(tmp_path):
+    _, _, runs = await measured(lab(fixture("one")), tmp_path, always("allow", usage=None))
+
+    assert runs["gate/one", "nimble", 0].cost_nusd == 0
+    assert runs["gate/one", "jev", 0].cost_nusd is None
+
+
+async def test_a_bound_is_no_cost(tmp_path):
+    found = lab(fixture("one"), targets=(JEV,))
+
+    _, _, runs = await measured(
+        found, tmp_path, always("allow", usage=None), prices={"jev-1": PRICE}, caps=Caps(nusd=10**12)
+    )
+
+    run = runs["gate/one", "jev", 0]
+    assert run.detail["spent"]["nusd"] > 0
+    assert (run.cost_nusd, run.cost_source) == (None, None)
+
+
+async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot_count_it(tmp_path):
+    found = lab(fixture("one"), targets=(JEV,))
+
+    end, _, runs = await measured(found, tmp_path, always("allow"), caps=Caps(nusd=1))
+
+    run = runs["gate/one", "jev", 0]
+    assert (end.stopped, run.outcome, run.cost_nusd) == (None, "pass", None)
+
+
+async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_one_does_not(tmp_path):
+    async def unsure(request):
+        return Answer(text='{"abstain": "not mine"}', finish="stop")
+
+    for local, cost in ((False, None), (True, 1_200_000)):
+        flow = gate(attrs.evolve(SPECIALIST, local=local), JUDGE)
+        found = lab(fixture("one"), capability=flow, targets=(JEV,))
+        opened = {"house": Answering(always("allow")), "exec:gate/gate": Answering(unsure, account="exec")}
+        store = tmp_path / str(local)
+        store.mkdir()
+        _, _, runs = await measured(found, store, None, open_all=opened, prices={"jev-1": PRICE})
+
+        run = runs["gate/one", "jev", 0]
+        assert (run.calls, run.cost_nusd, run.outcome) == (2, cost, "pass")
+        assert [step["outcome"] for step in run.detail["decision"]["trace"]] == ["abstained", "decided"]
+
+
+async def test_a_spent_cap_stops_the_sweep_and_what_was_not_run_is_skipped_for_it(tmp_path):
+    found = lab(*(fixture(f"f{number}") for number in range(5)))
+
+    end, opened, runs = await measured(found, tmp_path, always("allow"), caps=Caps(calls=7), k=2)
+
+    assert len(opened["house"].asked) == 7
+    assert end.stopped == "budget"
+    told = [(run.outcome, run.reason, run.again) for run in runs.values()]
+    assert told.count(("pass", None, False)) == 7
+    assert told.count(("skipped", "budget", True)) == 13
+
+
+async def test_an_account_that_refuses_for_good_is_asked_no_more_and_the_others_are(tmp_path):
+    async def refused(request):
+        raise ProviderError(kind="auth", message="no such key", retryable=False, status=401)
+
+    other = attrs.evolve(JEV, id="other", backend="other")
+    found = lab(*(fixture(f"f{number}", expect=NEVER_BROKEN) for number in range(4)), targets=(JEV, other))
+    opened = {"house": Answering(refused), "other": Answering(always("allow"), account="other")}
+
+    _, _, runs = await measured(found, tmp_path, None, open_all=opened)
+
+    assert {run.outcome for (_, target, _), run in runs.items() if target == "other"} == {"pass"}
+    assert {(run.outcome, run.reason) for (_, target, _), run in runs.items() if target == "jev"} <= {
+        ("error", "auth"),
+        ("skipped", "provider_blocked"),
+    }
+
+
+async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path):
+    found = lab(fixture("one", modes=("offline",)), fixture("two"))
+
+    _, opened, runs = await measured(found, tmp_path, always("allow"), k=3)
+
+    assert runs["gate/one", "jev", 0].outcome == "skipped"
+    assert runs["gate/one", "jev", 0].reason == "mode"
+    assert len(opened["house"].asked) == 6
+    assert len(runs) == 8
+
+
+async def test_asked_is_never_empty():
+    found = lab(fixture("one"), capability=gate(gate().flow[0]))
+    cells = tuple(live_cells(found.daemon.capabilities, select(found)))
+
+    asked = asked_of(cells, {}, lambda _capabilities: pytest.fail("nobody is to be opened"))
+
+    assert all(isinstance(one, Asked) for one in asked.values())
+    assert len(asked) == 1

@@ -1,0 +1,55 @@
+import pytest
+
+from orchestrator.lab.selection import select
+from store.errors import UsageError
+from tests.orchestrator.lab.labs import fixture, lab
+
+LAB = lab(fixture("ls-home"), fixture("rm-root"), fixture("rm-me"))
+
+
+def ids(selection):
+    return [one.id for one in selection.fixtures], [one.id for one in selection.targets]
+
+
+def test_without_a_name_everything_is_chosen():
+    assert ids(select(LAB)) == (["ls-home", "rm-root", "rm-me"], ["jev", "nimble"])
+
+
+def test_fixtures_are_named_by_id_or_with_their_capability_and_stay_in_order():
+    assert ids(select(LAB, fixtures=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
+
+
+def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers():
+    assert ids(select(LAB, targets=["nimble"]))[1] == ["nimble"]
+    assert not select(LAB, targets=["nimble"]).replay
+    assert select(LAB, targets=["replay"]).replay
+    assert ids(select(LAB, targets=["replay"]))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (
+            {"capability": "gaet"},
+            "CAPABILITY: the lab has no capability 'gaet' (did you mean 'gate'?)\nThere are: gate.",
+        ),
+        (
+            {"fixtures": ["rm-rot"]},
+            "--fixture: the lab has no fixture 'rm-rot' (did you mean 'rm-root'?)\nThere are: ls-home, rm-root, rm-me.",
+        ),
+        (
+            {"targets": ["nimbel"]},
+            "--target: the lab has no target 'nimbel' (did you mean 'nimble'?)\nThere are: jev, nimble, replay.",
+        ),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_nearest(wanted, message):
+    with pytest.raises(UsageError) as refused:
+        select(LAB, **wanted)
+
+    assert str(refused.value) == message
+
+
+def test_a_capability_without_fixtures_is_told():
+    with pytest.raises(UsageError, match="capability 'gate' has no fixtures"):
+        select(lab(), capability="gate")
