@@ -317,7 +317,7 @@ def test_a_bomb_ends_soon_and_never_as_true(bomb):
     """Each in a process of its own, which may not survive it: but nothing is passed, and nothing waits."""
     script = f"""
         import resource
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
         from providers.decisions.cel import ASSERTION_VARIABLES, Uncompilable, Unevaluable, compile
         values = {{"status": "ok", "decision": {{"n": 3}}, "abstain": None, "error": None, "trace": [1] * 200}}
