@@ -1,0 +1,337 @@
+"""Cassettes of a lab on the disk: read strictly, written whole or not at all, and never outside the lab."""
+
+import json
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.lab import cassettes
+from orchestrator.lab.cassettes import (
+    MAX_BYTES,
+    SCHEMA,
+    LabCassette,
+    decode,
+    encode,
+    read,
+    refuse_installed,
+    stale,
+    write,
+)
+from orchestrator.lab.model import Expectation, Fixture
+from providers.decisions.tape import Recorded
+from store.errors import UsageError
+from store.secrets import Redactor
+
+PLANTED = "correct-horse-battery"
+SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+REDACTOR = Redactor([("HOUSE_KEY", PLANTED)])
+HASH = "0123456789abcdef" * 4
+FIXTURE = Fixture(
+    id="rm-root",
+    capability="gate",
+    version=1,
+    input={"a": 1},
+    expect=(Expectation(cel="true", why="w"),),
+    content="",
+)
+
+
+def cassette(*bodies, node="judge", status=200, version=1):
+    answers = tuple(Recorded(status=status, body=body) for body in bodies or ({"model": "m"},))
+    return LabCassette(fixture_version=version, input_hash=HASH, answers={node: answers})
+
+
+def stored(lab, made, name="jev.json"):
+    path = lab / "cassettes" / "gate" / "rm-root" / name
+    write(path, made, lab, REDACTOR)
+    return path
+
+
+def refused(lab, made, path=None):
+    """What is said, where nothing was written."""
+    with pytest.raises(UsageError) as caught:
+        write(path or lab / "cassettes" / "gate" / "rm-root" / "jev.json", made, lab, REDACTOR)
+    return str(caught.value)
+
+
+def said(**changes):
+    """A file's text, with keys changed; None leaves one out."""
+    document = {
+        "schema": SCHEMA,
+        "fixtureVersion": 1,
+        "inputHash": HASH,
+        "answers": {"judge": [{"status": 200, "body": "x"}]},
+    } | changes
+    return json.dumps({key: value for key, value in document.items() if value is not None}, indent=1).encode()
+
+
+def files(directory):
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*"))
+
+
+# --- what is written can be read --------------------------------------------------------------------------------
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=15,
+)
+BODIES = TEXT | st.lists(JSON, max_size=4) | st.dictionaries(TEXT, JSON, max_size=4)
+CASSETTES = st.builds(
+    LabCassette,
+    fixture_version=st.integers(1, 10**6),
+    input_hash=st.text("0123456789abcdef", min_size=64, max_size=64),
+    answers=st.dictionaries(
+        st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True),
+        st.lists(st.builds(Recorded, status=st.integers(200, 599), body=BODIES), min_size=1, max_size=3).map(tuple),
+        max_size=4,
+    ),
+)
+
+
+@given(made=CASSETTES)
+def test_what_is_written_is_read_back_and_written_the_same_again(made):
+    raw = encode(made)
+    again = decode(raw, name="c.json")
+    assert again == made
+    assert encode(again) == raw
+
+
+@settings(max_examples=50)
+@given(content=st.binary(max_size=60), status=st.integers(200, 599))
+def test_any_body_can_be_recorded(content, status):
+    made = LabCassette(fixture_version=1, input_hash=HASH, answers={"n": (Recorded.of(status, content),)})
+    assert decode(encode(made), name="c.json") == made
+
+
+def test_file_is_for_people_to_read_and_shows_no_characters_that_deceive_them(tmp_path):
+    made = cassette({"text": "grün \u202e\x9b31m\x1b[0m"}, "data: 1\n", node="b-node")
+    text = stored(
+        tmp_path, attrs.evolve(made, answers={**made.answers, "a-node": ()} | {"a-node": made.answers["b-node"]})
+    )
+    lines = text.read_text(encoding="utf-8").splitlines()
+    assert lines[:5] == [
+        "{",
+        f'  "schema": "{SCHEMA}",',
+        '  "fixtureVersion": 1,',
+        f'  "inputHash": "{HASH}",',
+        '  "answers": {',
+    ]
+    assert [line.strip() for line in lines if "-node" in line] == ['"a-node": [', '"b-node": [']
+    assert '"text": "grün \\u202e\\u009b31m\\u001b[0m"' in "\n".join(lines)
+    assert read(text).answers["b-node"] == made.answers["b-node"]
+
+
+def test_writing_replaces_what_is_there_and_leaves_nothing_beside_it(tmp_path):
+    stored(tmp_path, cassette("old"))
+    left = tmp_path / "cassettes" / "gate" / "rm-root" / f".jev.json.{os.getpid()}"
+    left.write_text("of a process that was killed")
+    path = stored(tmp_path, cassette("new"))
+    assert read(path) == cassette("new")
+    assert [file.name for file in path.parent.iterdir()] == ["jev.json"]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": "evalctl.lab-cassette/2"}, "c.json:2:2: schema: expected 'evalctl.lab-cassette/1', got"),
+        ({"schema": None}, "c.json:1:1: (document): missing required field 'schema'"),
+        ({"fixtureVersion": 0}, "c.json:3:2: fixtureVersion: must be >= 1: 0"),
+        ({"fixtureVersion": "1"}, "c.json:3:2: fixtureVersion: expected an integer, got '1'"),
+        ({"inputHash": "abc"}, "c.json:4:2: inputHash: must match"),
+        ({"inputHash": HASH + "\n"}, "inputHash: must match"),
+        ({"fixtureVerison": 1}, "unknown field 'fixtureVerison' (did you mean 'fixtureVersion'?)"),
+        ({"answers": []}, "answers: expected an object, got an array"),
+        ({"answers": {"judge": []}}, "c.json:6:3: answers.judge: has to hold an answer"),
+        ({"answers": {"Judge": [{"status": 200, "body": ""}]}}, "expected the id of a node ([a-z0-9-]+), got 'Judge'"),
+        ({"answers": {"judge": {"status": 200}}}, "answers.judge: expected an array, got an object"),
+        ({"answers": {"judge": [{"status": 200}]}}, "answers.judge[0]: missing required field 'body'"),
+        ({"answers": {"judge": [{"status": 99, "body": ""}]}}, "answers.judge[0].status: must be >= 200: 99"),
+        ({"answers": {"judge": [{"status": 600, "body": ""}]}}, "answers.judge[0].status: must be <= 599: 600"),
+        ({"answers": {"judge": [{"status": True, "body": ""}]}}, "status: expected an integer, got true"),
+        (
+            {"answers": {"judge": [{"status": 200, "body": 42}]}},
+            "answers.judge[0].body: expected an object, an array, or the text of the body, got 42",
+        ),
+        (
+            {"answers": {"judge": [{"status": 200, "body": "", "headers": {"x": "y"}}]}},
+            "answers.judge[0].headers: unknown field 'headers'",
+        ),
+    ],
+)
+def test_what_is_no_cassette_is_refused_with_its_place(tmp_path, changes, message):
+    path = tmp_path / "c.json"
+    path.write_bytes(said(**changes))
+    with pytest.raises(UsageError) as caught:
+        read(path, name="c.json")
+    assert message in str(caught.value)
+
+
+def test_everything_wrong_is_told_at_once():
+    raw = said(extra=1, answers={"J": [{"status": 1, "body": None}]})
+    with pytest.raises(UsageError) as caught:
+        decode(raw, name="c.json")
+    assert len(str(caught.value).splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "c.json:1:1: expected a value"),
+        (b'{"schema": 1, "schema": 1}', "duplicate key 'schema'"),
+        (b"\xff", "not UTF-8"),
+        (said() + b" " * MAX_BYTES, "c.json:1:1: more than 262,144 bytes"),
+        (b"[]", "c.json:1:1: (document): expected an object, got an array"),
+    ],
+)
+def test_what_is_no_json_or_too_long_is_refused(raw, message):
+    with pytest.raises(UsageError) as caught:
+        decode(raw, name="c.json")
+    assert message in str(caught.value)
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UsageError, match=r"pipe\.json: not a file"):
+        read(tmp_path / "pipe.json")
+    with pytest.raises(UsageError, match=r"gone\.json: no such file"):
+        read(tmp_path / "gone.json")
+
+
+# --- staleness --------------------------------------------------------------------------------------------------
+
+
+def test_cassette_is_stale_when_version_or_input_changed():
+    fresh = LabCassette(fixture_version=1, input_hash=FIXTURE.input_hash, answers={})
+    assert stale(fresh, FIXTURE) is None
+    assert stale(fresh, attrs.evolve(FIXTURE, description="other words")) is None
+    assert stale(fresh, attrs.evolve(FIXTURE, version=2)) == "fixture version 1 recorded, now 2"
+    assert stale(fresh, attrs.evolve(FIXTURE, input={"a": 2})) == "input changed"
+    assert stale(fresh, attrs.evolve(FIXTURE, input={"a": 1.0})) is None
+
+
+# --- what is not written ----------------------------------------------------------------------------------------
+
+
+def events(*pieces):
+    chunks = [{"id": "x", "choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("secret", [PLANTED, SHAPED, "[redacted:HOUSE_KEY]"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (lambda secret: {"error": {"message": f"bad key {secret}"}}, "answers.judge[0].body.error.message"),
+        (lambda secret: {"choices": [{"message": {"content": secret}}]}, "body.choices[0].message.content"),
+        (lambda secret: {"content": json.dumps({"answer": {"why": secret}})}, "answers.judge[0].body.content"),
+        (lambda secret: [secret], "answers.judge[0].body[0]"),
+        (lambda secret: {secret: 1}, "answers.judge[0].body"),
+        (lambda secret: f"exit 1: {secret}", "answers.judge[0].body"),
+        (lambda secret: events("say ", secret), "answers.judge[0].body"),
+        (lambda secret: events(secret[:7], secret[7:12], secret[12:]), "answers.judge[0].body"),
+        (
+            lambda secret: "\n".join(json.dumps({"message": {"content": piece}}) for piece in (secret[:9], secret[9:])),
+            "answers.judge[0].body",
+        ),
+    ],
+)
+def test_secret_is_told_by_its_field_and_nothing_is_written(tmp_path, secret, body, field):
+    text = refused(tmp_path, cassette(body(secret)))
+    assert f"jev.json: {'' if field.startswith('answers') else 'answers.judge[0].'}{field}: holds " in text
+    assert secret not in text
+    assert files(tmp_path) == []
+
+
+def test_refusal_leaves_what_was_there_before(tmp_path):
+    path = stored(tmp_path, cassette("old"))
+    refused(tmp_path, cassette(PLANTED))
+    assert read(path) == cassette("old")
+
+
+def test_cassette_that_is_too_long_is_not_written(tmp_path):
+    assert "a cassette has at most 262,144" in refused(tmp_path, cassette("word " * (MAX_BYTES // 5)))
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (cassette("x", status=100), "status: must be >= 200"),
+        (cassette("x", node="no node"), "expected the id of a node"),
+        (cassette("x", version=0), "fixtureVersion: must be >= 1"),
+        (cassette("\ud800"), "a lone surrogate"),
+        (cassette(None), "expected an object, an array, or the text"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, made, message):
+    assert message in refused(tmp_path, made)
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("inside", ["cassettes", "cassettes/gate", "cassettes/gate/rm-root"])
+def test_nothing_is_written_through_a_symbolic_link(tmp_path, inside):
+    lab, outside = tmp_path / "lab", tmp_path / "outside"
+    outside.mkdir()
+    (lab / inside).parent.mkdir(parents=True)
+    (lab / inside).symlink_to(outside)
+    assert "a directory on its way is a symbolic link or none" in refused(lab, cassette())
+    assert files(outside) == []
+
+
+def test_link_in_the_files_own_place_is_replaced_and_not_followed(tmp_path):
+    lab, outside = tmp_path / "lab", tmp_path / "outside.json"
+    outside.write_text("untouched")
+    place = lab / "cassettes" / "gate" / "rm-root" / "jev.json"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside)
+    stored(lab, cassette())
+    assert (outside.read_text(), place.is_symlink()) == ("untouched", False)
+    assert read(place) == cassette()
+
+
+@pytest.mark.parametrize("path", ["../elsewhere.json", "cassettes/../../elsewhere.json", "/elsewhere.json", "."])
+def test_nothing_is_written_outside_the_lab(tmp_path, path):
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    assert "is not in the lab" in refused(lab, cassette(), lab / path)
+    assert files(tmp_path) == ["lab"]
+
+
+def test_lab_that_is_itself_behind_a_link_is_written_to(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "lab").symlink_to(tmp_path / "real")
+    assert read(stored(tmp_path / "lab", cassette())) == cassette()
+
+
+def test_disk_that_refuses_is_a_users_problem_and_leaves_nothing(tmp_path):
+    (tmp_path / "cassettes" / "gate" / "rm-root" / "jev.json").mkdir(parents=True)
+    assert "the cassette cannot be written" in refused(tmp_path, cassette())
+    assert files(tmp_path) == [
+        "cassettes",
+        "cassettes/gate",
+        "cassettes/gate/rm-root",
+        "cassettes/gate/rm-root/jev.json",
+    ]
+
+
+def test_installed_package_is_not_recorded_into(tmp_path, monkeypatch):
+    installed = tmp_path / "site-packages" / "suites"
+    lab = installed / "decision-lab"
+    lab.mkdir(parents=True)
+    monkeypatch.setattr(cassettes, "BUNDLED", installed)
+    assert "belongs to the installed package" in refused(lab, cassette())
+    assert files(lab) == []
+    refuse_installed(tmp_path)
+    (tmp_path / "site-packages" / "pyproject.toml").touch()  # a checkout, whose own files these are
+    refuse_installed(lab)
+    assert isinstance(stored(lab, cassette()), Path)
