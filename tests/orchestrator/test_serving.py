@@ -1,0 +1,55 @@
+"""Where the hub may listen, and what it needs."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from orchestrator import serving
+from store.errors import UsageError
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost", "127.0.0.2", "::1", "[::1]"])
+def test_loopback_addresses_are_listened_on(host):
+    if ":" in host and not ipv6():
+        pytest.skip("this machine has no IPv6 loopback")
+    listener = serving.listen(host, 0)
+    with listener.socket, socket.create_connection((listener.host, listener.port), 10):
+        assert listener.url("/x").endswith(f":{listener.port}/x")
+
+
+def ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "", "127.1", "127.0.0.1:80"])
+def test_nothing_that_others_can_reach_is_listened_on(host):
+    with pytest.raises(UsageError, match="expected a loopback address"):
+        serving.listen(host, 0)
+
+
+def test_a_port_that_is_taken_is_told():
+    first = serving.listen("127.0.0.1", 0)
+    with first.socket, pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {first.port}: Address"):
+        serving.listen("127.0.0.1", first.port)
+
+
+def test_an_address_of_version_6_is_bracketed_in_urls():
+    with socket.socket() as unused:
+        assert serving.Listener(socket=unused, host="::1", port=7).url("/v1/hub") == "http://[::1]:7/v1/hub"
+
+
+@pytest.mark.parametrize("missing", [("uvicorn",), ("starlette", "uvicorn")])
+def test_without_the_extra_the_command_to_install_it_is_told(monkeypatch, missing):
+    monkeypatch.setattr(serving, "find_spec", lambda name: None if name in missing else object())
+    with pytest.raises(UsageError) as caught:
+        serving.require_server()
+    assert str(caught.value) == (
+        f"hub serve needs {' and '.join(missing)}\nInstall them: pip install 'evalctl-lab[hub]'"
+    )
