@@ -11,7 +11,17 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import common
-from orchestrator.cli.common import COMMON, EXIT_COMPARES, EXIT_READS, EXIT_REPLAYS, EXIT_RUNS, Exit
+from orchestrator.cli.common import (
+    COMMON,
+    EXIT_COMPARES,
+    EXIT_LAB_LIVE,
+    EXIT_LAB_OFFLINE,
+    EXIT_READS,
+    EXIT_REPLAYS,
+    EXIT_RUNS,
+    EXIT_SERVES,
+    Exit,
+)
 from orchestrator.version import __version__
 
 GLOBALS = {
@@ -45,6 +55,23 @@ VERBS = {
     "cancel": ("orders:cancel", EXIT_READS),
 }
 """Where each verb is, in the order of the help, and what it says of its exit codes."""
+
+GROUPS = {
+    "lab": (
+        "Decision labs: cases that are run through decision flows, offline or against real backends.",
+        {
+            "check": ("lab:check", EXIT_READS),
+            "offline": ("lab_offline:offline", EXIT_LAB_OFFLINE),
+            "record": ("lab_live:record", EXIT_LAB_LIVE),
+            "live": ("lab_live:live", EXIT_LAB_LIVE),
+        },
+    ),
+    "hub": (
+        "Decisions over HTTP, for programs of this machine.",
+        {"serve": ("hub:serve", EXIT_SERVES)},
+    ),
+}
+"""Verbs that have verbs of their own: what they are about, and the same of each."""
 
 
 def show_version(wanted: bool) -> None:
@@ -80,8 +107,11 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
     COMMON.verbosity = -1 if quiet else int(verbose)
 
 
-def application(verbs: Iterable[str] = VERBS) -> typer.Typer:
-    """The application with these *verbs*. Each costs an import and a look at its options, even where it is not run."""
+def application(verbs: Iterable[str] = (*VERBS, *GROUPS), below: Iterable[str] | None = None) -> typer.Typer:
+    """The application with these *verbs*. Each costs an import and a look at its options, even where it is not run.
+
+    *below* names the verbs that are wanted of a group; None is all of them.
+    """
     app = typer.Typer(
         name="evalctl",
         no_args_is_help=True,
@@ -92,10 +122,39 @@ def application(verbs: Iterable[str] = VERBS) -> typer.Typer:
     )
     app.callback()(evalctl)
     for verb in verbs:
-        place, codes = VERBS[verb]
-        module, _, function = place.partition(":")
-        app.command(verb, epilog=codes)(getattr(import_module(f"orchestrator.cli.{module}"), function))
+        if verb in VERBS:
+            _add(app, verb, *VERBS[verb])
+            continue
+        about, verbs_below = GROUPS[verb]
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
+        for name in below if below is not None else verbs_below:
+            _add(group, name, *verbs_below[name])
+        # without a callback a group with one verb would be that verb
+        group.callback()(_nothing)
+        app.add_typer(group, name=verb)
     return app
+
+
+def _add(app: typer.Typer, verb: str, place: str, codes: str) -> None:
+    module, _, function = place.partition(":")
+    app.command(verb, epilog=codes)(getattr(import_module(f"orchestrator.cli.{module}"), function))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _needed(arguments: list[str]) -> typer.Typer:
+    """The application with the verb that is asked for; the help and a mistyped verb need all of them."""
+    match arguments:
+        case [verb, *_] if verb in VERBS:
+            return application([verb])
+        case [group, verb, *_] if group in GROUPS and verb in GROUPS[group][1]:
+            return application([group], [verb])
+        case [group, *_] if group in GROUPS:
+            return application([group])
+        case _:
+            return application()
 
 
 def hoist(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -120,8 +179,7 @@ def hoist(arguments: list[str]) -> tuple[list[str], list[str]]:
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Our own errors become one message here and nowhere else."""
     front, rest = hoist(arguments)
-    # the help and a mistyped verb need all of them
-    app = application(rest[:1] if rest[:1] and rest[0] in VERBS else VERBS)
+    app = _needed(rest)
     try:
         app(args=[*front, *rest], prog_name="evalctl", standalone_mode=True)
     except SystemExit as stop:

@@ -1,0 +1,103 @@
+"""The verb `lab check`: whether a lab, its daemon configuration and its fixtures are well-formed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from orchestrator.cli import lab_options
+from orchestrator.cli.common import COMMON, Exit, complain, out, say
+
+if TYPE_CHECKING:
+    from orchestrator.lab.find import LabPlace
+    from orchestrator.lab.model import Lab
+    from orchestrator.lab.selection import Selection
+    from store.events import Json
+
+
+def check(
+    capability: lab_options.Capability = None,
+    fixture: lab_options.Fixtures = None,
+    target: lab_options.Targets = None,
+    lab_dir: lab_options.LabDir = None,
+    config: lab_options.DaemonConfig = None,
+) -> None:
+    """Check lab.yaml, the daemon configuration and every fixture without running anything. No network.
+
+    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns of cassettes that are not played. Everything is
+    read, whatever is chosen. Exits with 1 where there are findings; warnings alone leave it at 0.
+    """
+    from orchestrator.lab.doubts import doubts_about
+    from orchestrator.lab.find import find_lab
+    from orchestrator.lab.selection import select
+    from orchestrator.layouts.lab_yaml import check_lab
+    from orchestrator.reports.wording import counted
+    from orchestrator.world import real_world
+
+    place = find_lab(lab_dir, config)
+    # a bundled lab has to be sound wherever it is installed, and only `live` and `record` start its programs
+    checked = check_lab(place, path=None if place.bundled else real_world().environment.get("PATH", ""))
+    findings = list(checked.findings)
+    warnings: list[str] = []
+    chosen = None
+    if checked.lab is not None:
+        chosen = select(
+            checked.lab,
+            capability=capability,
+            fixtures=lab_options.names(fixture, "--fixture"),
+            targets=lab_options.names(target, "--target"),
+        )
+        doubts = doubts_about(checked.lab, chosen, place.root)
+        findings += doubts.findings
+        warnings += doubts.warnings
+    if COMMON.json:
+        _print_json(place, checked.lab, chosen, findings, warnings)
+    else:
+        for line in findings:
+            out(line)
+        for line in warnings:
+            say(f"warning: {line}")
+    if findings:
+        complain(f"{counted(len(findings), 'finding')} in {place.root}")
+        raise typer.Exit(Exit.FAILED)
+    if chosen is not None:
+        say(f"{_size(chosen)}: no findings")
+
+
+def _size(chosen: Selection) -> str:
+    from orchestrator.reports.wording import counted
+
+    capabilities = len({fixture.capability for fixture in chosen.fixtures})
+    return ", ".join(
+        (
+            counted(capabilities, "capability", "capabilities"),
+            counted(len(chosen.fixtures), "fixture"),
+            counted(len(chosen.targets), "target"),
+        )
+    )
+
+
+def _print_json(
+    place: LabPlace, lab: Lab | None, chosen: Selection | None, findings: list[str], warnings: list[str]
+) -> None:
+    import json
+
+    document: dict[str, Json] = {
+        "schema": "evalctl.lab-check/1",
+        "directory": str(place.root),
+        "config": str(place.config),
+        "bundled": place.bundled,
+        "broken": bool(findings),
+        "findings": findings,
+        "warnings": warnings,
+    }
+    if lab is not None and chosen is not None:
+        document |= {
+            "id": lab.id,
+            "version": lab.version,
+            "capabilities": sorted({fixture.capability for fixture in chosen.fixtures}),
+            "fixtures": [fixture.case_id for fixture in chosen.fixtures],
+            "targets": [target.id for target in chosen.targets],
+        }
+    out(json.dumps(document, ensure_ascii=False, indent=2))

@@ -1,0 +1,103 @@
+"""What is doubtful in a lab that was read: cassettes that nothing plays, nodes that a target cannot be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from orchestrator.lab import cassettes
+from orchestrator.lab.model import Fixture, Lab, Target
+from orchestrator.lab.selection import Selection
+from providers.decisions.model import Model
+from providers.decisions.shown import line
+from providers.paths import PathEscapes, resolve_inside
+from store.errors import UsageError
+from store.structure import suggest
+
+FOLDER = "cassettes"
+DEPTH = 3
+"""Below it: capability, fixture, target."""
+
+
+@attrs.frozen(kw_only=True)
+class Doubts:
+    """What is wrong, and what only looks so; one text each."""
+
+    findings: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
+    """Look at the cassettes and targets of what was chosen. Messages call the lab's directory *root*."""
+    findings: list[str] = []
+    warnings = list(_orphans(lab, root)) if _all(lab, chosen) else []
+    for fixture in chosen.fixtures:
+        for target in chosen.targets:
+            name = str(root / _relative(fixture, target))
+            try:
+                reason = _stale(lab, fixture, target, name)
+            except UsageError as error:
+                findings += str(error).splitlines()
+            else:
+                warnings += [f"{name}: {reason}"] if reason is not None else []
+    warnings += _unaskable(lab, chosen)
+    return Doubts(findings=tuple(findings), warnings=tuple(warnings))
+
+
+def _all(lab: Lab, chosen: Selection) -> bool:
+    return len(chosen.fixtures) == len(lab.fixtures) and len(chosen.targets) == len(lab.targets)
+
+
+def _relative(fixture: Fixture, target: Target) -> str:
+    return f"{FOLDER}/{fixture.capability}/{fixture.id}/{target.id}.json"
+
+
+def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
+    """Why a cassette is not played, or plays what nobody asks; None where all is well or there is none."""
+    file = lab.cassette(fixture, target.id)
+    if not os.path.lexists(file):
+        return None
+    try:
+        resolve_inside(lab.root, _relative(fixture, target))
+    except PathEscapes as error:
+        raise UsageError(f"{name}: {error.problem}") from error
+    cassette = cassettes.read(file, name=name)
+    if (reason := cassettes.stale(cassette, fixture)) is not None:
+        return f"stale, so it is not played: {reason}"
+    nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].asking()]
+    strange = [node for node in sorted(cassette.answers) if node not in nodes]
+    if strange:
+        return f"it answers {strange[0]!r}, which is no node that asks{suggest(strange[0], nodes)}"
+    return None
+
+
+def _orphans(lab: Lab, root: Path) -> Iterator[str]:
+    """Files among the cassettes that belong to no fixture and target."""
+    wanted = {_relative(fixture, target) for fixture in lab.fixtures for target in lab.targets.values()}
+    folder = lab.root / FOLDER
+    for directory, folders, files in os.walk(folder):
+        folders.sort()
+        depth = len(Path(directory).relative_to(folder).parts)
+        if depth >= DEPTH:
+            folders.clear()
+        for name in sorted(files):
+            relative = (Path(directory) / name).relative_to(lab.root)
+            if relative.as_posix() not in wanted and not name.startswith("."):
+                yield f"{line(str(root / relative))}: no cassette of a fixture and a target, so it is never played"
+
+
+def _unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
+    """Targets that a capability's model nodes cannot be aimed at: a typesafe backend answers closed questions alone."""
+    from providers.typesafe import problems_of
+
+    for target in chosen.targets:
+        if lab.daemon.backends[target.backend].kind != "typesafe":
+            continue
+        for name in sorted({fixture.capability for fixture in chosen.fixtures}):
+            for node in lab.daemon.capabilities[name].flow:
+                if isinstance(node, Model) and (problems := problems_of(node.answer)):
+                    asked = f"target {target.id!r} cannot be asked node {node.id!r} of {name!r}"
+                    yield f"{asked}: {'; '.join(problems)}"

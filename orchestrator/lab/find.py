@@ -1,0 +1,57 @@
+"""Where a lab is, and the daemon configuration that it is run under."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from orchestrator.bundled import BUNDLED
+from store.errors import UsageError
+
+FILE = "lab.yaml"
+CONFIG = "config.yaml"
+HERE = Path("config/lab")
+"""Where a project's lab is, seen from its root."""
+BUNDLED_LAB = BUNDLED / "decision-lab"
+
+
+@attrs.frozen(kw_only=True)
+class LabPlace:
+    """A lab that is there, unread."""
+
+    root: Path
+    """Its directory, as messages call it."""
+    config: Path
+    """The daemon configuration's file, the same; it need not be there where it is the lab's own."""
+    bundled: bool
+    """It lies in the installation, where nothing is written."""
+
+
+def find_lab(lab_dir: Path | None, config: Path | None) -> LabPlace:
+    """The lab in *lab_dir*, else in `config/lab` of the working directory, else the bundled one.
+
+    *config* takes the place of the lab's own `config.yaml`.
+
+    Raises:
+        UsageError: there is no lab, or no such configuration.
+    """
+    root = lab_dir if lab_dir is not None else HERE if HERE.exists() else BUNDLED_LAB
+    name = f"--lab-dir {root}" if lab_dir is not None else str(root)
+    try:
+        if not root.is_dir():
+            raise UsageError(f"{name}: {'not a directory' if root.exists() else 'no such directory'}")
+        if not (root / FILE).exists():
+            raise UsageError(f"{name}: no lab here", f"Expected a {FILE} in it, beside {CONFIG} and fixtures/.")
+        if config is not None and not config.is_file():
+            raise UsageError(f"--config {config}: {'not a file' if config.exists() else 'no such file'}")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{name}: cannot be looked at: {reason}") from error
+    return place_of(root, config)
+
+
+def place_of(root: Path, config: Path | None = None) -> LabPlace:
+    """The lab in *root* without a look at whether it is there."""
+    bundled = root.resolve().is_relative_to(BUNDLED)
+    return LabPlace(root=root, config=config if config is not None else root / CONFIG, bundled=bundled)

@@ -1,0 +1,257 @@
+"""The reader of a lab's fixtures: `fixtures/<capability>/<id>.yaml`, an input and what is expected of the decision.
+
+docs/decision-labs.md describes the format. A fixture is checked against its capability as far as that is known, so that
+a mistake in the configuration does not hide those in fixtures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from orchestrator.lab.model import Expectation, Fixture, Mode
+from orchestrator.layouts.flow_rules import CapabilityOutline, NodeOutline, compiled
+from orchestrator.layouts.yaml_values import (
+    MAX_COUNT,
+    between,
+    entries,
+    filled,
+    get,
+    items,
+    known,
+    merged,
+    name_problem,
+    new_yaml_converter,
+    schema_findings,
+)
+from providers.decisions.cel import ASSERTION_VARIABLES
+from providers.decisions.shown import line
+from providers.paths import PathEscapes, resolve_inside
+from store.canonical import canonical
+from store.errors import UsageError
+from store.events import Json
+from store.positions import Finding
+from store.structure import Problem, show, structure, suggest
+from store.yaml_document import YamlDocument, read_yaml
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+FOLDER = "fixtures"
+SUFFIX = ".yaml"
+HOW = f"expected {FOLDER}/CAPABILITY/ID{SUFFIX}"
+
+
+@attrs.frozen(kw_only=True)
+class FixtureFile:
+    """The document."""
+
+    schema: Literal["evalctl.lab-fixture/1"] = "evalctl.lab-fixture/1"
+    id: str
+    version: int
+    description: str = ""
+    input: Json
+    replay: Mapping[str, Json] = attrs.field(factory=dict)
+    expect: tuple[Expectation, ...]
+    modes: tuple[Mode, ...] = ("offline", "live")
+
+
+@attrs.frozen(kw_only=True)
+class CheckedFixtures:
+    """All fixtures of a lab, and what is wrong with them."""
+
+    fixtures: tuple[Fixture, ...]
+    """Sorted by capability and id; those without findings."""
+    findings: tuple[str, ...]
+    content: Mapping[str, str]
+    """SHA-256 (hex) of each file by its path relative to the lab."""
+
+
+def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> CheckedFixtures:
+    """The fixtures of the lab in *root*. Where *capabilities* are not known, nothing is checked against them."""
+    fixtures: list[Fixture] = []
+    findings: list[str] = []
+    content: dict[str, str] = {}
+    for entry in _files(root, capabilities):
+        if isinstance(entry, str):
+            findings.append(entry)
+            continue
+        name = str(root / entry)
+        try:
+            document = read_yaml(resolve_inside(root, entry.as_posix()), name=name)
+        except PathEscapes as error:
+            findings.append(f"{name}: {error.problem}")
+        except UsageError as error:
+            findings += str(error).splitlines()
+        else:
+            content[entry.as_posix()] = hashlib.sha256(document.raw).hexdigest()
+            found, fixture = _check(document, entry, capabilities)
+            findings += found
+            fixtures += [fixture] if fixture is not None else []
+    if not content and not findings:
+        findings.append(f"{root / FOLDER}: no fixtures; {HOW}")
+    return CheckedFixtures(fixtures=tuple(fixtures), findings=tuple(findings), content=content)
+
+
+def _files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
+    """Paths of fixtures relative to the lab, and what is said of everything else; sorted by folder and name."""
+    for folder in _sorted(root / FOLDER):
+        shown = line(str(root / FOLDER / folder.name))
+        if isinstance(folder, str) or not folder.is_dir():
+            yield f"{shown}: not in the folder of a capability; {HOW}"
+            continue
+        if capabilities is not None and folder.name not in capabilities:
+            hint = suggest(folder.name, capabilities)
+            there = f"capabilities: {known(capabilities)}"
+            yield f"{shown}: there is no capability {show(folder.name)}{hint}; {there}"
+            continue
+        for file in _sorted(Path(folder.path)):
+            if file.is_dir() or not file.name.endswith(SUFFIX):
+                yield f"{line(str(root / FOLDER / folder.name / file.name))}: not a fixture; {HOW}"
+            else:
+                yield Path(FOLDER, folder.name, file.name)
+
+
+def _sorted(directory: Path) -> list[os.DirEntry[str]]:
+    """What is in a directory but for hidden files such as `.gitkeep`; nothing where there is none."""
+    try:
+        with os.scandir(directory) as found:
+            entries = [entry for entry in found if not entry.name.startswith(".") or entry.name.endswith(SUFFIX)]
+    except OSError:
+        return []
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _check(
+    document: YamlDocument, path: Path, capabilities: Mapping[str, CapabilityOutline] | None
+) -> tuple[list[str], Fixture | None]:
+    read, mismatches = structure(document, FixtureFile, _converter())
+    capability = path.parent.name
+    rules = [document.finding(at, message) for at, message in _problems(document.value, path)]
+    for index, expectation in items(document.value, "expect"):
+        cel = get(expectation, "cel", str)
+        if cel is not None and cel.strip():
+            rules += compiled(document, ("expect", index, "cel"), cel, ASSERTION_VARIABLES)
+    replay: Mapping[str, Json] = {}
+    if capabilities is not None:
+        rules += _input(document, capability, capabilities)
+        replay, found = _replay(document, capabilities[capability])
+        rules += found
+    findings = merged(document, mismatches, rules)
+    if read is None or findings:
+        return findings, None
+    fixture = Fixture(
+        id=read.id,
+        capability=capability,
+        version=read.version,
+        description=read.description,
+        input=read.input,
+        replay=replay,
+        expect=read.expect,
+        modes=read.modes,
+        content=hashlib.sha256(document.raw).hexdigest(),
+    )
+    return [], fixture
+
+
+def _problems(fixture: Json, path: Path) -> Iterator[Problem]:
+    name = get(fixture, "id", str)
+    if name is not None:
+        wrong = list(name_problem(name, ("id",)))
+        yield from wrong
+        if not wrong and name != path.name.removesuffix(SUFFIX):
+            stem = path.name.removesuffix(SUFFIX)
+            yield ("id",), f"expected {show(stem)}, as the file is called, got {show(name)}"
+    yield from between(fixture, "version", (), 1, MAX_COUNT)
+    if get(fixture, "expect", list) == []:
+        yield ("expect",), "expected at least one assertion"
+    for index, expectation in items(fixture, "expect"):
+        yield from filled(expectation, "cel", ("expect", index))
+        yield from filled(expectation, "why", ("expect", index))
+    modes = get(fixture, "modes", list)
+    if modes == []:
+        yield ("modes",), "expected offline, live or both; without it, a fixture runs in both"
+    for index, mode in enumerate(modes or []):
+        if mode in (modes or [])[:index]:
+            yield ("modes", index), f"{show(mode)} stands twice"
+
+
+def _input(document: YamlDocument, capability: str, capabilities: Mapping[str, CapabilityOutline]) -> Iterator[Finding]:
+    if not isinstance(document.value, dict) or "input" not in document.value:
+        return
+    value = document.value["input"]
+    try:
+        canonical(value)
+    except UsageError as error:
+        yield document.finding(("input",), str(error))
+        return
+    schema = capabilities[capability].input
+    problems = schema.problems(value) if schema is not None else ()
+    if not problems:
+        return
+    fitting = [
+        name
+        for name, other in capabilities.items()
+        if name != capability and other.input is not None and not other.input.problems(value)
+    ]
+    hint = f"; it fits {show(fitting[0])}: is the fixture in the wrong folder?" if len(fitting) == 1 else ""
+    yield from schema_findings(document, ("input",), value, problems, schema=f"{capability}.input_schema", hint=hint)
+
+
+def _replay(document: YamlDocument, capability: CapabilityOutline) -> tuple[dict[str, Json], list[Finding]]:
+    """The answers by node, and what is wrong with them. A node's own id counts before what else it is called."""
+    answers: dict[str, Json] = {}
+    findings: list[Finding] = []
+    asking = {node.id: node for node in capability.nodes if node.kind != "rule"}
+    rules = {node.id for node in capability.nodes if node.kind == "rule"}
+    by_id = {key for key, _ in entries(document.value, "replay") if key in asking}
+    for key, answer in entries(document.value, "replay"):
+        called = [node for node in asking.values() if key == node.other and node.id not in by_id]
+        nodes = [asking[key]] if key in by_id else called
+        if not nodes:
+            names = {*asking, *(node.other for node in asking.values() if node.other is not None)}
+            if key in rules:
+                message = f"{show(key)} is a rule: it asks nobody"
+            elif key in names:
+                message = f"every node of {show(key)} is answered by its own id"
+            else:
+                message = f"no node is called {show(key)}{suggest(key, names)}; nodes that ask: {known(asking)}"
+            findings.append(document.finding(("replay", key), message))
+        for node in nodes:
+            answers[node.id] = answer
+            if node.kind == "model":
+                findings += _model_answer(document, key, answer, node)
+    return answers, findings
+
+
+def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutline) -> Iterator[Finding]:
+    at = ("replay", key)
+    if not isinstance(given, dict) or "answer" not in given:
+        form = "{answer, confidence}"
+        got = show(given) if not isinstance(given, dict) else "an object without 'answer'"
+        yield document.finding(at, f"expected {form}, which is what a model node is answered by, got {got}")
+        return
+    for name in given:
+        if name not in ("answer", "confidence"):
+            message = f"unknown field {name!r}{suggest(name, ['answer', 'confidence'])}"
+            yield document.finding((*at, name), f"{message}; a model node is answered by {{answer, confidence}}")
+    confidence = given.get("confidence", 0)
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        yield document.finding((*at, "confidence"), f"expected a number from 0 to 1, got {show(confidence)}")
+    elif not 0 <= confidence <= 1:
+        yield document.finding((*at, "confidence"), f"expected 0 to 1, got {confidence}")
+    answer = given["answer"]
+    if answer is not None and node.answer is not None:
+        problems = node.answer.problems(answer)
+        yield from schema_findings(document, (*at, "answer"), answer, problems, schema=f"{node.id}.answer")
+
+
+@lru_cache(maxsize=1)
+def _converter() -> Converter:
+    return new_yaml_converter()

@@ -1,0 +1,86 @@
+"""The ways through a flow: ids that stand once, fallbacks that lead somewhere, nodes that something leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from orchestrator.layouts.yaml_values import get
+from store.events import Json
+from store.positions import DocumentPath
+from store.structure import Problem, show, suggest
+
+
+@attrs.frozen(kw_only=True)
+class _Node:
+    index: int
+    fallback: str | None
+    last: bool
+    """Where it has no fallback, the flow ends with it whatever it comes to."""
+
+
+def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[Problem]:
+    """What is wrong with the ways through the flow at *at*, whose *nodes* come with their indices."""
+    graph: dict[str, _Node] = {}
+    for index, fields in nodes:
+        name = get(fields, "id", str)
+        if name is None:
+            continue
+        if name in graph:
+            yield (*at, index, "id"), f"duplicate node id {show(name)}; the first is flow[{graph[name].index}]"
+        else:
+            graph[name] = _Node(index=index, fallback=get(fields, "fallback", str), last=_last(fields))
+    for name, node in graph.items():
+        where = (*at, node.index, "fallback")
+        if node.fallback == name:
+            yield where, "a node cannot be its own fallback"
+        elif node.fallback is not None and node.fallback not in graph:
+            hint = suggest(node.fallback, graph)
+            yield where, f"there is no node {show(node.fallback)}{hint}; nodes: {', '.join(graph)}"
+    for circle in _circles(graph):
+        way = " -> ".join([*circle, circle[0]])
+        yield (*at, graph[circle[-1]].index, "fallback"), f"fallbacks go round in a circle: {way}"
+    yield from _unreached(graph, at)
+
+
+def _last(node: Mapping[str, Json]) -> bool:
+    if node.get("kind") == "rule":
+        return str(node.get("when", "")).strip() == "true"
+    return node.get("decides", True) is True
+
+
+def _circles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:
+    """The circles of two and more nodes that fallbacks make, each once, beginning with its first node in the file."""
+    done: set[str] = set()
+    for start in graph:
+        way: list[str] = []
+        name: str | None = start
+        while name is not None and name in graph and name not in done and name not in way:
+            way.append(name)
+            name = graph[name].fallback
+        if name in way and len(circle := way[way.index(name) :]) > 1:
+            yield circle
+        done.update(way)
+
+
+def _unreached(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[Problem]:
+    """Nodes after one with which the flow always ends, unless they are somebody's fallback."""
+    fallbacks = {node.fallback for name, node in graph.items() if node.fallback != name}
+    end: str | None = None
+    for name, node in graph.items():
+        if name in fallbacks:
+            continue
+        if end is not None:
+            reason = f"the flow always ends with {show(end)} before it"
+            yield (*at, node.index), f"node {show(name)} is never reached: {reason}; make it a fallback or put it first"
+        elif _ends(name, graph, frozenset()):
+            end = name
+
+
+def _ends(name: str, graph: Mapping[str, _Node], seen: frozenset[str]) -> bool:
+    """Whether a flow that comes to this node never goes on to the next one in the list."""
+    node = graph[name]
+    if not node.last or name in seen or node.fallback is None or node.fallback not in graph:
+        return node.last
+    return _ends(node.fallback, graph, seen | {name})

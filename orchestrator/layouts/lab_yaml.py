@@ -1,0 +1,230 @@
+"""The reader of a lab: `lab.yaml`, with the daemon configuration and the fixtures that belong to it.
+
+docs/decision-labs.md describes the format. Everything wrong in all files is told at once, by file and line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from orchestrator.lab.find import CONFIG, FILE, LabPlace
+from orchestrator.lab.model import REPLAY, Lab, LabBudget, Target
+from orchestrator.layouts.daemon_yaml import CheckedDaemon, check_daemon, with_backend
+from orchestrator.layouts.fixture_yaml import check_fixtures
+from orchestrator.layouts.flow_rules import no_backend
+from orchestrator.layouts.yaml_values import (
+    MAX_COUNT,
+    between,
+    entries,
+    filled,
+    get,
+    merged,
+    name_problem,
+    new_yaml_converter,
+    refusal,
+)
+from providers.paths import PathEscapes, resolve_inside
+from providers.prices.price import Price
+from store.errors import UsageError
+from store.events import Json
+from store.money import to_nusd, usd
+from store.positions import DocumentPath
+from store.structure import Problem, show, structure, suggest
+from store.yaml_document import YamlDocument, read_yaml
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+MAX_REPEAT = 1000
+
+
+@attrs.frozen(kw_only=True)
+class TargetFile:
+    """An entry of `targets`, whose key is its id."""
+
+    backend: str
+    model: str
+    local: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class BudgetFile:
+    """`budget`; amounts are checked by rules."""
+
+    max_calls: int | None = None
+    max_cost_usd: Json = None
+
+
+@attrs.frozen(kw_only=True)
+class PriceFile:
+    """An entry of `prices`, whose key is a model; USD per million tokens."""
+
+    input_per_mtok: Json
+    output_per_mtok: Json
+    cached_per_mtok: Json = None
+
+
+@attrs.frozen(kw_only=True)
+class LabFile:
+    """The document."""
+
+    schema: Literal["evalctl.lab/1"] = "evalctl.lab/1"
+    id: str = "lab"
+    version: Json = "1"
+    targets: Mapping[str, TargetFile] = attrs.field(factory=dict)
+    budget: BudgetFile | None = None
+    repeat: int = 1
+    prices: Mapping[str, PriceFile] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class CheckedLab:
+    """A lab, and what is wrong with it."""
+
+    lab: Lab | None
+    """None where anything is."""
+    findings: tuple[str, ...]
+    """By file and line; one text each, some with an excerpt in further lines."""
+
+
+def read_lab(place: LabPlace, *, path: str | None = None) -> Lab:
+    """Read and check a lab with everything that belongs to it.
+
+    Args:
+        place: where it is.
+        path: the `PATH` by which specialists' programs have to be found; None: they are not looked for.
+
+    Raises:
+        UsageError: with every finding of every file.
+    """
+    checked = check_lab(place, path=path)
+    if checked.lab is None:
+        raise refusal(checked.findings)
+    return checked.lab
+
+
+def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
+    """The lab with what is wrong with it; see `read_lab`."""
+    outside = [problem for name in (FILE, CONFIG) if (problem := _outside(place, name)) is not None]
+    if outside:
+        return CheckedLab(lab=None, findings=tuple(outside))
+    daemon = check_daemon(place.config, path=path)
+    document, read, findings = _lab_file(place.root / FILE, daemon)
+    fixtures = check_fixtures(place.root, daemon.capabilities)
+    findings = (*daemon.findings, *findings, *fixtures.findings)
+    if read is None or document is None or daemon.daemon is None or findings:
+        return CheckedLab(lab=None, findings=findings)
+    known = daemon.daemon
+    for target in read.targets.values():
+        known = with_backend(known, target.backend)
+    lab = Lab(
+        id=read.id,
+        version=str(read.version),
+        root=place.root.resolve(),
+        config=place.config.resolve(),
+        bundled=place.bundled,
+        daemon=known,
+        targets={
+            name: Target(id=name, backend=entry.backend, model=entry.model, local=entry.local)
+            for name, entry in read.targets.items()
+        },
+        budget=_budget(read.budget) if read.budget is not None else None,
+        repeat=read.repeat,
+        prices={model: _price(entry) for model, entry in read.prices.items()},
+        fixtures=fixtures.fixtures,
+        content={
+            FILE: hashlib.sha256(document.raw).hexdigest(),
+            CONFIG: daemon.content,
+            **fixtures.content,
+        },
+    )
+    return CheckedLab(lab=lab, findings=())
+
+
+def _outside(place: LabPlace, name: str) -> str | None:
+    """What is said of a file of the lab that is a link to somewhere else. Where `--config` leads is the user's own."""
+    if name == CONFIG and place.config != place.root / CONFIG:
+        return None
+    try:
+        resolve_inside(place.root, name)
+    except PathEscapes as error:
+        return f"{place.root / name}: {error.problem}"
+    return None
+
+
+def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, LabFile | None, tuple[str, ...]]:
+    try:
+        document = read_yaml(file, decimals=True)
+    except UsageError as error:
+        return None, None, tuple(str(error).splitlines())
+    read, mismatches = structure(document, LabFile, _converter())
+    rules = [document.finding(at, message) for at, message in _problems(document.value, daemon)]
+    return document, read, tuple(merged(document, mismatches, rules))
+
+
+def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
+    name = get(lab, "id", str)
+    if name is not None:
+        yield from name_problem(name, ("id",))
+    version = lab.get("version", "1") if isinstance(lab, dict) else "1"
+    if isinstance(version, bool) or not isinstance(version, str | int | Decimal) or not str(version).strip():
+        yield ("version",), f'expected a version such as "1", got {show(version)}'
+    yield from between(lab, "repeat", (), 1, MAX_REPEAT)
+    for target, entry in entries(lab, "targets"):
+        yield from _target(target, entry, daemon)
+    budget = get(lab, "budget", dict)
+    if budget is not None:
+        if not budget:
+            yield ("budget",), "expected max_calls, max_cost_usd or both"
+        yield from between(budget, "max_calls", ("budget",), 1, MAX_COUNT)
+        yield from _amount(budget, "max_cost_usd", ("budget",))
+    models = {model for _, entry in entries(lab, "targets") if (model := get(entry, "model", str)) is not None}
+    for model, price in entries(lab, "prices"):
+        at = ("prices", model)
+        if model not in models:
+            named = ", ".join(sorted(models)) or "none"
+            yield at, f"no target has the model {show(model)}{suggest(model, models)}; models of targets: {named}"
+        for tier in ("input_per_mtok", "output_per_mtok", "cached_per_mtok"):
+            yield from _amount(price, tier, at)
+
+
+def _target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
+    at = ("targets", name)
+    yield from name_problem(name, at)
+    if name == REPLAY:
+        yield at, f"no target is called {show(REPLAY)}: that is where a fixture's own answers count"
+    yield from filled(entry, "model", at)
+    backend = get(entry, "backend", str)
+    if backend is not None and daemon.backends is not None and backend not in daemon.backends:
+        yield (*at, "backend"), no_backend(backend, daemon.backends)
+
+
+def _amount(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+    if not isinstance(of, dict) or key not in of:
+        return
+    try:
+        to_nusd(of[key])
+    except ValueError as error:
+        yield (*at, key), str(error)
+
+
+def _budget(entry: BudgetFile) -> LabBudget:
+    cost = Decimal(usd(to_nusd(entry.max_cost_usd))) if entry.max_cost_usd is not None else None
+    return LabBudget(max_calls=entry.max_calls, max_cost_usd=cost)
+
+
+def _price(entry: PriceFile) -> Price:
+    cached = to_nusd(entry.cached_per_mtok) if entry.cached_per_mtok is not None else None
+    return Price(input=to_nusd(entry.input_per_mtok), output=to_nusd(entry.output_per_mtok), cached=cached)
+
+
+@lru_cache(maxsize=1)
+def _converter() -> Converter:
+    return new_yaml_converter()

@@ -1,0 +1,130 @@
+"""What the readers of YAML layouts share: fields in snake_case, ids, ranges, and how findings are told.
+
+Rules look at the plain document, not at what was made of it: a value of a wrong type does not hide what is wrong beside
+it. They pass over values of a wrong type, which `store.structure` tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from store.errors import UsageError
+from store.events import Json
+from store.positions import Document, DocumentPath, Finding, tell
+from store.structure import Mismatch, Problem, new_converter, show, snake
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from providers.decisions.schema import Problem as SchemaProblem
+
+T = TypeVar("T")
+
+ID = re.compile(r"[a-z0-9-]{1,100}")
+"""What capabilities, nodes, backends, targets and fixtures are called: it becomes file names and words on a command
+line."""
+ID_RULE = "expected lower-case letters, digits and '-', at most 100 characters"
+MAX_COUNT = 2**53 - 1
+"""Beyond it, JSON readers do not agree on integers."""
+
+SWITCHES = frozenset({"yes", "no", "on", "off", "y", "n"})
+BOOLEANS_HERE = " (in YAML here, write true or false)"
+
+
+def new_yaml_converter() -> Converter:
+    """A converter of `store.structure` for fields in snake_case."""
+    converter = new_converter(snake)
+
+    def boolean(value: Json, _: Any) -> bool:
+        if not isinstance(value, bool):
+            raise Mismatch(f"expected true or false, got {show(value)}{switch_hint(value)}")
+        return value
+
+    converter.register_structure_hook(bool, boolean)
+    return converter
+
+
+def switch_hint(value: Json) -> str:
+    """What to write in place of `yes` and `off`, which other readers of YAML take for booleans."""
+    return BOOLEANS_HERE if isinstance(value, str) and value.lower() in SWITCHES else ""
+
+
+def merged(document: Document, mismatches: Iterable[Finding], rules: Iterable[Finding]) -> list[str]:
+    """All findings of a document in its order, one text each. What a rule says of a value replaces its type's words."""
+    told = {finding.path: finding for finding in rules}
+    findings = {*rules, *(finding for finding in mismatches if finding.path not in told)}
+    return [tell(document.name, finding) for finding in sorted(findings)]
+
+
+def refusal(findings: Iterable[str]) -> UsageError:
+    """One error that tells all of them."""
+    return UsageError("\n".join(findings))
+
+
+def get(of: Json, key: str, wanted: type[T]) -> T | None:
+    """The value at *key*, where *of* is an object and the value has exactly the wanted type (`true` is no integer)."""
+    value = of.get(key) if isinstance(of, dict) else None
+    return value if type(value) is wanted else None
+
+
+def entries(of: Json, key: str) -> Iterator[tuple[str, Any]]:
+    """Names and values of the object at *key*; nothing where there is none."""
+    yield from (get(of, key, dict) or {}).items()
+
+
+def items(of: Json, key: str) -> Iterator[tuple[int, Any]]:
+    """Indices and values of the array at *key*; nothing where there is none."""
+    yield from enumerate(get(of, key, list) or [])
+
+
+def name_problem(name: str, at: DocumentPath) -> Iterator[Problem]:
+    """What is wrong with an id."""
+    if ID.fullmatch(name) is None:
+        yield at, f"{ID_RULE}; got {show(name)}"
+
+
+def filled(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+    """A text that may not be empty."""
+    value = get(of, key, str)
+    if value is not None and not value.strip():
+        yield (*at, key), f"expected some text, got {show(value)}"
+
+
+def between(of: Json, key: str, at: DocumentPath, least: float, most: float) -> Iterator[Problem]:
+    """A number that has to be within bounds."""
+    value = of.get(key) if isinstance(of, dict) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or least <= value <= most:
+        return
+    wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
+    yield (*at, key), f"expected {wanted}, got {value}"
+
+
+def schema_findings(
+    document: Document,
+    at: DocumentPath,
+    value: Json,
+    problems: Iterable[SchemaProblem],
+    *,
+    schema: str,
+    hint: str = "",
+) -> Iterator[Finding]:
+    """What is wrong with the *value* at *at* by a schema, which messages call *schema*; each with the schema's path."""
+    from providers.decisions.schema import shown_path
+
+    for problem in problems:
+        switch = switch_hint(_within(value, problem.path)) if "boolean" in problem.message else ""
+        where = f"{schema}.{shown_path(problem.schema_path)}" if problem.schema_path else schema
+        yield document.finding((*at, *problem.path), f"{problem.message}{switch} ({where}){hint}")
+
+
+def _within(value: Json, path: Iterable[str | int]) -> Json:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def known(mapping: Mapping[str, Json]) -> str:
+    """The names there are, for a message."""
+    return ", ".join(sorted(mapping)) or "none"
