@@ -15,13 +15,14 @@ from orchestrator.agent_job import VERIFIER_VARIABLES
 from orchestrator.bundled import find_again
 from orchestrator.open_store import writing
 from orchestrator.plan import choose
+from orchestrator.reports.conditions import is_lab
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse
 from providers.paths import PathEscapes, resolve_inside
-from store.errors import EvalctlError
+from store.errors import EvalctlError, UsageError
 from store.reader import Reader
 from store.rows import FileChange, RunRecord, SweepRow
 from store.secrets import MARK, Redactor, credentials
@@ -89,6 +90,11 @@ async def verify_sweep(store: Path, name: str, tasks: Sequence[str], world: Worl
     redactor = Redactor(credentials(world.environment))
     with Reader(store) as reader:
         row = reader.sweep(name)
+        if is_lab(reader, row):
+            raise UsageError(
+                f"{row.name} ran a decision lab, whose runs no verifier judges",
+                "`evalctl lab offline` holds recorded answers against the assertions as they are now.",
+            )
         planned = row.conditions["suite"]
         suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
         settings = Settings.from_json(row.conditions["settings"])

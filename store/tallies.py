@@ -20,6 +20,7 @@ class CellTally:
     """Planned runs with a result."""
     passes: int
     judged: int
+    """Without those that ended in an error, which a lab judges but no comparison is over."""
     budget_exceeded: int
     errored: int
     skipped: int

@@ -27,7 +27,7 @@ def export(
     """
     import json
 
-    from orchestrator.cli.naming import one_arm
+    from orchestrator.cli.naming import one_arm, refuse_lab
     from orchestrator.settings import Settings
     from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.world import real_world
@@ -38,6 +38,7 @@ def export(
     environment = real_world().environment
     refuse_existing(file, force=force)
     with Reader(locate_store(COMMON.store, environment, Path.cwd())) as reader:
+        refuse_lab(reader, sweep)
         row, variant = one_arm(reader, sweep)
         document = bundle(reader, row, variant)
         settings = Settings.from_json(row.conditions["settings"])

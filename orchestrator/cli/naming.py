@@ -39,6 +39,22 @@ def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     return sweep, variant
 
 
+def refuse_lab(reader: Reader, typed: str) -> None:
+    """Raise where *typed* means the sweep of a decision lab, which is not exported.
+
+    Raises:
+        UsageError: it does, or there is no such sweep.
+    """
+    from orchestrator.reports.conditions import is_lab
+
+    sweep = reader.sweep(typed.partition(":")[0])
+    if is_lab(reader, sweep):
+        raise UsageError(
+            f"{sweep.name} ran a decision lab; export knows what to take out of sweeps of suites only",
+            "A lab's run directory holds report.md and results.jsonl: read them before you share them.",
+        )
+
+
 def variants_of(reader: Reader, sweep: SweepRow) -> tuple[str, ...]:
     """The variants of a sweep, the baseline first; none where it compares nothing."""
     return tuple(dict.fromkeys(cell.variant for cell in reader.cells(sweep.id) if cell.variant))

@@ -14,6 +14,7 @@ from orchestrator.cli.hints import command
 
 if TYPE_CHECKING:
     from store.reader import Reader
+    from store.rows import SweepRow
 
 
 def show(
@@ -66,9 +67,13 @@ def _sweep(reader: Reader, name: str) -> None:
     from orchestrator.cli.streams import printing
     from orchestrator.reports import json_report, terminal
     from orchestrator.reports.build import build_report
+    from orchestrator.reports.conditions import is_lab
     from orchestrator.world import real_world
 
     sweep, variant = named_arm(reader, name)
+    if is_lab(reader, sweep):
+        _lab(reader, sweep, variant)
+        return
     report = build_report(reader, sweep, variant=variant)
     if COMMON.json:
         out(json.dumps(json_report.document(report)))
@@ -76,6 +81,21 @@ def _sweep(reader: Reader, name: str) -> None:
         typed = partial(command, environment=real_world().environment)
         with printing():
             terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
+
+
+def _lab(reader: Reader, sweep: SweepRow, target: str | None) -> None:
+    from orchestrator.cli.streams import printing
+    from orchestrator.lab.report import json_form, terminal
+    from orchestrator.lab.report.stored import stored_report
+    from orchestrator.world import real_world
+
+    report = stored_report(reader, sweep, target=target)
+    if COMMON.json:
+        out(json_form.line(report))
+        return
+    typed = partial(command, environment=real_world().environment)
+    with printing():
+        terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
 
 
 def _runs(reader: Reader, name: str) -> None:

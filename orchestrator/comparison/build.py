@@ -14,7 +14,7 @@ from orchestrator.comparison.deltas import Conditions, conditions_between, delta
 from orchestrator.comparison.model import Comparison, Incompatible, TaskComparison
 from orchestrator.comparison.notes import limits_of, notes_of
 from store.events import Json
-from store.stats.compare import Tallied, Verdict, compare_verdict
+from store.stats.compare import PLAYED, Tallied, Verdict, compare_verdict
 from store.stats.rates import MIN_JUDGED
 from store.tallies import StartGaps
 
@@ -43,7 +43,7 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
     found = Comparison(
         baseline=baseline,
         candidate=candidate,
-        replay=baseline.mode == candidate.mode == "replay",
+        replay=baseline.mode == candidate.mode and baseline.mode in PLAYED,
         differences=dict(_differences(baseline.conditions, candidate.conditions)),
         tasks=tuple(tasks),
         only_baseline=tuple(sorted(baseline.tasks.keys() - candidate.tasks.keys())),
@@ -71,8 +71,8 @@ def _compared(
     why: str | None = None
     if verdict == "not comparable":
         why = conditions.modes or errors_between(before, after)
-    elif arms[0].mode == "replay" and not all(side.judged for side in sides):
-        # Nothing that was replayed can have changed.
+    elif arms[0].mode in PLAYED and not all(side.judged for side in sides):
+        # Nothing that was played can have changed.
         verdict, why = "not comparable", "nothing was judged on a side"
     elif verdict == "low power":
         why = f"fewer than {MIN_JUDGED} judged runs on a side: {before.judged}, {after.judged}"
@@ -89,7 +89,7 @@ def _compared(
 def _suite(
     tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
-    """All tasks together. In replay the suite has changed where one of its tasks has."""
+    """All tasks together. Where recordings are played the suite has changed where one of its tasks has."""
     found = _compared("", *both, arms, conditions)
     if not tasks:
         return attrs.evolve(found, verdict="not comparable", why="no task is on both sides")

@@ -9,6 +9,7 @@ import attrs
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Delta, Metric
+from orchestrator.reports.conditions import FLOW
 from store.stats import rates
 
 SIDES = ("baseline", "candidate")
@@ -110,6 +111,8 @@ def _compaction(baseline: Arm, candidate: Arm) -> str | None:
         (arm.conditions.get("compaction"), arm.conditions.get("contextWindow")) for arm in (baseline, candidate)
     ]
     (before, window), (after, other) = settings
+    if baseline.conditions.get("subject") == candidate.conditions.get("subject") == FLOW:
+        return None
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         # The hash covers the settings, not the window.
         hashes = [arm.conditions.get("configHash") for arm in (baseline, candidate)]

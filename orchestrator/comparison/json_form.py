@@ -20,6 +20,7 @@ from orchestrator.comparison.model import (
 )
 from orchestrator.comparison.wording import incidents_of
 from store.events import Json
+from store.stats.compare import PLAYED
 from store.stats.rates import MIN_JUDGED
 
 SCHEMA = "evalctl.comparison/1"
@@ -104,7 +105,7 @@ def _task(found: Comparison, task: TaskComparison) -> dict[str, Json]:
 
 
 def _counts(counts: Counts, arm: Arm) -> dict[str, Json]:
-    sampled = counts.wilson if arm.mode != "replay" else None
+    sampled = counts.wilson if arm.mode not in PLAYED else None
     return {
         "planned": counts.planned,
         "judged": counts.judged,
@@ -115,7 +116,7 @@ def _counts(counts: Counts, arm: Arm) -> dict[str, Json]:
         "unfinished": counts.unfinished,
         "successRate": counts.success_rate,
         "wilson": None if sampled is None else list(sampled),
-        "lowPower": arm.mode != "replay" and counts.judged < MIN_JUDGED,
+        "lowPower": arm.mode not in PLAYED and counts.judged < MIN_JUDGED,
         "compactedRuns": counts.compacted,
         "cachedInputRuns": counts.cached_runs,
     }

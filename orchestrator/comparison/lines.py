@@ -8,6 +8,7 @@ from orchestrator.comparison import wording
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
 from orchestrator.reports.plain import one_line
+from orchestrator.reports.wording import PLAYING
 
 COLUMNS: dict[Metric, str] = {
     "tokensPerRun": "TOKENS/RUN",
@@ -29,7 +30,7 @@ def lines(found: Comparison) -> Iterator[str]:
     for name, arm in (("baseline", before), ("candidate", after)):
         yield f"{name:<9}  {one_line(arm.name, 1000)}: {_conditions(arm)}"
     if found.replay:
-        yield "REPLAY: this measures the harness, not the model."
+        yield PLAYING[before.mode]
     for name, values in found.differences.items():
         told = [one_line(wording.worded(value)) for value in values]
         yield f"differs: {one_line(name)}: {told[0]} -> {told[1]}"

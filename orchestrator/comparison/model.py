@@ -167,7 +167,7 @@ class Comparison:
     baseline: Arm
     candidate: Arm
     replay: bool
-    """Both sides are replays: tasks are changed or unchanged, and there are no intervals."""
+    """Both sides play recordings, as replays and offline labs do: tasks are changed or unchanged, without intervals."""
     differences: Mapping[str, tuple[Json, Json]]
     """Conditions that differ: what was changed, if all went as meant."""
     tasks: tuple[TaskComparison, ...]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
+from orchestrator.reports.conditions import FLOW
 
 NAMED = 10
 """Names in a note; the rest is counted."""
@@ -17,7 +18,7 @@ def notes_of(found: Comparison) -> Iterator[str]:
     before, after = found.baseline, found.candidate
     if found.replay:
         yield (
-            "replay: the model's answers come from a recording. A task has changed or it has not; "
+            f"{before.mode}: the model's answers come from a recording. A task has changed or it has not; "
             "nothing here says anything about model quality, and there are no intervals."
         )
     if (before.sweep, before.variant) == (after.sweep, after.variant) and before.mode == after.mode:
@@ -37,7 +38,9 @@ def notes_of(found: Comparison) -> Iterator[str]:
         skipped = sum(counts.skipped for counts in arm.tasks.values())
         if skipped:
             yield f"{skipped} of the {arm.whole.planned} runs planned for the {name} were skipped, and are in no rate."
-    if found.differences.keys() & {"provider", "endpoint", "model"} and "configHash" in found.differences:
+    asked = found.differences.keys() & {"provider", "endpoint", "model"}
+    # a lab's configuration holds whom it asks
+    if asked and "configHash" in found.differences and before.conditions.get("subject") != FLOW:
         yield "the model (or who serves it) and the measured configuration differ: a difference may be due to either."
     if found.gaps is not None and found.gaps.wide:
         yield (

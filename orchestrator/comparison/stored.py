@@ -16,6 +16,7 @@ from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 from store.stats import rates
+from store.stats.compare import PLAYED
 from store.structure import suggest
 from store.tallies import CellTally, VerifierCount
 
@@ -40,7 +41,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
     mine = {cell.id: cell for cell in cells if cell.variant == chosen}
     _one_cell_a_task(sweep.name, mine.values())
     price = rates_of(sweep.conditions)
-    said = _verifiers(reader.verifier_counts(sweep.id)) if sweep.mode == "replay" else {}
+    said = _verifiers(reader.verifier_counts(sweep.id)) if sweep.mode in PLAYED else {}
     sums = _Sums(price)
     tasks: dict[str, Counts] = {}
     models: set[str] = set()

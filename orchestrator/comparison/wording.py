@@ -8,6 +8,7 @@ from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
 from orchestrator.reports.wording import NOTHING, percent, seconds
 from store.events import Json
+from store.stats.compare import PLAYED
 from store.stats.planning import MOST
 from store.tallies import StartGaps
 
@@ -23,9 +24,9 @@ def incidents_of(task: TaskComparison) -> list[tuple[str, int, int]]:
 
 
 def rate(counts: Counts, arm: Arm) -> str:
-    """`3/5 60.0 % [23.1 %, 88.2 %]`; without the interval in replay, where nothing is sampled."""
+    """`3/5 60.0 % [23.1 %, 88.2 %]`; without the interval where recordings are played."""
     passed = f"{counts.passes}/{counts.judged} {percent(counts.success_rate)}"
-    if counts.wilson is None or arm.mode == "replay":
+    if counts.wilson is None or arm.mode in PLAYED:
         return passed
     low, high = counts.wilson
     return f"{passed} [{percent(low)}, {percent(high)}]"

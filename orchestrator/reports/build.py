@@ -17,6 +17,7 @@ from orchestrator.reports.notes import notes_of
 from store.rows import CellRecord, Judgement, RunRecord, SweepRow
 from store.scanner import Cleaner
 from store.stats import rates
+from store.stats.compare import PLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ def build_report(
             models.add(run.model_resolved)
         if each is not None and run.outcome is not None:
             each(run, cells[run.cell_id])
-    replay = sweep.mode == "replay"
+    replay = sweep.mode in PLAYED
     price = rates_of(sweep.conditions)
     tasks = tuple(
         tallies[cell.id].task(cell, cell.variant if variant is None else "", replay=replay, price=price)

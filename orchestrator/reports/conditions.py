@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from store.canonical import digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
+
+if TYPE_CHECKING:
+    from store.reader import Reader
+
+DECISION = "decision"
+"""The target of a lab's cells; those of suites have an agent's."""
+FLOW = "decision flow"
+"""What is measured in a lab, as its conditions tell it."""
+AGENTS = frozenset({"provider", "endpoint", "contextWindow", "compaction", "fetchPrivate", "grants", "sandbox"})
+"""Conditions that only an agent has."""
 
 
 def conditions_of(
@@ -49,7 +60,28 @@ def conditions_of(
         "system": stored.get("system"),
         "sandbox": stored.get("sandbox"),
     }
+    if any(cell.target == DECISION for cell in cells):
+        found = {name: value for name, value in found.items() if name not in AGENTS} | _flow(stored, cells)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _flow(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
+    """What a lab has in the place of an agent's conditions; of one target, whom it asks."""
+    targets = _mapping(_mapping(stored.get("lab")).get("targets"))
+    names = {cell.variant for cell in cells}
+    hashes = sorted({cell.config_hash for cell in cells})
+    return {
+        "subject": FLOW,
+        "backend": _mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
+        # one for each capability and target
+        "configHash": hashes[0] if len(hashes) == 1 else digest(hashes).hex(),
+        "targets": dict(targets) or None if len(names) != 1 else None,
+    }
+
+
+def is_lab(reader: Reader, sweep: SweepRow) -> bool:
+    """Whether the sweep ran a decision lab."""
+    return any(cell.target == DECISION for cell in reader.cells(sweep.id))
 
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:

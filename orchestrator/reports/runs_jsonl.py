@@ -39,6 +39,8 @@ def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]
         found["cachedPartial"] = True
     if run.outcome in ("error", "skipped"):
         found["error"] = {"cause": run.reason, "message": run.detail.get("message")}
+    if run.decision_status is not None:
+        found["decision"] = run.detail.get("decision")
     if "divergence" in run.detail:
         found["divergence"] = run.detail["divergence"]
     return {name: value for name, value in found.items() if value is not None}

@@ -66,7 +66,7 @@ def _header(report: Report) -> Iterator[str]:
     if "configHash" in known:
         yield f"config {known['configHash']}"
     if report.replay:
-        yield "REPLAY: this measures the harness, not the model."
+        yield wording.PLAYING["replay"]
 
 
 def _rows(report: Report) -> Iterator[Sequence[str]]:

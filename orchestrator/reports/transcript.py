@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from orchestrator.reports import runs_jsonl
+from orchestrator.reports import decision, runs_jsonl
 from orchestrator.reports.plain import harmless, one_line
 from store.errors import UsageError
 from store.events import Json
@@ -79,6 +79,7 @@ def lines(
     ended = _ending(run.outcome, run.reason)
     yield f"{sweep.name}/{run.position}: {one_line(name)}, repetition {run.repetition}: {ended}"
     yield from _figures(run)
+    yield from decision.lines(run.detail.get("decision"), full=full)
     yield from _verdicts(run, full=full)
     for attempt in attempts:
         counts = "counts" if attempt.counts else "does not count"

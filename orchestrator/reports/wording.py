@@ -16,6 +16,12 @@ PRINCIPLE = "Every figure here was measured under the conditions below and means
 NOT_BY_ERRORS = ("interrupted", "replay_divergence")
 """Causes for which `resume --errors` is not needed, or does not help."""
 
+PLAYING = {
+    "replay": "REPLAY: this measures the harness, not the model.",
+    "offline": "OFFLINE: this tests flows, rules and schemas, not who answers.",
+}
+"""What is said first where recordings are played, by mode."""
+
 LIMITS = (
     "Success rates are over judged runs (pass, fail, budget_exceeded), with a 95 % Wilson interval.",
     "Runs that ended in an error or were skipped are in no rate; they are counted apart, by cause.",

@@ -1,27 +1,28 @@
 -- A page of a sweep's cells, each with what its runs came to: the one query behind everything that compares.
+-- Judged here are those without an error: a lab judges runs that ended in one, too, but no comparison is over them.
 -- Tokens and times are those of judged runs; a run counts where it reported all that a sum is about. The bound of 10^15
 -- keeps what a provider claims from overflowing a sum; instr() spares parsing a detail that does not have the key.
 SELECT p.cell_id, p.planned,
   count(r.id) AS finished,
   ifnull(sum(r.outcome = 'pass'), 0) AS passes,
-  ifnull(sum(r.judged), 0) AS judged,
+  ifnull(sum(r.judged AND r.outcome <> 'error'), 0) AS judged,
   ifnull(sum(r.outcome = 'budget_exceeded'), 0) AS budget_exceeded,
   ifnull(sum(r.outcome = 'error'), 0) AS errored,
   ifnull(sum(r.outcome = 'skipped'), 0) AS skipped,
   ifnull(sum(min(o.input_tokens, 1000000000000000))
-    FILTER (WHERE r.judged AND o.output_tokens IS NOT NULL), 0) AS input_tokens,
+    FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.output_tokens IS NOT NULL), 0) AS input_tokens,
   ifnull(sum(min(o.output_tokens, 1000000000000000))
-    FILTER (WHERE r.judged AND o.input_tokens IS NOT NULL), 0) AS output_tokens,
-  count(*) FILTER (WHERE r.judged AND o.input_tokens IS NOT NULL AND o.output_tokens IS NOT NULL) AS token_runs,
-  ifnull(sum(min(o.cached_tokens, 1000000000000000)) FILTER (WHERE r.judged AND o.input_tokens IS NOT NULL
+    FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.input_tokens IS NOT NULL), 0) AS output_tokens,
+  count(*) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.input_tokens IS NOT NULL AND o.output_tokens IS NOT NULL) AS token_runs,
+  ifnull(sum(min(o.cached_tokens, 1000000000000000)) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.input_tokens IS NOT NULL
     AND NOT (instr(o.detail, '"cachedPartial"') AND json_extract(o.detail, '$.cachedPartial') IS NOT NULL)), 0) AS cached_tokens,
-  ifnull(sum(min(o.input_tokens, 1000000000000000)) FILTER (WHERE r.judged AND o.cached_tokens IS NOT NULL
+  ifnull(sum(min(o.input_tokens, 1000000000000000)) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.cached_tokens IS NOT NULL
     AND NOT (instr(o.detail, '"cachedPartial"') AND json_extract(o.detail, '$.cachedPartial') IS NOT NULL)), 0) AS cached_input,
-  count(*) FILTER (WHERE r.judged AND o.input_tokens IS NOT NULL AND o.cached_tokens IS NOT NULL
+  count(*) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.input_tokens IS NOT NULL AND o.cached_tokens IS NOT NULL
     AND NOT (instr(o.detail, '"cachedPartial"') AND json_extract(o.detail, '$.cachedPartial') IS NOT NULL)) AS cached_runs,
-  count(*) FILTER (WHERE r.judged AND instr(o.detail, '"compaction"')
+  count(*) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND instr(o.detail, '"compaction"')
     AND json_type(o.detail, '$.compaction') IS NOT NULL) AS compacted,
-  json_group_array(o.wall_ms) FILTER (WHERE r.judged AND o.wall_ms IS NOT NULL) AS walls_ms,
+  json_group_array(o.wall_ms) FILTER (WHERE (r.judged AND r.outcome <> 'error') AND o.wall_ms IS NOT NULL) AS walls_ms,
   json_group_array(json_extract(o.detail, '$.incidents'))
     FILTER (WHERE instr(o.detail, '"incidents"') AND json_type(o.detail, '$.incidents') IS NOT NULL) AS incidents,
   json_group_array(DISTINCT o.model_resolved) FILTER (WHERE o.model_resolved IS NOT NULL) AS models

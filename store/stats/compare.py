@@ -13,9 +13,11 @@ from typing import Literal, NotRequired, TypedDict
 from store.stats.rates import CONFIDENCE, MIN_JUDGED, Interval, wilson_interval
 
 Verdict = Literal["improved", "regressed", "inconclusive", "low power", "not comparable", "changed", "unchanged"]
-"""Live: the first five, in replay the last two or `not comparable`. There is no other word."""
+"""Live: the first five; where recordings are played the last two or `not comparable`. There is no other word."""
 Relation = Literal["b_above", "b_below", "overlap"]
 
+PLAYED = frozenset({"replay", "offline"})
+"""Modes in which recorded answers are played: nothing is sampled, so there are no intervals."""
 TOUCHING = 1e-12
 """Bounds that are no further apart than this touch, and touching is overlap."""
 
@@ -28,13 +30,13 @@ class Tallied(TypedDict):
     errored: int
     mode: str
     verifiers: NotRequired[object]
-    """What the verifiers said, in any form that can be compared for equality; only replay looks at it."""
+    """What the verifiers said, in any form that can be compared for equality; only looked at in a mode of `PLAYED`."""
 
 
 def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict:
     """The verdict on candidate *b* against baseline *a*: not comparable > low power > a direction > inconclusive.
 
-    In replay nothing is sampled: the sides are `unchanged` where counts and verifier outcomes are equal.
+    In a mode of `PLAYED` nothing is sampled: the sides are `unchanged` where counts and verifier outcomes are equal.
 
     Raises:
         ValueError: a count that is none, or more passes than runs.
@@ -42,7 +44,7 @@ def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict
     intervals = [wilson_interval(side["passes"], side["judged"], conf) for side in (a, b)]
     if a["errored"] or b["errored"] or a["mode"] != b["mode"]:
         return "not comparable"
-    if a["mode"] == "replay":
+    if a["mode"] in PLAYED:
         said = [(side["passes"], side["judged"], side.get("verifiers")) for side in (a, b)]
         return "unchanged" if said[0] == said[1] else "changed"
     if min(a["judged"], b["judged"]) < MIN_JUDGED:

@@ -18,9 +18,6 @@ from store.scanner import Cleaner
 if TYPE_CHECKING:
     from store.reader import Reader
 
-DECISION = "decision"
-"""The target of a lab's cells; agents have others."""
-
 
 @attrs.frozen(kw_only=True)
 class Stored:
@@ -35,11 +32,6 @@ class Stored:
     def runs(self) -> Iterator[LabRun]:
         """The runs without their rows."""
         return (run for _, run in self.rows)
-
-
-def is_lab(reader: Reader, sweep: SweepRow) -> bool:
-    """Whether the sweep ran a decision lab."""
-    return any(cell.target == DECISION for cell in reader.cells(sweep.id))
 
 
 def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> Stored:

@@ -10,7 +10,7 @@ from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.reports.plain import one_line, printable
 from orchestrator.reports.terminal import TYPED, Typed
-from orchestrator.reports.wording import counted, resumption
+from orchestrator.reports.wording import PLAYING, counted, resumption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +48,7 @@ def _parts(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[
     yield _line(f"lab {facts.lab} {facts.version}, sweep {facts.sweep}")
     yield _line(wording.headline(facts))
     if not facts.sampled:
-        yield "OFFLINE: this tests flows, rules and schemas, not who answers."
+        yield PLAYING[facts.mode]
     for capability in report.capabilities:
         yield ""
         yield _line(f"{capability.name}, {counted(capability.fixtures, 'fixture')}")

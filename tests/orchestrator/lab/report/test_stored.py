@@ -7,8 +7,9 @@ import json
 import attrs
 import pytest
 
-from orchestrator.lab.report.stored import is_lab, read_lab_sweep, stored_report
+from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
+from orchestrator.reports.conditions import is_lab
 from store.errors import UsageError
 from store.reader import Reader
 from tests.orchestrator import stored
