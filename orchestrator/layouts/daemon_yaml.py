@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.layouts.flow_rules import CapabilityOutline, FlowRules
-from orchestrator.layouts.yaml_values import merged, new_yaml_converter, refusal
+from orchestrator.layouts.yaml_values import merged, new_yaml_converter, refusal, structured
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN
 from store.errors import UsageError
 from store.events import Json
-from store.structure import structure, tagged
+from store.structure import tagged
 from store.yaml_document import read_yaml
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
         document = read_yaml(file)
     except UsageError as error:
         return CheckedDaemon(daemon=None, findings=tuple(str(error).splitlines()), capabilities=None)
-    read, mismatches = structure(document, DaemonFile, _converter())
+    read, mismatches = structured(document, DaemonFile, _converter())
     rules = FlowRules(document, base=file.parent, path=path)
     rules.check()
     findings = merged(document, mismatches, rules.findings)

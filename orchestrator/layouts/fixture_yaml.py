@@ -29,6 +29,7 @@ from orchestrator.layouts.yaml_values import (
     name_problem,
     new_yaml_converter,
     schema_findings,
+    structured,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.decisions.shown import line
@@ -37,7 +38,7 @@ from store.canonical import canonical
 from store.errors import UsageError
 from store.events import Json
 from store.positions import Finding
-from store.structure import Problem, show, structure, suggest
+from store.structure import Problem, show, suggest
 from store.yaml_document import YamlDocument, read_yaml
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _sorted(directory: Path) -> list[os.DirEntry[str]]:
 def _check(
     document: YamlDocument, path: Path, capabilities: Mapping[str, CapabilityOutline] | None
 ) -> tuple[list[str], Fixture | None]:
-    read, mismatches = structure(document, FixtureFile, _converter())
+    read, mismatches = structured(document, FixtureFile, _converter())
     capability = path.parent.name
     rules = [document.finding(at, message) for at, message in _problems(document.value, path)]
     for index, expectation in items(document.value, "expect"):

@@ -11,6 +11,9 @@ from store.events import Json
 from store.positions import DocumentPath
 from store.structure import Problem, show, suggest
 
+ASKING = ("model", "exec", "http")
+"""Kinds of nodes that ask somebody, who may abstain or fail: only they have fallbacks."""
+
 
 @attrs.frozen(kw_only=True)
 class _Node:
@@ -46,8 +49,8 @@ def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: Document
 
 def _last(node: Mapping[str, Json]) -> bool:
     if node.get("kind") == "rule":
-        return str(node.get("when", "")).strip() == "true"
-    return node.get("decides", True) is True
+        return str(node.get("when")).strip() == "true"
+    return node.get("kind") in ASKING and node.get("decides", True) is True
 
 
 def _circles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.layouts.flow_graph import graph_problems
+from orchestrator.layouts.flow_graph import ASKING, graph_problems
 from orchestrator.layouts.programs import objection
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
@@ -32,7 +32,6 @@ from store.structure import Problem, show, suggest
 from store.yaml_document import YamlDocument
 
 MAX_TIMEOUT_MS = 600_000
-ASKING = ("model", "exec", "http")
 
 
 @attrs.frozen(kw_only=True)

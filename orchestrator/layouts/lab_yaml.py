@@ -29,6 +29,7 @@ from orchestrator.layouts.yaml_values import (
     name_problem,
     new_yaml_converter,
     refusal,
+    structured,
 )
 from providers.paths import PathEscapes, resolve_inside
 from providers.prices.price import Price
@@ -36,7 +37,7 @@ from store.errors import UsageError
 from store.events import Json
 from store.money import to_nusd, usd
 from store.positions import DocumentPath
-from store.structure import Problem, show, structure, suggest
+from store.structure import Problem, show, suggest
 from store.yaml_document import YamlDocument, read_yaml
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, L
         document = read_yaml(file, decimals=True)
     except UsageError as error:
         return None, None, tuple(str(error).splitlines())
-    read, mismatches = structure(document, LabFile, _converter())
+    read, mismatches = structured(document, LabFile, _converter())
     rules = [document.finding(at, message) for at, message in _problems(document.value, daemon)]
     return document, read, tuple(merged(document, mismatches, rules))
 
@@ -185,7 +186,7 @@ def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
             yield ("budget",), "expected max_calls, max_cost_usd or both"
         yield from between(budget, "max_calls", ("budget",), 1, MAX_COUNT)
         yield from _amount(budget, "max_cost_usd", ("budget",))
-    models = {model for _, entry in entries(lab, "targets") if (model := get(entry, "model", str)) is not None}
+    models = {model for _, entry in entries(lab, "targets") if (model := get(entry, "model", str))}
     for model, price in entries(lab, "prices"):
         at = ("prices", model)
         if model not in models:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from store.errors import UsageError
 from store.events import Json
 from store.positions import Document, DocumentPath, Finding, tell
-from store.structure import Mismatch, Problem, new_converter, show, snake
+from store.structure import Mismatch, Problem, new_converter, show, snake, structure
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -44,6 +44,11 @@ def new_yaml_converter() -> Converter:
 
     converter.register_structure_hook(bool, boolean)
     return converter
+
+
+def structured(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[Finding]]:
+    """`store.structure.structure` for a `new_yaml_converter`."""
+    return structure(document, into, converter, snake)
 
 
 def switch_hint(value: Json) -> str:
