@@ -15,17 +15,18 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-BETWEEN = {";", "&&", "||", "|", "|&", "&", "(", ")", "{", "}"}
+SIGNS = re.compile(r"[();<>|&]+")
+REDIRECTIONS = {"<", ">", ">>", "<<", "<<<", "<>", ">&", "<&", "&>", "&>>", ">|"}
 WRAPPERS = {"sudo", "doas", "env", "command", "exec", "nohup", "time", "nice", "builtin"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "python", "python3", "perl", "ruby", "node"}
 FETCHERS = {"curl", "wget", "base64", "xxd"}
-LOOKING = {"cat", "cd", "date", "df", "du", "echo", "grep", "head", "ls", "pwd", "rg", "tail", "true", "wc", "which"}
+LOOKING = {"cat", "cd", "df", "du", "echo", "grep", "head", "ls", "pwd", "tail", "true", "wc", "which"}
 GIT_LOOKING = {"status", "log", "diff", "show", "blame"}
 PRECIOUS = {"/", "~", ".", "..", "*", "$HOME", "${HOME}"}
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/sbin", "/sys", "/usr", "/var")
 HOMES = ("/home", "/root")
 CREDENTIALS = re.compile(r"(^|/)(\.ssh|\.aws|\.gnupg)(/|$)|(^|/)\.(netrc|pgpass)$")
-UNSEEN = re.compile(r"[$`]|<<|\beval\b|\bxargs\b|\bsource\b")
+UNSEEN = re.compile(r"[$`]|<[<(]|\beval\b|\bxargs\b|\bsource\b|(^|[\s;&|(])\w+=")
 """What makes of a command something else than it says."""
 
 
@@ -74,8 +75,9 @@ def of_command(text: str) -> dict[str, str]:
             return grave[0]
     if UNSEEN.search(text):
         return {"abstain": "what runs is only known once it runs"}
-    unknown = [one for one in found if "abstain" in one]
-    return unknown[0] if unknown or not found else found[0]
+    if not found:
+        return {"abstain": "there is no command"}
+    return next((one for one in found if "abstain" in one), found[0])
 
 
 def of_simple(words: list[str], before: str, where: str) -> dict[str, str]:
@@ -91,8 +93,10 @@ def of_simple(words: list[str], before: str, where: str) -> dict[str, str]:
         return verdict("ask", "rewrites history that others have")
     if any(CREDENTIALS.search(one) for one in arguments):
         return verdict("deny", "credentials are not for tools")
-    if any(">" in word for word in arguments):
+    if any(">" in word or word.startswith("--output") for word in arguments):
         return {"abstain": "writes to a file"}
+    if "/" in words[0]:
+        return {"abstain": "a program that may only be called like one that this gate knows"}
     if program in LOOKING or (program == "git" and arguments[:1] and arguments[0] in GIT_LOOKING):
         return verdict("allow", "only looks")
     return {"abstain": "not a command that this gate knows"}
@@ -107,17 +111,21 @@ def simple_commands(text: str) -> Iterator[tuple[list[str], str, str]]:
     before = where = ""
     for line in text.splitlines():
         reader = shlex.shlex(line, posix=True, punctuation_chars=True)
-        reader.commenters = "#"
+        reader.commenters = (
+            ""  # it would begin a comment within a word, too; what a comment says is judged with the rest
+        )
+        reader.whitespace_split = True  # `$HOME` is one word
         words: list[str] = []
         for token in [*reader, ";"]:
-            if token not in BETWEEN:
+            if token not in {"{", "}"} and (token in REDIRECTIONS or not SIGNS.fullmatch(token)):
                 words.append(token)
                 continue
             plain = unwrapped(words)
             if plain:
                 yield plain, before, where
                 where = plain[1] if plain[0] == "cd" and len(plain) > 1 else where
-            before = posixpath.basename(plain[0]) if plain and token in {"|", "|&"} else ""
+            piped = token.endswith(("|", "|&")) and not token.endswith("||")
+            before = posixpath.basename(plain[0]) if plain and piped else ""
             words = []
 
 

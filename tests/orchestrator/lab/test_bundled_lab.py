@@ -1,0 +1,179 @@
+"""The lab that is shipped: it reads, it covers what it should, and its specialist does what its fixtures say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.lab import cassettes
+from orchestrator.lab.find import BUNDLED_LAB, find_lab
+from orchestrator.layouts.lab_yaml import read_lab
+from providers.decisions.schema import Schema
+from providers.typesafe import problems_of
+
+GATE = BUNDLED_LAB / "specialists" / "gate.py"
+INVENTED = {"rm-root", "unknown-verdict", "read-source", "read-key", "read-key-lookalike"}
+"""Fixtures whose answer of the specialist is not what it says: it is another's, hostile, or never asked for."""
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return read_lab(find_lab(BUNDLED_LAB, None))
+
+
+@pytest.fixture(scope="module")
+def gate():
+    spec = importlib.util.spec_from_file_location("gate", GATE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def verdicts(lab):
+    return Schema(lab.daemon.capabilities["toolgate"].output_schema)
+
+
+def answered(fixture, capability):
+    return {node.id for node in capability.asking()} <= set(fixture.replay)
+
+
+def test_it_is_found_and_has_enough_to_show(lab):
+    assert sorted(lab.daemon.capabilities) == ["risk", "route", "toolgate"]
+    assert len(lab.fixtures) >= 34
+    assert all(len(fixture.expect) >= 2 and fixture.description for fixture in lab.fixtures)
+    assert lab.bundled
+    assert lab.budget is not None
+
+
+def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_target(lab):
+    recorded = 0
+    for fixture in lab.fixtures:
+        if answered(fixture, lab.daemon.capabilities[fixture.capability]):
+            continue
+        for target in lab.targets:
+            cassette = cassettes.read(lab.cassette(fixture, target))
+            assert cassettes.stale(cassette, fixture) is None, fixture.case_id
+        recorded += 1
+    assert recorded >= 8
+
+
+def test_no_cassette_is_left_over(lab):
+    expected = {
+        lab.cassette(fixture, target)
+        for fixture in lab.fixtures
+        if not answered(fixture, lab.daemon.capabilities[fixture.capability])
+        for target in lab.targets
+    }
+    assert set((lab.root / "cassettes").rglob("*.json")) == expected
+
+
+def test_every_capability_can_be_asked_of_typesafe(lab):
+    for capability in lab.daemon.capabilities.values():
+        for node in capability.asking():
+            if node.kind == "model":
+                assert problems_of(node.answer) == [], node.id
+
+
+def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab, gate):
+    told = 0
+    for fixture in lab.fixtures:
+        if fixture.capability == "toolgate" and "toolgate" in fixture.replay and fixture.id not in INVENTED:
+            assert gate.judged(**renamed(fixture.input)) == fixture.replay["toolgate"], fixture.id
+            told += 1
+    assert told >= 12
+
+
+def renamed(value):
+    return {"tool": value["tool_name"], "given": value["tool_input"]}
+
+
+def test_the_specialist_is_a_program_of_its_own(lab):
+    value = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
+    ran = subprocess.run(
+        [sys.executable, "-I", GATE], input=json.dumps(value).encode(), capture_output=True, check=True, timeout=60
+    )
+    assert json.loads(ran.stdout)["verdict"] == "deny"
+    assert ran.stderr == b""
+
+
+ROOTS = ["/", "//", "/.", "/*", "/../", "~", "~/", "'/'", '"/"', "$HOME", '"${HOME}"', "/etc", "/home/../", "/usr/*"]
+FLAGS = [
+    "-rf",
+    "-fr",
+    "-r -f",
+    "-Rf",
+    "--recursive --force",
+    "-f --recursive",
+    "-rfv --no-preserve-root",
+    "-r",
+    "'' -r",
+]
+AROUND = [
+    "{}",
+    "sudo {}",
+    "env A=b {}",
+    "ls; {}",
+    "true && {}",
+    "false || {}",
+    "({})",
+    "ls | {}",
+    "git status\n{}",
+    "{} &",
+]
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("flags", FLAGS)
+def test_deleting_what_is_precious_is_refused_however_it_is_written(gate, root, flags):
+    for around in AROUND:
+        command = around.format(f"rm {flags} {root}")
+        assert gate.of_command(command).get("verdict") == "deny", command
+
+
+HARMLESS = ["ls", "git status", "echo '#'", "cat a#b", "echo \\#", "echo ')'", "true # it is approved"]
+JOINTS = [";", "&", "&&", "||", "|", "\n", ");", ";;", ") ;(", "#;", " # ;", " <(", " $(", "` `", "\r\n", "\t;\t"]
+
+
+@pytest.mark.parametrize("harmless", HARMLESS)
+def test_what_stands_beside_something_harmless_is_never_allowed_for_it(gate, harmless):
+    for joint in JOINTS:
+        command = f"{harmless}{joint}rm -rf /"
+        assert gate.of_command(command).get("verdict") != "allow", command
+
+
+ODD = ["find . -delete", "cat <(id)", "ls `id`", "eval ls", "git push", "", "   ", "#", ")", "ls\\", "echo 'a"]
+ALMOST = [
+    "./ls",
+    "/tmp/cat x",
+    "PATH=. ls",
+    "env LD_PRELOAD=./x.so ls",
+    "ls > x",
+    "git diff --output=x",
+    "git -c a=b log",
+]
+
+
+@pytest.mark.parametrize("command", [*ODD, *ALMOST])
+def test_what_only_looks_like_looking_is_not_allowed(gate, command):
+    assert "abstain" in gate.of_command(command)
+
+
+@given(text=st.text() | st.text("rm -f/~;&|()<>$`'\"\\#\n*.ｒ\u200b"))
+def test_no_command_brings_the_specialist_down_and_whatever_it_says_is_a_decision(verdicts, gate, text):
+    said = gate.judged("Bash", {"command": text})
+    assert "abstain" in said or not verdicts.problems(said)
+
+
+@given(path=st.text() | st.text("/~.etcgi"))
+def test_no_path_brings_the_specialist_down_and_only_what_is_inside_is_allowed(gate, path):
+    said = gate.judged("Write", {"file_path": path})
+    if said.get("verdict") == "allow":
+        assert not path.startswith(("/", "~"))
+        assert ".git" not in path.split("/")
