@@ -35,7 +35,7 @@ def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers():
         ),
         (
             {"fixtures": ["rm-rot"]},
-            "--fixture: the lab has no fixture 'rm-rot' (did you mean 'rm-root'?)\nThere are: ls-home, rm-root, rm-me.",
+            "--fixture: the lab has no fixture 'rm-rot' (did you mean 'rm-root'?)\nThere are: ls-home, rm-me, rm-root.",
         ),
         (
             {"targets": ["nimbel"]},

@@ -1,0 +1,249 @@
+"""`lab live`, `lab record` and `resume` of both, against a real endpoint that counts."""
+
+import json
+import signal
+
+import pytest
+
+from tests.e2e.lab_files import answering, run_directory, said, write_fixture, write_lab
+from tests.peers.driver import until
+
+TEN = [f"case-{number}" for number in range(10)]
+
+
+@pytest.fixture
+def house(endpoint):
+    """An endpoint that allows everything."""
+    endpoint.plan(answering())
+    return endpoint
+
+
+def test_a_budget_stops_a_live_lab_and_resume_runs_only_the_rest(evalctl, house):
+    write_lab(evalctl.home, house.url, fixtures=TEN, repeat=3, budget={"max_calls": 50})
+
+    stopped = evalctl.run("lab", "live", "--yes")
+
+    assert stopped.code == 1, stopped.stderr
+    assert len(house.idle()) == 50
+    assert "--max-calls leaves no room for the next request" in stopped.stderr
+    assert "10 skipped" in stopped.stdout
+    directory = run_directory(evalctl.home)
+    assert {file.name for file in directory.iterdir()} == {"manifest.json", "results.jsonl", "report.md"}
+    results = [json.loads(line) for line in (directory / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["outcome"] for one in results].count("pass") == 50
+
+    again = evalctl.run("resume", "last", "--max-calls", "100")
+
+    assert again.code == 0, again.stderr
+    lines = house.idle()
+    assert len(lines) == 60
+    runs = [line["key"].rsplit("/", 2)[0] for line in lines]
+    assert len(set(runs)) == 60
+    results = [json.loads(line) for line in (directory / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["outcome"] for one in results] == ["pass"] * 60
+    evalctl.assert_sound()
+
+
+def test_without_a_yes_nobody_is_asked_and_what_would_be_is_said(evalctl, house):
+    targets = {
+        "jev": {"backend": "house", "model": "jev-1"},
+        "nimble": {"backend": "house", "model": "nimble-1", "local": True},
+        "other": {"backend": "house", "model": "other-1"},
+    }
+    write_lab(
+        evalctl.home,
+        house.url,
+        fixtures=["a", "b"],
+        repeat=3,
+        targets=targets,
+        budget={"max_calls": 5, "max_cost_usd": 0.5},
+        prices={"jev-1": {"input_per_mtok": 1.0, "output_per_mtok": 2.5}},
+    )
+
+    refused = evalctl.run("lab", "live")
+
+    assert refused.code == 1
+    assert "there is no terminal to ask at" in refused.stderr
+    assert "lab lab: 2 fixtures, 3 targets, 3 repetitions: 18 runs" in refused.stderr
+    assert "at most 18 calls, and retries; stopped at 5" in refused.stderr
+    assert "cost: stopped at 0.5 USD" in refused.stderr
+    assert "target jev (jev-1 at house): 1 in, 2.5 out, USD per million tokens" in refused.stderr
+    assert "target nimble (nimble-1 at house): local, costs nothing" in refused.stderr
+    assert "target other (other-1 at house): no price: its cost stays unknown, and outside the cap on cost" in (
+        refused.stderr
+    )
+    assert house.idle() == []
+    assert evalctl.sweep_names() == []
+
+
+@pytest.mark.parametrize("verb", ["live", "record"])
+def test_without_a_budget_nobody_is_asked(evalctl, house, verb):
+    root = write_lab(evalctl.home, house.url, budget=None)
+
+    refused = evalctl.run("lab", verb, "--yes", "--max-calls", "3")
+
+    assert refused.code == 1
+    assert f"{root}/lab.yaml: it has no budget" in refused.stderr
+    assert house.idle() == []
+
+
+def test_flags_narrow_what_is_asked_and_replace_the_budget(evalctl, house):
+    write_lab(evalctl.home, house.url, fixtures=TEN, repeat=3)
+
+    done = evalctl.run(
+        "lab", "live", "gate", "--fixture", "case-1,case-2", "--fixture", "case-3", "--target", "jev", "--yes",
+        "--repeat", "2", "--max-calls", "4", "--out", "here", "--json",
+    )  # fmt: skip
+
+    assert done.code == 1
+    assert len(house.idle()) == 4
+    assert done.json["schema"] == "evalctl.lab-report/1"
+    assert done.json["summary"]["planned"] == 6
+    assert (evalctl.home / "here" / "report.md").is_file()
+
+
+def test_a_measurement_that_was_completed_is_0_whatever_it_measured(evalctl, endpoint):
+    endpoint.plan(answering("deny"))
+    write_lab(evalctl.home, endpoint.url)
+
+    done = evalctl.run("lab", "live", "--yes")
+
+    assert done.code == 0, done.stderr
+    assert "FAILED gate/one" in done.stdout
+    assert "listing is harmless" in done.stdout
+
+
+def test_an_error_of_infrastructure_is_1_and_resume_errors_runs_it_again(evalctl, endpoint):
+    endpoint.plan({"do": {"status": 400}})
+    write_lab(evalctl.home, endpoint.url)
+
+    failed = evalctl.run("lab", "live", "--yes")
+    endpoint.plan(answering())
+    again = evalctl.run("resume", "last", "--errors")
+
+    assert failed.code == 1
+    assert again.code == 0, again.stderr
+    assert [line["status"] for line in endpoint.idle()].count(200) == 2
+
+
+def test_ctrl_c_and_kill_leave_a_sweep_that_resume_finishes(evalctl, endpoint):
+    endpoint.plan(answering(hold=0))
+    write_lab(evalctl.home, endpoint.url, fixtures=TEN)
+
+    started = evalctl.start("lab", "live", "--yes", "--concurrency", "2")
+    until(lambda: endpoint.counts()["held"] == 2, "two held answers")
+    started.signal(signal.SIGINT)
+    until(lambda: "Ctrl-C" in started.said(), "the word of it")
+    endpoint.release(2)
+    interrupted = started.finish()
+
+    assert interrupted.code == 130
+    assert (run_directory(evalctl.home) / "report.md").is_file()
+
+    killed = evalctl.start("resume", "last", "--concurrency", "2")
+    until(lambda: endpoint.counts()["held"] == 2, "two more held answers")
+    killed.kill()
+    endpoint.release()
+    done = evalctl.run("resume", "last")
+
+    assert done.code == 0, done.stderr
+    assert len(evalctl.finished_positions()) == 20
+    evalctl.assert_sound()
+
+
+def test_a_changed_lab_is_not_resumed(evalctl, house):
+    root = write_lab(evalctl.home, house.url, fixtures=TEN, budget={"max_calls": 5})
+    evalctl.run("lab", "live", "--yes")
+    write_fixture(root, "case-3", command="ls elsewhere")
+
+    refused = evalctl.run("resume", "last", "--max-calls", "100")
+
+    assert refused.code == 1
+    assert "the lab has changed since it was planned: fixtures/gate/case-3.yaml" in refused.stderr
+    assert "`evalctl lab live`" in refused.stderr
+    assert len(house.idle()) == 5
+
+
+def test_what_records_is_what_is_played(evalctl, house):
+    root = write_lab(evalctl.home, house.url, fixtures=["a", "b"])
+
+    before = evalctl.run("lab", "offline")
+    recorded = evalctl.run("lab", "record", "--yes")
+    after = evalctl.run("lab", "offline")
+
+    assert before.code == 1
+    assert "every run was skipped" in before.stderr
+    assert recorded.code == 0, recorded.stderr
+    assert "wrote cassettes/gate/a/jev.json" in recorded.stderr
+    assert "4 cassettes written" in recorded.stderr
+    assert len(house.idle()) == 4
+    assert after.code == 0, after.stderr
+    assert "4 of 4 judged runs passed" in after.stdout
+    cassette = json.loads((root / "cassettes" / "gate" / "a" / "jev.json").read_text(encoding="utf-8"))
+    assert set(cassette) == {"schema", "fixtureVersion", "inputHash", "answers"}
+    assert [set(one) for one in cassette["answers"]["judge"]] == [{"status", "body"}]
+
+
+def test_a_recorded_failure_is_kept_where_the_fixture_expects_one_and_not_else(evalctl, endpoint):
+    endpoint.plan({"do": {"status": 400}})
+    expects = [{"cel": "status == 'error'", "why": "what is refused decides nothing"}]
+    root = write_lab(evalctl.home, endpoint.url, fixtures={"strict": {}, "expects": {"expect": expects}})
+
+    recorded = evalctl.run("lab", "record", "--yes", "--target", "jev")
+
+    assert recorded.code == 1
+    assert "no cassette of gate/strict, jev: its run ended as error(provider)" in recorded.stderr
+    assert not (root / "cassettes" / "gate" / "strict").exists()
+    cassette = json.loads((root / "cassettes" / "gate" / "expects" / "jev.json").read_text(encoding="utf-8"))
+    assert cassette["answers"]["judge"][0]["status"] == 400
+    assert evalctl.run("lab", "offline", "--fixture", "expects", "--target", "jev").code == 0
+
+
+def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl, endpoint):
+    key = "sk-Q7vX2mJ9pL4tR8wZ1nC5bD6fG3hK0s"
+    endpoint.plan({"do": {"steps": [{"text": said()[:-1] + f', "note": "{key}"}}'}]}})
+    evalctl.environment["HOUSE_KEY"] = key
+    root = write_lab(evalctl.home, endpoint.url, backend={"api_key_env": "HOUSE_KEY"})
+
+    recorded = evalctl.run("lab", "record", "--yes", "--target", "jev")
+
+    assert recorded.code == 1
+    assert "answers" in recorded.stderr
+    assert "Nothing was written" in recorded.stderr
+    assert not (root / "cassettes").exists()
+    left = b"".join(file.read_bytes() for file in evalctl.home.rglob("*") if file.is_file())
+    assert key.encode() not in left
+
+
+def test_the_bundled_lab_is_not_recorded_into(evalctl):
+    refused = evalctl.run("lab", "record", "--yes")
+
+    assert refused.code == 1
+    assert "part of the installed package" in refused.stderr
+    assert evalctl.sweep_names() == []
+
+
+def test_an_interrupted_recording_is_finished_by_resume(evalctl, house):
+    root = write_lab(evalctl.home, house.url, fixtures=["a", "b", "c"], budget={"max_calls": 4})
+
+    stopped = evalctl.run("lab", "record", "--yes")
+    done = evalctl.run("resume", "last", "--max-calls", "10")
+
+    assert stopped.code == 1
+    assert "4 cassettes written" in stopped.stderr
+    assert done.code == 0, done.stderr
+    assert "2 cassettes written" in done.stderr
+    assert len(list((root / "cassettes").rglob("*.json"))) == 6
+    assert len(house.idle()) == 6
+
+
+def test_show_status_and_export_take_a_labs_sweep(evalctl, house):
+    write_lab(evalctl.home, house.url)
+    evalctl.run("lab", "live", "--yes")
+
+    for command in (["show", "last"], ["show", "last/1"], ["show", "last", "--runs"], ["status"], ["show", "last:jev"]):
+        done = evalctl.run(*command)
+        assert done.code == 0, (command, done.stderr)
+
+    verified = evalctl.run("verify", "last")
+    assert verified.code in {0, 1}
