@@ -107,7 +107,7 @@ class Expression:
         Raises:
             Unevaluable: an error (such as a key that is not there), another type than true and false, too many
                 iterations, or values that the evaluator would misread: nested more than 200 levels deep, integers
-                beyond 64 bits, lone surrogates, what is no JSON.
+                beyond 64 bits, lone surrogates, NUL characters, what is no JSON.
         """
         from cel_expr_python import cel  # type: ignore[import-untyped]
 
@@ -153,9 +153,9 @@ def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # 
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        at = text[: error.start]
-        row, column = at.count("\n") + 1, error.start - (at.rfind("\n") + 1) + 1
-        raise Uncompilable(text, "a lone surrogate is no text", row, column) from error
+        raise Uncompilable(text, "a lone surrogate is no text", *_place(text, error.start)) from error
+    if "\0" in text:
+        raise Uncompilable(text, "a NUL character ends what is seen of an expression", *_place(text, text.index("\0")))
     if size > LONGEST_EXPRESSION:
         raise Uncompilable(text, f"an expression has at most {LONGEST_EXPRESSION} bytes, this one has {size}")
     try:
@@ -182,6 +182,8 @@ def unfit(given: Json) -> str | None:
             elif isinstance(item, list):
                 inner += item
             elif isinstance(item, str):
+                if "\0" in item:  # the evaluator would see what is before it
+                    return "holds a NUL character"
                 if not item.isascii() and _surrogate(item):
                     return "holds a lone surrogate, which is no text"
             elif isinstance(item, float):
@@ -237,6 +239,12 @@ def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -
         hint = f"did you mean {near[0]!r}? There are" if near else "there are"
         error.message += f" ({hint}: {', '.join(variables)})"
     return error
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - before.rfind("\n")
 
 
 def _reason(error: Exception) -> str:
