@@ -1,0 +1,232 @@
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from providers.base import Answer
+from providers.decisions.answers import LONGEST_ANSWER, Abstained, BadAnswer, Said, of_model, of_specialist
+from providers.decisions.schema import Schema
+
+VERDICT = Schema({"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]})
+DENY = Said({"verdict": "deny"}, 0.9)
+TEXT = '{"answer": {"verdict": "deny"}, "confidence": 0.9}'
+
+
+def of(text, **more):
+    return of_model(Answer(text=text, **more), VERDICT)
+
+
+def bad(text, **more):
+    with pytest.raises(BadAnswer) as raised:
+        of(text, **more)
+    assert raised.value.message.isprintable()
+    assert len(raised.value.message) < 700
+    return raised.value.message
+
+
+def bad_of_specialist(text):
+    with pytest.raises(BadAnswer) as raised:
+        of_specialist(text, "confidence")
+    assert raised.value.message.isprintable()
+    assert len(raised.value.message) < 400
+    return raised.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        f"\n\n  {TEXT}\n",
+        f"Sure! Here it is:\n```json\n{TEXT}\n```\nAnything else?",
+        f"```\n{TEXT}\n```",
+        f"```JSON \r\n{TEXT}\r\n```",
+        f"The answer is {TEXT}, I think.",
+        f"In {{braces}} and {{ }} first: {TEXT} {{",
+        f"{TEXT} {TEXT}",
+        f'<think>maybe {{"answer": {{"verdict": "allow"}}}}</think>\n{TEXT}',
+        f'{{"answer" : {{"verdict":"deny"}},"confidence":9e-1,"reason":"because"}}',  # noqa: F541
+    ],
+)
+def test_an_answer_is_found_in_what_models_put_around_it(text):
+    assert of(text) == DENY
+
+
+@pytest.mark.parametrize(
+    ("confidence", "number"), [("0", 0.0), ("1", 1.0), ("0.5", 0.5), ("1.0", 1.0), ("1e-3", 0.001), ("null", None)]
+)
+def test_a_confidence_is_a_number_between_0_and_1_or_nothing(confidence, number):
+    said = of(f'{{"answer": {{"verdict": "deny"}}, "confidence": {confidence}}}')
+
+    assert said == Said({"verdict": "deny"}, number)
+
+
+def test_an_answer_without_a_confidence_says_nothing_of_it():
+    assert of('{"answer": {"verdict": "deny"}}') == Said({"verdict": "deny"}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"answer": null}', "the model abstained"),
+        ('{"answer": null, "confidence": "what"}', "the model abstained"),
+        ('{"answer": null, "reason": "too\\u001b[2J vague"}', "too\\u001b[2J vague"),
+        ('{"answer": null, "reason": 7}', "the model abstained"),
+    ],
+)
+def test_an_answer_of_null_abstains(text, reason):
+    assert of(text) == Abstained(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the answer is empty"),
+        (" \n", "the answer is empty"),
+        ("I cannot say.", 'there is no JSON object in the answer: "I cannot say."'),
+        ('"deny"', 'there is no JSON object in the answer: "\\"deny\\""'),
+        ('{"verdict": "deny"}', 'the answer has no field \'answer\': {"verdict": "deny"}'),
+        ('{"answer": "deny"}', 'the answer breaks its schema: "deny" is not of type "object"'),
+        ('{"answer": {"verdict": "maybe"}}', 'breaks its schema: verdict: "maybe" is not one of "allow" or "deny"'),
+        ('{"answer": {"verdict": "deny"}, "confidence": true}', "'confidence' is a number from 0 to 1, got true"),
+        ('{"answer": {"verdict": "deny"}, "confidence": "0.9"}', "'confidence' is a number from 0 to 1, got \"0.9\""),
+        ('{"answer": {"verdict": "deny"}, "confidence": 95}', "'confidence' is a number from 0 to 1, got 95"),
+        ('{"answer": {"verdict": "deny"}, "confidence": -0.1}', "'confidence' is a number from 0 to 1, got -0.1"),
+        ('{"answer": {"verdict": "deny"}, "confidence": NaN}', "NaN is no JSON"),
+        ('{"answer": {"verdict": "deny"}, "confidence": Infinity}', "Infinity is no JSON"),
+        ('{"answer": {"verdict": "deny"}, "confidence": 1e999}', "a number is too large"),
+        ('{"answer": {"verdict": "allow"}, "answer": {"verdict": "deny"}}', "the field 'answer' is there twice"),
+        ('{"answer": {"verdict": "allow", "verdict": "deny"}}', "the field 'verdict' is there twice"),
+        ("{'answer': 1}", "there is no JSON object in the answer"),
+        ('{"answer": {"verdict": "deny"},}', "the answer is no JSON (line 1, column 32"),
+        ('{"answer": {"verdict": "deny\n"}}', "the answer is no JSON (line 1, column 29: Invalid control character"),
+        ('{"answer": {"verdict": "\\ud800"}}', "the answer holds a lone surrogate, which is no text"),
+        ('{"answer": {"verdict": "deny\\u0000"}}', "the answer holds a NUL character"),
+        ('{"answer": {"verdict": "deny", "n": 99999999999999999999}}', "the answer holds an integer of more than 64 b"),
+        ("<think>" + TEXT, "the answer ends before its thoughts do"),
+        ("```json\n{broken}\n```\n" + TEXT, "there is no JSON object in the answer"),
+    ],
+)
+def test_what_is_not_of_the_form_says_why(text, message):
+    assert message in bad(text)
+
+
+def test_what_is_inside_a_broken_object_is_not_taken_for_the_answer():
+    broken = '{"thoughts": {"answer": {"verdict": "allow"}, "confidence": 1}, "answer": {"verd'
+
+    assert "the answer is no JSON" in bad(broken)
+    assert bad(broken, finish="length").startswith("the answer was cut off at its limit of output tokens: ")
+
+
+def test_a_whole_answer_counts_even_at_the_limit():
+    assert of(TEXT, finish="length") == DENY
+
+
+def test_a_refusal_is_no_answer():
+    assert bad(TEXT, refusal="I \x1b[31mwill not") == "the model refused: I \\u001b[31mwill not"
+
+
+def nested(levels):
+    return '{"answer": ' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"answer": {"verdict": "' + "x" * LONGEST_ANSWER + '"}}', "the answer is longer than 1 MiB"),
+        (nested(10_000), "the answer is nested too deeply"),
+        (nested(300), "the answer is nested more than 200 levels deep"),
+        ('{"answer": ' + "[" * 100_000, "the answer is nested too deeply"),
+        ("{" * 1_000_000, "there is no JSON object"),
+        ('{"a' * 300_000, "the answer is no JSON"),
+        ("{ " * 500_000, "there is no JSON object"),
+        ("```\n" + "``" * 400_000, "there is no JSON object"),
+        ('{"answer": {"verdict": "deny"}, "confidence": 0.' + "9" * 2_000_000 + "}", "longer than 1 MiB"),
+        ('{"answer": {"verdict": "deny"}, "confidence": ' + "9" * 900_000 + "}", "the answer is no JSON"),
+        ('{"answer": {' + ",".join(f'"k{n}": 1' for n in range(50_000)) + "}}", '"verdict" is a required property'),
+        ('{"answer": {"' + '": 1, "'.join(["k"] * 100_000) + '": 1}}', "the field 'k' is there twice"),
+    ],
+)
+def test_hostile_answers_are_refused_soon(text, message):
+    assert message in bad(text)
+
+
+def test_a_confidence_of_very_many_digits_is_read_as_the_number_it_is():
+    said = of('{"answer": {"verdict": "deny"}, "confidence": 0.' + "9" * 900_000 + "}")
+
+    assert said == Said({"verdict": "deny"}, 1.0)
+
+
+@given(st.text())
+@example('{"answer"')
+@example("```")
+@example("<think></think>")
+def test_any_text_is_an_answer_or_says_why_not(text):
+    try:
+        of(text)
+    except BadAnswer as error:
+        assert error.message.isprintable()  # noqa: PT017 - either is right
+
+
+ANSWERED = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), st.integers(0, 9) | st.booleans()
+)
+
+
+@given(ANSWERED, st.none() | st.floats(0, 1), st.text(st.characters(exclude_characters="{`<")))
+def test_every_answer_of_the_form_is_read_whatever_is_around_it(given, confidence, around):
+    answer = {**given, "verdict": "allow"}
+    text = json.dumps({"answer": answer, "confidence": confidence})
+
+    assert of(f"{around}{text}{around}") == Said(answer, confidence)
+
+
+# --- specialists ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"verdict": "deny", "confidence": 0.5}\n', Said({"verdict": "deny", "confidence": 0.5}, 0.5)),
+        ('{"verdict": "deny"}', Said({"verdict": "deny"}, None)),
+        ('{"verdict": "deny", "confidence": null}', Said({"verdict": "deny", "confidence": None}, None)),
+        ('"billing"', Said("billing")),
+        ("[1, 2]", Said([1, 2])),
+        ("false", Said(False)),
+        ("0.25", Said(0.25)),
+        ('{"abstain": true, "verdict": "deny"}', Said({"abstain": True, "verdict": "deny"})),
+        ("null", Abstained("the specialist answered null")),
+        ('{"abstain": "not my field"}', Abstained("not my field")),
+        ('{"abstain": ""}', Abstained("the specialist abstained")),
+    ],
+)
+def test_the_whole_answer_of_a_specialist_is_the_decision(text, said):
+    assert of_specialist(text, "confidence") == said
+
+
+def test_the_field_that_says_how_sure_a_specialist_is_has_any_name():
+    assert of_specialist('{"score": 0.25, "confidence": "high"}', "score") == Said(
+        {"score": 0.25, "confidence": "high"}, 0.25
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the answer is no JSON (line 1, column 1"),
+        ("Traceback (most recent call last)", "the answer is no JSON"),
+        ('{"verdict": "deny"} {"verdict": "allow"}', "the answer is no JSON (line 1, column 21: Extra data)"),
+        ('{"verdict": "deny", "verdict": "allow"}', "the field 'verdict' is there twice"),
+        ('{"confidence": true}', "'confidence' is a number from 0 to 1, got true"),
+        ('{"confidence": 1.01}', "'confidence' is a number from 0 to 1, got 1.01"),
+        ('{"confidence": "' + "\\u001b" * 100_000 + '"}', "'confidence' is a number from 0 to 1, got"),
+        ("\x1b[2J\x00", "the answer is no JSON"),
+        (nested(10_000), "the answer is nested too deeply"),
+        (nested(201), "the answer is nested more than 200 levels deep"),
+        ("NaN", "NaN is no JSON"),
+        ("1" * 5000, "the answer is no JSON"),
+        ("x" * (LONGEST_ANSWER + 1), "the answer is longer than 1 MiB"),
+    ],
+)
+def test_rubbish_of_a_specialist_is_told_as_such(text, message):
+    assert message in bad_of_specialist(text)
