@@ -72,6 +72,8 @@ def _flow(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, 
     hashes = sorted({cell.config_hash for cell in cells})
     return {
         "subject": FLOW,
+        # what answers for fixtures themselves has none
+        "model": _one(cell.model for cell in cells if cell.model),
         "backend": _mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
         # one for each capability and target
         "configHash": hashes[0] if len(hashes) == 1 else digest(hashes).hex(),

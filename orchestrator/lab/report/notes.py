@@ -43,8 +43,11 @@ def notes_of(report: LabReport) -> Iterator[str]:
             "offline: the answers are recordings. This tests flows, rules and schemas, not who answers: nothing is "
             "sampled, timed or paid for, and there are no intervals."
         )
-    if not any(row.stability.repeated for _, row in rows) and any(row.stability.single for _, row in rows):
+    single = sum(row.stability.single for _, row in rows)
+    if single and facts.repeat == 1:
         yield ONCE
+    elif single:
+        yield f"stability: {counted(single, 'fixture and target', 'fixtures and targets')} ran once, and say nothing."
     yield from _left_out(rows)
     failed = Counter[str]()
     for _, row in rows:
@@ -83,12 +86,9 @@ def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
 
 def _calibrations(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
     spoken = [(name, row) for name, row in rows if row.calibration.n]
-    for name, row in spoken:
-        if row.calibration.silent:
-            yield (
-                f"{row.target} on {name}: {counted(row.calibration.silent, 'judged run')} without a confidence, "
-                "left out of calibration."
-            )
+    silent = [f"{row.calibration.silent} of {row.target} on {name}" for name, row in spoken if row.calibration.silent]
+    if silent:
+        yield f"judged runs without a confidence, left out of calibration: {_named(silent)}."
     few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in spoken if row.calibration.ece is None]
     if few:
         yield f"fewer than {MIN_ECE} confidences, so no calibration error is told: {_named(few)}."

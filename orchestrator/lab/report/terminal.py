@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 LONGEST = 2000
 """Characters of a sentence."""
 DETAILS = 20
-"""Failing fixtures of a capability that are told in full; of the rest it is told how many there are."""
+"""Failing, unstable and skipped fixtures of a capability that are told; of the rest it is told how many there are."""
+
+UNBOUNDED = 10_000
+"""Characters: the width at which a table is as wide as it likes."""
+BETWEEN = re.compile(r" (?=[\[(]|[0-9.]+ %|the maximum)")
+"""Where a cell is broken on a terminal that is too narrow: between figures, never within one."""
 
 Part = str | list[Sequence[str]]
 """A line, or a table with its head."""
@@ -78,8 +84,14 @@ def _below(capability: CapabilityReport) -> Iterator[Part]:
         yield from (_line(line, "  ") for line in wording.errors(failing))
     if len(capability.failing) > DETAILS:
         yield f"and {len(capability.failing) - DETAILS} more that failed: --json and report.md tell them all"
-    yield from (_line(f"unstable: {wording.unstable(one)}") for one in capability.unstable)
-    yield from (_line(f"skipped: {wording.skipped(one)}") for one in capability.skipped)
+    yield from _cut("unstable", [wording.unstable(one) for one in capability.unstable])
+    yield from _cut("skipped", [wording.skipped(one) for one in capability.skipped])
+
+
+def _cut(label: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (_line(f"{label}: {line}") for line in lines[:DETAILS])
+    if len(lines) > DETAILS:
+        yield f"{label}: and {len(lines) - DETAILS} more: --json and report.md tell them all"
 
 
 def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[str]:
@@ -119,7 +131,10 @@ def _draw(report: LabReport, stream: TextIO, directory: Path | None, typed: Type
         if isinstance(part, str):
             console.print(Text(part, style=_style(part)))
         else:
-            console.print(_drawn(part), soft_wrap=False)
+            table = _drawn(part)
+            if console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum > console.width:
+                table = _drawn([[BETWEEN.sub("\n", cell) for cell in row] for row in part])
+            console.print(table, soft_wrap=False)
 
 
 def _style(line: str) -> str:

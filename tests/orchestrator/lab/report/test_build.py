@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 
 import attrs
@@ -61,6 +62,28 @@ def test_a_fixture_is_stable_where_outcome_and_status_are_the_same_in_all_repeti
     ]
 
 
+def test_what_ran_only_once_though_more_was_asked_for_is_counted():
+    runs = [run("a"), run("a", repetition=1), run("b"), run("c")]
+
+    notes = build_report(facts(repeat=2), runs).notes
+
+    assert "stability: 2 fixtures and targets ran once, and say nothing." in notes
+    assert ONCE not in notes
+
+
+def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file():
+    runs = [run(f"f{n:03}", outcome="skipped", reason="stale") for n in range(50)]
+    runs += [run(f"g{n:03}", outcome="fail") for n in range(50)]
+
+    report = build_report(facts(), runs)
+
+    shown = terminal.plain(report)
+    assert "skipped: and 30 more: --json and report.md tell them all" in shown
+    assert "and 30 more that failed: --json and report.md tell them all" in shown
+    assert markdown.text(report).count("stale") == 51
+    assert len(json_form.document(report)["capabilities"][0]["failing"]) == 50
+
+
 @pytest.mark.parametrize("mode", ["live", "offline"])
 def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode):
     report = build_report(facts(mode=mode, repeat=1), [run("a"), run("b")])
@@ -116,7 +139,7 @@ def test_a_brier_score_is_over_confidences_and_right_means_that_every_assertion_
     assert (row.calibration.n, row.calibration.silent, row.calibration.right) == (2, 2, 1)
     assert row.calibration.brier == pytest.approx((0.01 + 0.64) / 2)
     assert [one.n for one in row.calibration.bins] == [0] * 8 + [1, 1]
-    assert "jev on toolgate: 2 judged runs without a confidence" in text(runs)
+    assert "without a confidence, left out of calibration: 2 of jev on toolgate." in text(runs)
 
 
 @pytest.mark.parametrize(("runs", "told"), [(49, False), (50, True)])
@@ -323,3 +346,62 @@ def test_the_same_runs_give_the_same_report_in_whatever_order_they_come(runs, mo
         left = sum(row.skipped.values()) + sum(row.interrupted.values()) + row.unfinished
         assert row.planned == row.judged + left
         assert row.passes <= row.judged
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "200"])
+def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    runs = [run(n, outcome="fail", judgements=(broken(why="[red]\x1b[2J[/red]"),)) for n in ("a", "b", "c")]
+    stream = Terminal()
+
+    terminal.present(build_report(facts(repeat=1), runs), stream)
+
+    shown = stream.getvalue()
+    assert "[red][/red]" in shown
+    assert "\x1b[2J" not in shown
+    assert "0.1 s" in shown
+    assert "$0.003" in shown
+    assert "maximum)" in shown
+    assert "[0.0 %," in shown
+
+
+@given(
+    st.text(max_size=60),
+    st.recursive(st.text(max_size=20) | st.floats(0, 1), lambda inner: st.lists(inner, max_size=3)),
+)
+def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said, value):
+    judgement = broken(why=said, values={said: value}, reason=said)
+    error = {"cause": "bad_answer", "message": said, "node": said}
+    runs = [
+        run(outcome="fail", decision_status="error", error=error, judgements=(judgement,)),
+        run("other", outcome="skipped", reason="no_cassette", message=said),
+    ]
+
+    report = build_report(facts(), runs)
+
+    shown = terminal.plain(report)
+    assert all(letter == "\n" or letter.isprintable() or letter.isspace() for letter in shown)
+    assert "\x1b" not in shown
+    written = markdown.text(report)
+    assert written.encode()
+    assert "<" not in written
+    assert written.count("\n") == markdown.text(
+        build_report(facts(), [attrs.evolve(one, **plain_of(one)) for one in runs])
+    ).count("\n")
+    json_form.line(report)
+
+
+def plain_of(one):
+    """The same run, with words in the place of what was said."""
+    if one.outcome == "skipped":
+        return {"message": "word"}
+    judgement = broken(why="word", values={"word": 1}, reason="word")
+    return {"error": {"cause": "word", "message": "word", "node": "word"}, "judgements": (judgement,)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import attrs
 import pytest
 
+from orchestrator.lab.report import json_form
 from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
 from orchestrator.reports.conditions import is_lab
@@ -158,3 +160,27 @@ def test_a_directory_that_cannot_be_made_is_one_message_that_says_where_the_resu
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"cannot be written: .*\n.*evalctl show 2020"):
         files(live, tmp_path / "file" / "out")
+
+
+FORMATS = Path(__file__).parents[3] / "formats"
+
+
+def holds(now, then):
+    """Everything that was there is there, as it was; there may be more."""
+    if isinstance(then, dict):
+        return all(name in now and holds(now[name], value) for name, value in then.items())
+    if isinstance(then, list):
+        return len(now) == len(then) and all(map(holds, now, then))
+    return now == then
+
+
+def test_a_reader_of_version_1_finds_what_it_knows(live, tmp_path):
+    found = files(live, tmp_path / "out")
+    with Reader(live) as reader:
+        report = json_form.document(stored_report(reader, reader.sweep("last")))
+    then = {name: (FORMATS / name).read_text(encoding="utf-8") for name in ("lab-report-1.json", "lab-run-1.json")}
+    assert holds(report, json.loads(then["lab-report-1.json"]))
+    assert holds(json.loads(found["manifest.json"]), json.loads(then["lab-run-1.json"]))
+    lines = (FORMATS / "lab-results-1.jsonl").read_text(encoding="utf-8").splitlines()
+    for now, before in zip(found["results.jsonl"].splitlines(), lines, strict=True):
+        assert holds(json.loads(now), json.loads(before))
