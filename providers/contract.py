@@ -250,7 +250,7 @@ async def _cancelled(bench: _Bench) -> list[Violation]:
             await closed.wait()
     if ended:
         what = f"an answer that had only begun ended with {_shown(ended[0])}"
-        return [Violation(rule="deltas-as-they-come", what=what)]
+        return [Violation(rule="cancellation" if bench.wire.document else "deltas-as-they-come", what=what)]
     if not closed.is_set():
         return [Violation(rule="cancellation", what=f"the connection was not closed within {CLOSE_S:g} s")]
     return []

@@ -32,6 +32,8 @@ SCHEMA = "evalctl.lab-cassette/1"
 MAX_BYTES = 256 * 1024
 
 _NODE = re.compile(r"[a-z0-9-]+")
+_LINE = re.compile(r"[\r\n]")
+"""Streams know no other ends of lines, and JSON's strings hold any other character."""
 _UNSEEN = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that no reader of a file sees, or that change what he sees."""
 
@@ -200,10 +202,13 @@ def _secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, str]]
 
 
 def _told(body: str) -> Sequence[str]:
-    """The texts that a streamed body tells in pieces, put together: a secret may be spread over its events."""
+    """The texts that a body tells, those of a stream put together: a secret may be spread over its events, or be
+    written with escapes.
+    """
     pieces: dict[DocumentPath, list[str]] = {}
-    for line in body.splitlines():
-        value = parsed(line.removeprefix("data:"))
+    whole = parsed(body)
+    lines = (parsed(line.removeprefix("data:")) for line in _LINE.split(body))
+    for value in lines if whole is INVALID else (whole,):
         if value is not INVALID:
             for path, text in _texts(value, ()):
                 pieces.setdefault(path, []).append(text)

@@ -203,6 +203,17 @@ async def test_provider_that_works_on_after_a_cancellation_is_found():
     assert await broken_rules(Stubborn) == {"deltas-as-they-come"}
 
 
+async def test_provider_of_documents_that_works_on_after_a_cancellation_is_found():
+    class Stubborn(Typesafe):
+        async def answer(self, request, emit):
+            with anyio.move_on_after(1.3, shield=True):
+                return await super().answer(request, emit)
+            raise ProviderError(kind="timeout", message="late", retryable=True)
+
+    violations = await check_provider(opening(Stubborn), WIRES["typesafe"][1])
+    assert {violation.rule for violation in violations} == {"cancellation"}
+
+
 async def test_answer_without_status_or_with_other_deltas_is_found():
     class Local:
         name = account = "local"

@@ -223,8 +223,8 @@ def test_cassette_is_stale_when_version_or_input_changed():
 
 
 def events(*pieces):
-    chunks = [{"id": "x", "choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
-    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    chunks = [{"id": "a\u2028b", "choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    return "".join(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
 
 
 @pytest.mark.parametrize("secret", [PLANTED, SHAPED, "[redacted:HOUSE_KEY]"])
@@ -238,6 +238,7 @@ def events(*pieces):
         (lambda secret: {secret: 1}, "answers.judge[0].body"),
         (lambda secret: f"exit 1: {secret}", "answers.judge[0].body"),
         (lambda secret: events("say ", secret), "answers.judge[0].body"),
+        (lambda secret: f'{{"a": 1,\n"a": "\\u{ord(secret[0]):04x}{secret[1:]}"}}', "answers.judge[0].body"),
         (lambda secret: events(secret[:7], secret[7:12], secret[12:]), "answers.judge[0].body"),
         (
             lambda secret: "\n".join(json.dumps({"message": {"content": piece}}) for piece in (secret[:9], secret[9:])),
