@@ -156,7 +156,7 @@ def _live_code(end: SweepEnd, report: LabReport) -> int:
     """0 for a measurement that was completed, whatever it measured."""
     if end.signal is not None:
         return signalled(end.signal)
-    if end.stopped is not None or end.remaining:
+    if end.stopped is not None or end.remaining or report.again:
         return Exit.FAILED
     return Exit.FAILED if _erred(report) or _cancelled(report) else Exit.DONE
 

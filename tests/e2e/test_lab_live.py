@@ -2,11 +2,13 @@
 
 import json
 import signal
+import sys
 
 import pytest
+import yaml
 
-from tests.e2e.lab_files import answering, run_directory, said, write_fixture, write_lab
-from tests.peers.driver import until
+from tests.e2e.lab_files import VERDICT, answering, run_directory, said, write_fixture, write_lab
+from tests.peers.driver import marked, running_endpoint, until
 
 TEN = [f"case-{number}" for number in range(10)]
 
@@ -247,3 +249,110 @@ def test_show_status_and_export_take_a_labs_sweep(evalctl, house):
 
     verified = evalctl.run("verify", "last")
     assert verified.code in {0, 1}
+
+
+SPECIALIST = """\
+import json, sys, time
+command = json.load(sys.stdin)["command"]
+if command == "crash":
+    sys.exit("out of order")
+if command == "slow":
+    time.sleep(600)
+if command == "rubbish":
+    sys.exit(print("{{{"))
+print(json.dumps({"abstain": "unsure"} if command == "unsure" else {"verdict": "allow", "confidence": 0.8}))
+"""
+
+
+def test_specialists_are_asked_measured_recorded_and_played(evalctl, house):
+    never = [{"cel": "status == 'ok'", "why": "it has to decide"}]
+    fixtures = {name: {"command": name, "expect": never} for name in ("sure", "unsure", "crash", "slow", "rubbish")}
+    gate = {"id": "gate", "kind": "exec", "command": [sys.executable, "gate.py"], "timeout_ms": 3000}
+    judge = {
+        "id": "judge",
+        "kind": "model",
+        "prompt": "{{ input.command }}",
+        "backend": "house",
+        "model": "house-1",
+        "answer": VERDICT,
+    }
+    flow = [gate | {"fallback": "judge"}, judge]
+    root = write_lab(evalctl.home, house.url, fixtures=fixtures, flow=flow)
+    (root / "gate.py").write_text(SPECIALIST, encoding="utf-8")
+
+    live = evalctl.run("lab", "live", "--yes", "--target", "jev")
+    recorded = evalctl.run("lab", "record", "--yes", "--target", "jev")
+    offline = evalctl.run("lab", "offline", "--target", "jev")
+
+    assert live.code == 0, live.stderr
+    assert "5 of 5 judged runs passed" in live.stdout
+    assert len(house.idle()) == 8
+    assert recorded.code == 0, recorded.stderr
+    assert offline.code == 0, offline.stderr
+    rows = evalctl.query("SELECT json_extract(detail, '$.decision.trace') FROM outcome ORDER BY attempt_id")
+    outcomes = [[step["outcome"] for step in json.loads(trace)] for (trace,) in rows]
+    assert sorted(outcomes[:5]) == sorted(outcomes[10:])
+    assert marked(evalctl.sweep_names()) == []
+
+
+def test_a_cap_on_cost_is_kept_and_what_cannot_be_counted_is_said(evalctl, house):
+    write_lab(
+        evalctl.home,
+        house.url,
+        fixtures=TEN,
+        budget={"max_cost_usd": 0.004},
+        prices={"jev-1": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}},
+    )
+
+    done = evalctl.run("lab", "live", "--yes", "--json")
+
+    assert done.code == 1
+    assert "--max-cost-usd leaves no room" in done.stderr
+    cost = evalctl.number("SELECT sum(cost_nusd) FROM outcome")
+    assert 0 < cost <= 4_000_000
+    unknown = evalctl.query("SELECT DISTINCT o.cost_nusd FROM outcome o JOIN run r ON r.id = o.run_id JOIN cell c "
+                            "ON c.id = r.cell_id WHERE c.variant = 'nimble' AND o.outcome = 'pass'")  # fmt: skip
+    assert unknown in ([(None,)], [])
+
+
+def test_an_account_that_refuses_does_not_end_the_others(evalctl, house, tmp_path):
+    with running_endpoint(tmp_path / "refusing.jsonl", {"do": {"status": 401}}) as refusing:
+        root = write_lab(evalctl.home, house.url, fixtures=TEN)
+        config = yaml.safe_load((root / "config.yaml").read_text(encoding="utf-8"))
+        config["backends"]["strict"] = {"kind": "openai", "base_url": refusing.url}
+        (root / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        lab = yaml.safe_load((root / "lab.yaml").read_text(encoding="utf-8"))
+        lab["targets"]["nimble"]["backend"] = "strict"
+        (root / "lab.yaml").write_text(yaml.safe_dump(lab), encoding="utf-8")
+
+        done = evalctl.run("lab", "live", "--yes", "--json")
+
+        assert done.code == 1
+        assert "nothing more is asked of" in done.stderr
+        assert len(house.idle()) == 10
+        assert len(refusing.idle()) <= 4
+    passed = evalctl.query("SELECT c.variant, count(*) FROM current r JOIN cell c ON c.id = r.cell_id "
+                           "WHERE r.outcome = 'pass' GROUP BY c.variant")  # fmt: skip
+    assert passed == [("jev", 10)]
+
+
+def test_a_credential_that_is_not_there_is_told_before_anything_is_asked(evalctl, house):
+    write_lab(evalctl.home, house.url, backend={"api_key_env": "HOUSE_KEY"})
+
+    refused = evalctl.run("lab", "live", "--yes")
+
+    assert refused.code == 1
+    assert "HOUSE_KEY is not set" in refused.stderr
+    assert house.idle() == []
+
+
+def test_two_processes_share_a_labs_sweep(evalctl, house):
+    write_lab(evalctl.home, house.url, fixtures=TEN, repeat=4, budget={"max_calls": 1})
+    evalctl.run("lab", "live", "--yes")
+
+    workers = [evalctl.start("resume", "last", "--max-calls", "100", "--concurrency", "2") for _ in range(2)]
+    done = [worker.finish() for worker in workers]
+
+    assert [one.code for one in done] == [0, 0], [one.stderr for one in done]
+    assert len(house.idle()) == 80
+    evalctl.assert_sound()
