@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.layouts.suite_json import FILE, read_suite
-from orchestrator.suite import Suite
-from providers.script import FOLDER, read_scripts
 from store.errors import UsageError
 
+if TYPE_CHECKING:
+    from orchestrator.suite import Suite
+
+FILE = "suite.json"
+SCRIPTS = "scripts"
 BUNDLED = Path(__file__).resolve().parent.parent / "suites"
 """Beside the package, in a checkout as in an installation."""
+
+
+@attrs.frozen(kw_only=True)
+class Outline:
+    """What a list shows of a suite."""
+
+    suite_id: str
+    suite_version: str
+    description: str
+    tasks: Mapping[str, tuple[str, ...]]
+    """Tags by task id."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,6 +40,8 @@ class Place:
     bundled: bool
     suite_id: str | None
     """What its file calls it; None where that cannot be read."""
+    outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
+    """Of a bundled suite, unchecked: tests keep those sound."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,7 +55,10 @@ class Listed:
     """A suite, read or broken."""
 
     place: Place
-    suite: Suite | None
+    outline: Outline | None
+    """None where it is broken."""
+    suite: Suite | None = None
+    """None where it is broken, or was only looked at."""
     errors: tuple[str, ...] = ()
     """One line per finding, where it is broken."""
     scripted: frozenset[str] = frozenset()
@@ -52,6 +71,8 @@ def find_suite(name: str, suite_dir: Path | None) -> Suite:
     Raises:
         UsageError: no such suite (with the nearest names), several of them, or one with findings.
     """
+    from orchestrator.layouts.suite_json import read_suite
+
     place = find_place(name, suite_dir)
     return read_suite(place.directory, bundled=place.bundled)
 
@@ -62,6 +83,8 @@ def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
     Raises:
         UsageError: it is gone, or has findings.
     """
+    from orchestrator.layouts.suite_json import read_suite
+
     if root.is_dir():
         return read_suite(root, bundled=bundled)
     if bundled:
@@ -92,24 +115,41 @@ def find_place(name: str, suite_dir: Path | None) -> Place:
 def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
     """All suites, bundled ones first; a broken one is listed with what is wrong with it.
 
+    Of bundled ones only the file is looked at.
+
     Raises:
         UsageError: *suite_dir* is no directory, or holds no suite.
     """
-    return tuple(read_place(place) for place in find_places(suite_dir))
+    return tuple(
+        read_place(place)
+        if place.outline is None
+        else Listed(place=place, outline=place.outline, scripted=_scripted(place))
+        for place in find_places(suite_dir)
+    )
 
 
 def read_place(place: Place) -> Listed:
     """Read one suite; findings become part of the value."""
-    scripted = frozenset(file.stem for file in (place.directory / FOLDER).glob("*.json"))
+    from orchestrator.layouts.suite_json import read_suite
+
+    scripted = _scripted(place)
     try:
         suite = read_suite(place.directory, bundled=place.bundled)
     except UsageError as error:
-        return Listed(place=place, suite=None, errors=tuple(str(error).splitlines()), scripted=scripted)
-    return Listed(place=place, suite=suite, scripted=scripted)
+        return Listed(place=place, outline=None, errors=tuple(str(error).splitlines()), scripted=scripted)
+    outline = Outline(
+        suite_id=suite.suite_id,
+        suite_version=suite.suite_version,
+        description=suite.description,
+        tasks={task.id: task.tags for task in suite.tasks},
+    )
+    return Listed(place=place, outline=outline, suite=suite, scripted=scripted)
 
 
 def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
     """Read one suite and its scripts: what it is, and every finding."""
+    from providers.script import read_scripts
+
     listed = read_place(place)
     try:
         read_scripts(place.directory)
@@ -120,13 +160,13 @@ def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
 
 def script_warnings(listed: Listed) -> list[str]:
     """Scripts that no task would play: mostly a task that was renamed."""
-    if listed.suite is None:
+    if listed.outline is None:
         return []
     from store.structure import suggest
 
-    tasks = [task.id for task in listed.suite.tasks]
+    tasks = [*listed.outline.tasks]
     return [
-        f"{listed.place.directory / FOLDER / name}.json: no task is called {name!r}{suggest(name, tasks)}"
+        f"{listed.place.directory / SCRIPTS / name}.json: no task is called {name!r}{suggest(name, tasks)}"
         for name in sorted(listed.scripted.difference(tasks))
     ]
 
@@ -175,13 +215,32 @@ def _below(directory: Path) -> list[Path]:
 
 def _glance(directory: Path, *, bundled: bool) -> Place:
     """Learn a suite's id without checking anything: a broken suite must not hide the others."""
-    suite_id = None
+    suite_id = outline = None
     try:
         document = json.loads((directory / FILE).read_bytes())
         suite_id = document.get("suiteId") if isinstance(document, dict) else None
+        outline = _outline(document) if bundled else None
     except (OSError, ValueError, RecursionError):
         pass  # whoever asks for it by its directory's name is told what is wrong with it
-    return Place(directory=directory, bundled=bundled, suite_id=suite_id if isinstance(suite_id, str) else None)
+    suite_id = suite_id if isinstance(suite_id, str) else None
+    return Place(directory=directory, bundled=bundled, suite_id=suite_id, outline=outline)
+
+
+def _outline(document: Any) -> Outline | None:
+    """What a suite's document says of it; None where that is not all there."""
+    try:
+        return Outline(
+            suite_id=document["suiteId"],
+            suite_version=document["suiteVersion"],
+            description=document.get("description", ""),
+            tasks={task["id"]: tuple(task.get("tags", ())) for task in document["tasks"]},
+        )
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _scripted(place: Place) -> frozenset[str]:
+    return frozenset(file.stem for file in (place.directory / SCRIPTS).glob("*.json"))
 
 
 def _unknown(name: str, places: Sequence[Place]) -> UsageError:

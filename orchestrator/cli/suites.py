@@ -34,7 +34,7 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    broken = [one for one in listed if one.suite is None]
+    broken = [one for one in listed if one.outline is None]
     if broken:
         say(f"{len(broken)} broken: evalctl check{_again(suite_dir)} tells what is wrong")
 
@@ -72,9 +72,9 @@ def check(
         for line in findings:
             out(line)
         for listed, lines in results:
-            if listed.suite is not None and not lines:
-                tasks = _count(len(listed.suite.tasks), "task")
-                say(f"{listed.suite.suite_id} {listed.suite.suite_version}: ok, {tasks}")
+            if listed.outline is not None and not lines:
+                tasks = _count(len(listed.outline.tasks), "task")
+                say(f"{listed.outline.suite_id} {listed.outline.suite_version}: ok, {tasks}")
         for line in warnings:
             say(f"warning: {line}")
     if findings:
@@ -83,7 +83,7 @@ def check(
 
 
 def _described(listed: Listed) -> dict[str, Json]:
-    suite, place = listed.suite, listed.place
+    suite, place = listed.outline, listed.place
     common = {"directory": str(place.directory), "bundled": place.bundled, "broken": suite is None}
     if suite is None:
         return {**common, "suiteId": place.suite_id, "errors": list(listed.errors)}
@@ -93,18 +93,18 @@ def _described(listed: Listed) -> dict[str, Json]:
         "suiteVersion": suite.suite_version,
         "description": suite.description,
         "tasks": [
-            {"id": task.id, "tags": list(task.tags), "scripted": task.id in listed.scripted} for task in suite.tasks
+            {"id": name, "tags": list(tags), "scripted": name in listed.scripted} for name, tags in suite.tasks.items()
         ],
     }
 
 
 def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
-    suite, place = listed.suite, listed.place
+    suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)
     if suite is None:
         name = place.suite_id if place.suite_id and place.suite_id.isprintable() else place.directory.resolve().name
         return (name, "-", "-", "-", origin, f"BROKEN ({_count(len(listed.errors), 'finding')})")
-    scripted = sum(task.id in listed.scripted for task in suite.tasks)
+    scripted = sum(name in listed.scripted for name in suite.tasks)
     description = "".join(character if character.isprintable() else " " for character in suite.description)
     return (suite.suite_id, suite.suite_version, str(len(suite.tasks)), str(scripted), origin, description)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.bundled import BUNDLED, find_suite, list_suites
+from orchestrator.bundled import BUNDLED, find_places, find_suite, list_suites, read_place
 from orchestrator.cli.app import application
 from orchestrator.installation import clash_warnings, sqlite_warnings
 from orchestrator.workspaces.fixture import Fixtures, workspace
@@ -101,7 +101,7 @@ def this_python(monkeypatch):
 
 def solved_by_script():
     """Every task of every bundled suite but the demo, whose scripts show failures too."""
-    suites = [listed.suite for listed in list_suites(None) if listed.suite is not None]
+    suites = [suite for place in find_places(None) if (suite := read_place(place).suite) is not None]
     return [
         pytest.param(suite, task, id=f"{suite.suite_id}/{task.id}")
         for suite in suites
@@ -169,12 +169,18 @@ async def test_the_right_result_by_the_wrong_calls_does_not_pass(task, tmp_path)
 
 
 def test_every_bundled_suite_is_well_formed_and_scripted_whole():
-    for listed in list_suites(None):
+    for listed in map(read_place, find_places(None)):
         assert listed.errors == ()
         assert listed.place.bundled
         assert listed.suite is not None
         assert listed.suite.suite_id == listed.place.directory.name
         assert listed.scripted == {task.id for task in listed.suite.tasks}
+
+
+def test_what_is_listed_of_a_bundled_suite_is_what_reading_it_would_tell():
+    for glimpsed in list_suites(None):
+        assert glimpsed.suite is None
+        assert glimpsed.outline == read_place(glimpsed.place).outline
 
 
 # --- finding ----------------------------------------------------------------------------------------------------
