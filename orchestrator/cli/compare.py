@@ -27,10 +27,11 @@ def compare(
         ),
     ] = False,
 ) -> None:
-    """Compare two reports or sweeps of the same suite.
+    """Compare two reports or sweeps of the same suite, or two targets of a lab (SWEEP:TARGET).
 
     A task is improved or regressed where both sides have at least 5 judged runs and their 95 % Wilson intervals are
-    disjoint; inconclusive where they overlap; low power; or not comparable. In replay it has changed or not.
+    disjoint; inconclusive where they overlap; low power; or not comparable. Where recordings were played (a replay, a
+    lab offline) it has changed or not.
     """
     from orchestrator.comparison import json_form, lines
     from orchestrator.comparison.build import compare as compared

@@ -34,10 +34,10 @@ def show(
 ) -> None:
     """Show a sweep's report, or one run.
 
-    SWEEP shows the report as `run` printed it, built anew from the stored rows, with what has been added since; with
-    --runs it lists the runs and what each came to. SWEEP:VARIANT shows the report of one variant.
-    SWEEP/POSITION shows how the run ended, what its verifiers said, its attempts and files, and the transcript of what
-    happened.
+    SWEEP shows the report as `run` or `lab` printed it, built anew from the stored rows, with what has been added
+    since; with --runs it lists the runs and what each came to. SWEEP:VARIANT shows the report of one variant, or of one
+    target of a lab. SWEEP/POSITION shows how the run ended, what its verifiers or assertions said, its attempts and
+    files, how it was decided, and the transcript of what happened.
     """
     from orchestrator.world import real_world
     from store.database import locate_store
