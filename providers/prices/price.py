@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
-from providers.base import Usage
-from store.events import Json
 from store.money import divided, divided_up, usd
+
+if TYPE_CHECKING:
+    from providers.base import Usage
+    from store.events import Json
 
 MILLION = 1_000_000
 """Prices are for so many tokens."""
