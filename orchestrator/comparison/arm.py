@@ -72,6 +72,8 @@ class Arm:
     """As reports tell them."""
     tasks: Mapping[str, Counts]
     whole: Counts
+    versions: Mapping[str, str] = attrs.field(factory=dict)
+    """By task, where tasks have versions of their own; nothing where the source does not tell."""
     content: Mapping[str, str] | None = None
     """Hashes of the suite's files, by path; None where the source does not tell."""
 

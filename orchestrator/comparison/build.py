@@ -33,7 +33,9 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
         told = [" ".join(suite) for suite in suites]
         raise Incompatible(baseline=told[0], candidate=told[1])
     conditions = conditions_between(baseline, candidate)
-    shared = sorted(baseline.tasks.keys() & candidate.tasks.keys())
+    on_both = sorted(baseline.tasks.keys() & candidate.tasks.keys())
+    versions = dict(_versions(baseline.versions, candidate.versions, on_both))
+    shared = [name for name in on_both if name not in versions]
     tasks = [
         _compared(name, baseline.tasks[name], candidate.tasks[name], (baseline, candidate), conditions)
         for name in shared
@@ -48,6 +50,7 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
         tasks=tuple(tasks),
         only_baseline=tuple(sorted(baseline.tasks.keys() - candidate.tasks.keys())),
         only_candidate=tuple(sorted(candidate.tasks.keys() - baseline.tasks.keys())),
+        versions=versions,
         suite=_suite(tasks, both, (baseline, candidate), conditions),
         verdicts={word: counted[word] for word in get_args(Verdict) if counted[word]},
         errored=sum(side.errored for side in both),
@@ -61,6 +64,14 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
 
         return with_beyond(found)
     return found
+
+
+def _versions(
+    before: Mapping[str, str], after: Mapping[str, str], names: Sequence[str]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name in names:
+        if name in before and name in after and before[name] != after[name]:
+            yield name, (before[name], after[name])
 
 
 def _compared(

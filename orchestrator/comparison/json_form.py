@@ -48,6 +48,9 @@ def document(found: Comparison) -> dict[str, Json]:
             "tasks": len(found.tasks),
             "onlyBaseline": list(found.only_baseline),
             "onlyCandidate": list(found.only_candidate),
+            **(
+                {"otherVersions": {name: list(both) for name, both in found.versions.items()}} if found.versions else {}
+            ),
             "verdicts": dict(found.verdicts),
             "errored": found.errored,
             **suite,

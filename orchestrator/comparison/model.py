@@ -174,6 +174,8 @@ class Comparison:
     """Those on both sides, sorted."""
     only_baseline: tuple[str, ...]
     only_candidate: tuple[str, ...]
+    versions: Mapping[str, tuple[str, str]]
+    """Tasks that are on both sides in different versions, and in no figure: they are not the same thing."""
     suite: TaskComparison
     """The tasks on both sides together, their runs pooled; its id is empty."""
     verdicts: Mapping[Verdict, int]

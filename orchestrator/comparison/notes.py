@@ -31,6 +31,9 @@ def notes_of(found: Comparison) -> Iterator[str]:
     for name, missing in (("baseline", found.only_baseline), ("candidate", found.only_candidate)):
         if missing:
             yield f"only on the {name}, and in no figure here: {_listed(missing)}."
+    if found.versions:
+        told = [f"{name} ({' and '.join(both)})" for name, both in found.versions.items()]
+        yield f"in different versions on the two sides, and in no figure here: {_listed(told)}."
     for name, arm in (("baseline", before), ("candidate", after)):
         left = sum(counts.unfinished for counts in arm.tasks.values())
         if left:

@@ -68,6 +68,8 @@ def _parsed(file: Path) -> Mapping[str, Json]:
     try:
         if not file.is_file():
             hint = "Name a directory with a report.json, that file, or a sweep."
+            if file.with_name("results.jsonl").is_file():
+                hint = "This is the run directory of a lab: compare its targets by its sweep, SWEEP:TARGET."
             if file.with_name("comparison.json").is_file():
                 hint = "This directory holds a comparison; each variant's report is in a directory of its own."
             raise UsageError(f"{file}: there is no report here", hint)

@@ -62,6 +62,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
         conditions=conditions_of(sweep, kept, versions, sorted(models)),
         tasks=dict(sorted(tasks.items())),
         whole=sums.counts(),
+        versions={cell.case_id: cell.case_version for cell in kept},
         content=_content(sweep.conditions),
     )
 

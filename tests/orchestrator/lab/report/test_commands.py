@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
 from orchestrator.cli import app
+from orchestrator.lab.report.write import write_run_directory
+from store.reader import Reader
 from store.rows import Judgement
 from tests.orchestrator import stored
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
@@ -205,3 +208,32 @@ def test_a_passed_assertion_is_no_broken_one(store, evalctl):
 
     assert "expect[0]" in out
     assert "expect[1]" not in out
+
+
+def test_a_fixture_in_another_version_is_no_longer_the_same_thing(store, evalctl):
+    newer = offline_sweep(SECOND)
+    cells = tuple(
+        attrs.evolve(cell, case_version="2", digest=b"2" + cell.digest[1:]) if cell.case_id == "toolgate/echo" else cell
+        for cell in newer.cells
+    )
+    stored.write(store, offline_sweep(), OFFLINE)
+    stored.write(store, attrs.evolve(newer, cells=cells), offline({"toolgate/echo:jev": [said()]}))
+
+    code, out, _ = evalctl("compare", f"{stored.NAME}:jev", f"{SECOND}:jev", "--json")
+
+    assert code == 0
+    found = json.loads(out)
+    assert [task["id"] for task in found["tasks"]] == ["toolgate/rm-root"]
+    assert found["summary"]["otherVersions"] == {"toolgate/echo": ["1", "2"]}
+    assert any("toolgate/echo (1 and 2)" in note for note in found["notes"])
+
+
+def test_the_run_directory_of_a_lab_is_no_report_and_the_message_says_what_to_name(store, evalctl, tmp_path):
+    stored.write(store, sweep(), OUTCOMES)
+    with Reader(store) as reader:
+        write_run_directory(reader, reader.sweep("last"), tmp_path / "runs" / "one")
+
+    code, _, err = evalctl("compare", "runs/one", "last:jev")
+
+    assert code == 1
+    assert "compare its targets by its sweep, SWEEP:TARGET" in err
