@@ -23,7 +23,9 @@ from orchestrator.stopwatch import Stopwatch
 from providers.base import Answer, Ask, Origin, Request, Usage
 from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide
+from providers.decisions.shown import shortened
 from providers.divergence import NotRecorded
+from store.encoding import encode
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, Judgement
@@ -31,6 +33,10 @@ from verifiers.assertion import Assertion
 
 RECORDED = "recorded"
 """The name by which everybody is asked offline."""
+
+
+LARGEST = 64 * 1024
+"""Characters of a decision, written as JSON, that are stored. Assertions are over all of it."""
 
 
 @attrs.define(kw_only=True)
@@ -186,7 +192,7 @@ class Decider:
             detail["message"] = finding.message
         judged = decision is not None and bool(finding.verdicts)
         if decision is not None:
-            detail["decision"] = {**decision.to_json(), "confidence": decision.confidence}
+            detail["decision"] = _told(decision)
         measured = self._measured and attempt.started_at is not None
         # what is only known to be at most so much is no cost
         known = measured and not tally.unpriced and not tally.sources["bound"]
@@ -223,6 +229,13 @@ def _unanswered(cell: Cell, error: NotRecorded) -> Finding:
     if skip is None:
         return Finding(outcome="skipped", reason="no_cassette", message=str(error))
     return Finding(outcome="skipped", reason=skip.reason, message=f"{error.why}: {skip.message}")
+
+
+def _told(decision: Decision) -> dict[str, Json]:
+    """The decision as it is stored: one that is very large says what matters in little room."""
+    told = {**decision.to_json(), "confidence": decision.confidence}
+    size = len(encode(decision.decision))
+    return told if size <= LARGEST else {**told, "decision": shortened(decision.decision), "decisionCutFrom": size}
 
 
 def _why(decision: Decision) -> str | None:

@@ -173,3 +173,16 @@ async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path):
     job = LabJob(lab=found, cells=play.cells, asked=played_by(play.player), chosen=CHOSEN)
 
     assert set(job.content) == {"lab.yaml", "config.yaml", "cassettes/gate/one/jev.json"}
+
+
+async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path):
+    large = {"verdict": "allow", "because": "x" * 200_000}
+    whole = (Expectation(cel="size(decision.because) == 200000", why="all of it is there"),)
+    found = lab(fixture("one", replay={"gate": large}, expect=whole), capability=gate(SPECIALIST, JUDGE))
+
+    run = (await played(found, tmp_path))["gate/one", "replay", 0]
+
+    assert run.outcome == "pass"
+    assert run.detail["decision"]["decision"]["verdict"] == "allow"
+    assert len(run.detail["decision"]["decision"]["because"]) < 1000
+    assert run.detail["decision"]["decisionCutFrom"] > 200_000

@@ -1,0 +1,54 @@
+"""The bound on a flow's calls is held against every way that small flows can go."""
+
+import itertools
+import json
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.lab.cells import most_calls
+from providers.base import Answer, Origin, ProviderError
+from providers.decisions.flow import decide
+from tests.orchestrator.lab.labs import GUARD, JUDGE, gate, said
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("a", "b", "c", "d")
+
+
+@st.composite
+def flows(draw):
+    """Up to four nodes that ask, in any order, with fallbacks that lead to no circle, and a rule among them."""
+    names = NAMES[: draw(st.integers(1, 4))]
+    nodes = []
+    for place, name in enumerate(names):
+        fallback = draw(st.none() | st.sampled_from(names[place + 1 :])) if names[place + 1 :] else None
+        nodes.append(attrs.evolve(JUDGE, id=name, fallback=fallback, decides=draw(st.booleans())))
+    return gate(*draw(st.permutations([*nodes, GUARD])))
+
+
+async def calls(capability, comes_to):
+    asked = []
+
+    async def ask(request):
+        asked.append(request.origin.node)
+        if comes_to[request.origin.node] == "fails":
+            raise ProviderError(kind="server_error", message="down", retryable=False)
+        return Answer(text=json.dumps(said("allow")), finish="stop")
+
+    origin = Origin(suite_id="s", case_id="c", repetition=0)
+    await decide(capability, {"command": "ls"}, ask_of=lambda _name: ask, origin=origin, clock=None)
+    return len(asked)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(flows())
+async def test_the_bound_is_what_the_longest_way_takes(capability):
+    names = [node.id for node in capability.asking()]
+    ways = itertools.product(("answers", "fails"), repeat=len(names))
+
+    longest = max([await calls(capability, dict(zip(names, way, strict=True))) for way in ways])
+
+    assert longest == most_calls(capability)
