@@ -22,8 +22,6 @@ from store.stats.compare import Verdict
 
 TESTED: frozenset[Verdict] = frozenset({"improved", "regressed", "inconclusive"})
 """Only where there are enough runs is a test made, and counted."""
-CHECKED = 20
-"""From so many cases on the t interval needs no check."""
 LEVEL = 0.05
 
 
@@ -68,7 +66,7 @@ def _suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
         left_out=tuple(task.id for task in tasks if not (task.baseline.judged and task.candidate.judged)),
         like_these=like_these,
         verdict=paired.suite_verdict(like_these),
-        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < CHECKED else None,
+        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < paired.CHECKED else None,
         these=paired.fixed_suite_diff([_scores(side) for side in before], [_scores(side) for side in after]),
         baseline=_clustering(before),
         candidate=_clustering(after),

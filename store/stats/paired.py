@@ -24,6 +24,8 @@ MIN_CASES = 5
 EXACT_CASES = 16
 """Up to so many non-zero differences all sign flips are gone through."""
 FLIPS = 20_000
+CHECKED = 20
+"""From so many cases on the t interval needs no check by sign flips."""
 SAME = 1e-12
 """Differences that are no further apart than this are the same."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from orchestrator.comparison.beyond import CHECKED
 from orchestrator.lab.report.model import Facts, TargetComparison
 from orchestrator.lab.report.run import LabRun
 from store.stats import paired
@@ -73,6 +72,6 @@ def _compared(
         left_out=len(every) - len(cases),
         like_these=like_these,
         verdict=paired.suite_verdict(like_these) if facts.sampled else None,
-        signflip_p=paired.signflip_p(diffs) if facts.sampled and 0 < len(diffs) < CHECKED else None,
+        signflip_p=paired.signflip_p(diffs) if facts.sampled and 0 < len(diffs) < paired.CHECKED else None,
         differing=tuple(case for case, diff in zip(cases, diffs, strict=True) if abs(diff) > paired.SAME),
     )
