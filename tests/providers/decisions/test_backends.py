@@ -1,0 +1,139 @@
+import pytest
+
+from providers.base import Origin, Request, UserText
+from providers.decisions.backends import open_providers
+from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Rule
+from store.errors import UsageError
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-house-0123456789"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def model(node_id, backend, **more):
+    return Model(id=node_id, prompt="p", backend=backend, model="m-1", answer={}, **more)
+
+
+def capability(name, *flow):
+    return Capability(name=name, input_schema={}, flow=flow)
+
+
+def daemon(*capabilities, **backends):
+    return Daemon(
+        backends={name: Backend(name=name, **said) for name, said in backends.items()},
+        capabilities={one.name: one for one in capabilities},
+    )
+
+
+HOUSE = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "HOUSE_KEY"}
+LOCAL = {"kind": "ollama", "base_url": "http://127.0.0.1:9"}
+
+
+def keys(asked=None):
+    def key_of(backend):
+        if asked is not None:
+            asked.append((backend.kind, backend.api_key_env))
+        return (backend.api_key_env, KEY) if backend.api_key_env else (None, None)
+
+    return key_of
+
+
+async def closed(providers):
+    for provider in providers.values():
+        await provider.aclose()
+
+
+async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path):
+    gate = capability(
+        "gate",
+        Rule(id="r", when="true", decision=1),
+        Exec(id="e", command=("true",)),
+        model("a", "house"),
+        model("b", "house"),
+        Http(id="h", url="https://vendor.example/x"),
+    )
+    route = capability("route", model("a", "local"), Exec(id="e", command=("true",)))
+
+    providers = open_providers(
+        daemon(gate, route, house=HOUSE, local=LOCAL, unused=HOUSE),
+        [gate, route, gate],
+        key_of=keys(),
+        base=tmp_path,
+    )
+
+    assert list(providers) == ["exec:gate/e", "house", "http:gate/h", "local", "exec:route/e"]
+    assert {name for name in providers if providers[name].name != name} == {"house", "local"}
+    assert len({provider.account for provider in providers.values()}) == 5
+    for one in (gate, route):
+        assert {one.asked(node) for node in one.asking()} <= set(providers)
+    await closed(providers)
+
+
+async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp_path):
+    asked = []
+    gate = capability(
+        "gate",
+        model("a", "house"),
+        model("b", "local"),
+        Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"),
+        Http(id="open", url="https://vendor.example/x"),
+    )
+
+    providers = open_providers(daemon(gate, house=HOUSE, local=LOCAL), [gate], key_of=keys(asked), base=tmp_path)
+
+    assert asked == [("openai", "HOUSE_KEY"), ("ollama", None), ("http", "VENDOR_KEY")]
+    assert providers["http:gate/h"].account != providers["http:gate/open"].account
+    assert KEY not in repr(providers)
+    await closed(providers)
+
+
+async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path):
+    def key_of(backend):
+        raise UsageError(f"the environment variable {backend.api_key_env} is not set")
+
+    gate = capability("gate", Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"))
+
+    with pytest.raises(UsageError, match="VENDOR_KEY is not set"):
+        open_providers(daemon(gate), [gate], key_of=key_of, base=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("backends", "message"),
+    [
+        ({"house": HOUSE}, "node 'a' names the backend 'hose', which is not there\nThere are: house."),
+        ({"hose": {"kind": "opnai"}}, "there is no provider 'opnai'\nDid you mean 'openai'?"),
+        ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is no http or https URL"),
+    ],
+)
+async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(tmp_path, backends, message):
+    gate = capability("gate", model("a", "hose"))
+
+    with pytest.raises(UsageError) as raised:
+        open_providers(daemon(gate, **backends), [gate], key_of=keys(), base=tmp_path)
+    assert str(raised.value).startswith(message)
+
+
+async def test_commands_are_relative_to_the_configuration(tmp_path):
+    (tmp_path / "here").write_text("{}")
+    gate = capability("gate", Exec(id="e", command=("cat", "here")))
+
+    providers = open_providers(daemon(gate), [gate], key_of=keys(), base=tmp_path)
+    request = Request(
+        origin=Origin(suite_id="s", case_id="c", repetition=0),
+        model="",
+        instructions="",
+        messages=(UserText(text="1"),),
+    )
+
+    assert (await providers["exec:gate/e"].answer(request, lambda _item: None)).text == "{}"
+
+
+async def test_nothing_is_opened_for_those_whom_nobody_asks():
+    gate = capability("gate", Rule(id="r", when="true", decision=1))
+
+    assert open_providers(daemon(gate, house=HOUSE), [gate], key_of=keys(), base=None) == {}
