@@ -94,6 +94,7 @@ class Endpoint(ABC, Generic[Q]):
         self._wall = wall
         self._keep_bodies = keep_bodies
         self._quirks = self.unlearnt()
+        self._written: tuple[Request, Q, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._account}>"
@@ -152,7 +153,7 @@ class Endpoint(ABC, Generic[Q]):
 
     def size(self, request: Request) -> int:
         """Bytes of the encoded body, as it would be sent now."""
-        return len(self.body(request, self._quirks))
+        return len(self._body(request, self._quirks))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Ask once.
@@ -165,9 +166,8 @@ class Endpoint(ABC, Generic[Q]):
         """
         quirks = self._quirks
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
-        posted = self._pool.post(
-            self._url, headers, self.body(request, quirks), first_byte_s=self._first_byte_s, idle_s=self._idle_s
-        )
+        body, self._written = self._body(request, quirks), None
+        posted = self._pool.post(self._url, headers, body, first_byte_s=self._first_byte_s, idle_s=self._idle_s)
         async with posted as response:
             emit(Responded(status=response.status, provider_request_id=_request_id(response.headers)))
             if not 200 <= response.status < 300:
@@ -177,6 +177,12 @@ class Endpoint(ABC, Generic[Q]):
             except ProviderError as error:
                 error.status = response.status
                 raise
+
+    def _body(self, request: Request, quirks: Q) -> bytes:
+        """The encoded request: who asks for its size mostly sends it next, and need not have it written twice."""
+        if self._written is None or self._written[0] is not request or self._written[1] is not quirks:
+            self._written = (request, quirks, self.body(request, quirks))
+        return self._written[2]
 
     def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
         """Read the recorded answer to *request* as it was read when it came. Nothing is sent or learnt.

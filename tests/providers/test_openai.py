@@ -92,6 +92,24 @@ async def test_size_is_that_of_the_body_on_the_wire(opened):
         assert provider.size(request) == len(server.requests[0][2])
 
 
+async def test_what_is_sent_is_what_was_asked_although_others_were_measured_in_between(opened):
+    async def script(exchange):
+        await exchange.text("hi")
+
+    one, other = (attrs.evolve(ASKED, messages=(UserText(text=text),)) for text in ("one", "the other"))
+    async with serving(script) as server:
+        provider = opened(server)
+        sizes = [provider.size(one), provider.size(other), provider.size(other)]
+        for request in (one, other, one):
+            await ask(provider, request)
+        assert [len(body) for _, _, body in server.requests] == [sizes[0], sizes[1], sizes[0]]
+        assert [json.loads(body)["messages"][-1]["content"] for _, _, body in server.requests] == [
+            "one",
+            "the other",
+            "one",
+        ]
+
+
 def body_of(quirks=ChatQuirks(), **changes):  # noqa: B008 - a frozen value
     return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
 
