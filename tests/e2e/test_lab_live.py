@@ -1,14 +1,18 @@
 """`lab live`, `lab record` and `resume` of both, against a real endpoint that counts."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
+import subprocess
 import sys
 
 import pytest
 import yaml
 
 from tests.e2e.lab_files import VERDICT, answering, run_directory, said, write_fixture, write_lab
-from tests.peers.driver import marked, running_endpoint, until
+from tests.peers.driver import COMMAND, PATIENCE_S, marked, running_endpoint, until
 
 TEN = [f"case-{number}" for number in range(10)]
 
@@ -356,3 +360,26 @@ def test_two_processes_share_a_labs_sweep(evalctl, house):
     assert [one.code for one in done] == [0, 0], [one.stderr for one in done]
     assert len(house.idle()) == 80
     evalctl.assert_sound()
+
+
+@pytest.mark.parametrize(("word", "code", "calls"), [(b"n\n", 1, 0), (b"y\n", 0, 2)])
+def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code, calls):
+    write_lab(evalctl.home, house.url)
+    here, there = pty.openpty()
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, here)
+        process = subprocess.Popen(
+            [COMMAND, "lab", "live"],
+            stdin=there,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=evalctl.home,
+            env=evalctl.environment,
+        )
+        os.close(there)
+        os.write(here, word)
+        _, said_there = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == code, said_there
+    assert b"at most 2 calls" in said_there
+    assert len(house.idle()) == calls
