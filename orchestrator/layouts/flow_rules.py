@@ -14,6 +14,7 @@ from orchestrator.layouts.programs import objection
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
     between,
+    connection,
     entries,
     filled,
     get,
@@ -81,8 +82,6 @@ class FlowRules:
         self.findings += [self.document.finding(path, message) for path, message in problems]
 
     def _backend(self, name: str, backend: Json, at: DocumentPath) -> None:
-        from orchestrator.config import CONNECTION
-
         self._tell(name_problem(name, at))
         kind = get(backend, "kind", str) or name
         self.kinds[name] = kind
@@ -91,11 +90,7 @@ class FlowRules:
             kinds = provider_names()
             hint = f"{suggest(kind, kinds)}; expected one of {', '.join(kinds)}"
             self._tell([(where, f"unknown backend kind {show(kind)}{hint}")])
-        for key, option in (("base_url", "baseUrl"), ("api_key_env", "apiKeyEnv")):
-            text = get(backend, key, str)
-            problem = CONNECTION[option][1](text) if text is not None else None
-            if problem is not None:
-                self._tell([((*at, key), problem)])
+        self._tell(connection(backend, "base_url", at))
 
     def _capability(self, name: str, capability: Json, at: DocumentPath) -> None:
         self._tell(name_problem(name, at))
@@ -202,15 +197,9 @@ class FlowRules:
                 self._tell([((*at, key), f"{path}: only nodes with 'decides: false' leave an answer to later ones")])
 
     def _specialist(self, node: Mapping[str, Json], at: DocumentPath) -> None:
-        from orchestrator.config import CONNECTION
-
         self._tell(filled(node, "provider", at))
         self._tell(filled(node, "confidence", at))
-        for key, option in (("url", "baseUrl"), ("api_key_env", "apiKeyEnv")):
-            text = get(node, key, str)
-            problem = CONNECTION[option][1](text) if text is not None else None
-            if problem is not None:
-                self._tell([((*at, key), problem.replace("a base URL", "a URL"))])
+        self._tell(connection(node, "url", at))
         command = get(node, "command", list)
         if command is None:
             return

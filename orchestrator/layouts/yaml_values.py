@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from store.errors import UsageError
 from store.events import Json
@@ -28,6 +29,8 @@ line."""
 ID_RULE = "expected lower-case letters, digits and '-', at most 100 characters"
 MAX_COUNT = 2**53 - 1
 """Beyond it, JSON readers do not agree on integers."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 SWITCHES = frozenset({"yes", "no", "on", "off", "y", "n"})
 BOOLEANS_HERE = " (in YAML here, write true or false)"
@@ -104,6 +107,31 @@ def between(of: Json, key: str, at: DocumentPath, least: float, most: float) -> 
         return
     wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
     yield (*at, key), f"expected {wanted}, got {value}"
+
+
+def connection(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+    """The URL at *key*, and the variable that holds its key. Neither is shown: both may hold a credential."""
+    url, variable = get(of, key, str), get(of, "api_key_env", str)
+    if url is not None and (problem := _url_problem(url)) is not None:
+        yield (*at, key), problem
+    if variable is not None and _VARIABLE.fullmatch(variable) is None:
+        hint = "what was given is not shown: it may be a key"
+        yield (*at, "api_key_env"), f"expected the name of an environment variable ({hint})"
+
+
+def _url_problem(text: str) -> str | None:
+    try:
+        url = urlsplit(text)
+        whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        return "expected a URL such as https://host/v1"
+    if url.username is not None or url.password is not None:
+        return (
+            "a URL with a user or a password in it, which would end up in records; api_key_env names a key's variable"
+        )
+    return None
 
 
 def schema_findings(

@@ -1,0 +1,226 @@
+import pytest
+
+from orchestrator.lab.find import find_lab
+from orchestrator.lab.model import Expectation
+from orchestrator.layouts.lab_yaml import check_lab, read_lab
+from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, changed, marked, write_lab
+
+FILE = "fixtures/toolgate/rm-root.yaml"
+HOW = "expected fixtures/CAPABILITY/ID.yaml"
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return write_lab(tmp_path / "lab")
+
+
+def findings(root):
+    return [finding.replace(f"{root}/", "") for finding in check_lab(find_lab(root, None)).findings]
+
+
+def put(root, path, text=FIXTURE):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+def test_a_fixture_is_read_and_its_replay_named_by_nodes(lab):
+    (fixture,) = read_lab(find_lab(lab, None)).fixtures
+    assert (fixture.case_id, fixture.version, fixture.description) == ("toolgate/rm-root", 2, "Deleting the root")
+    assert fixture.input == {"tool_name": "rm"}
+    assert fixture.replay == {
+        "judge": {"answer": {"verdict": "deny"}, "confidence": 0.9},
+        "gate": {"anything": [1]},
+    }
+    assert fixture.expect[1] == Expectation(cel="decision.verdict == 'deny'", why="Nobody deletes the root")
+    assert fixture.modes == ("offline", "live")
+
+
+def test_fixtures_come_sorted_by_capability_and_id(lab):
+    for name in ("b", "a"):
+        put(
+            lab,
+            f"fixtures/echo/{name}.yaml",
+            f"id: {name}\nversion: 1\ninput: {{ text: x }}\nexpect: [{{ cel: 'true', why: x }}]",
+        )
+    assert [fixture.case_id for fixture in read_lab(find_lab(lab, None)).fixtures] == [
+        "echo/a",
+        "echo/b",
+        "toolgate/rm-root",
+    ]
+
+
+def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab):
+    put(lab, FILE, changed(FIXTURE, "  judge: {", "  house: { answer: null }\n  judge: {"))
+    (fixture,) = read_lab(find_lab(lab, None)).fixtures
+    assert fixture.replay["first"] == {"answer": None}
+    assert fixture.replay["judge"]["confidence"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("id: rm-root", "‸id: rm-roof", "id: expected 'rm-root', as the file is called, got 'rm-roof'"),
+        (
+            "id: rm-root",
+            "‸id: Rm Root",
+            "id: expected lower-case letters, digits and '-', at most 100 characters; got 'Rm Root'",
+        ),
+        ("version: 2", "‸version: 0", "version: expected at least 1, got 0"),
+        ("version: 2", "‸version: true", "version: expected an integer, got true"),
+        ("version: 2", "‸verison: 2", "verison: unknown field 'verison' (did you mean 'version'?)"),
+        (
+            "{ tool_name: rm }",
+            "{ ‸tool_name: 3 }",
+            'input.tool_name: 3 is not of type "string" (toolgate.input_schema.properties.tool_name.type)',
+        ),
+        (
+            "input: { tool_name: rm }",
+            "‸input: {}",
+            'input: "tool_name" is a required property (toolgate.input_schema.required)',
+        ),
+        (
+            "tool_name: rm }",
+            "tool_name: rm, ‸sure: yes }",
+            (
+                'input.sure: "yes" is not of type "boolean" (in YAML here, write true or false) '
+                "(toolgate.input_schema.properties.sure.type)"
+            ),
+        ),
+        (
+            "input: { tool_name: rm }",
+            "‸input: { tool_name: rm, text: x, n: 9007199254740993 }",
+            "input: cannot be written as canonical JSON: 9007199254740993 exceeds safe integer domain for JSON floats",
+        ),
+        (
+            "  judge:",
+            "  ‸jugde:",
+            (
+                "replay.jugde: no node is called 'jugde' (did you mean 'judge'?); nodes that ask: first, "
+                "gate, judge, vendor"
+            ),
+        ),
+        ("  gatekeeper:", "  ‸guard:", "replay.guard: 'guard' is a rule: it asks nobody"),
+        (
+            "judge: { answer: { verdict: deny }, confidence: 0.9 }",
+            "‸judge: { verdict: deny }",
+            (
+                "replay.judge: expected {answer, confidence}, which is what a model node is answered by, "
+                "got an object without 'answer'"
+            ),
+        ),
+        ("confidence: 0.9", "‸confidence: 1.5", "replay.judge.confidence: expected 0 to 1, got 1.5"),
+        ("confidence: 0.9", "‸confidence: true", "replay.judge.confidence: expected a number from 0 to 1, got true"),
+        (
+            "confidence: 0.9",
+            "‸confidance: 0.9",
+            (
+                "replay.judge.confidance: unknown field 'confidance' (did you mean 'confidence'?); a "
+                "model node is answered by {answer, confidence}"
+            ),
+        ),
+        (
+            "{ verdict: deny }",
+            "{ ‸verdict: dent }",
+            (
+                'replay.judge.answer.verdict: "dent" is not one of "allow" or "deny" '
+                "(judge.answer.properties.verdict.enum)"
+            ),
+        ),
+        (
+            "status != 'error'",
+            "‸status",
+            "expect[0].cel: expected an expression that is true or false, this one is of type string\n  status\n  ^",
+        ),
+        (
+            "status != 'error'",
+            "status != 'error' && ‸decison",
+            (
+                "expect[0].cel: undeclared reference to 'decison' (did you mean 'decision'? There "
+                "are: status, decision, "
+                "abstain, error, trace)\n"
+                "  status != 'error' && decison\n"
+                "                       ^"
+            ),
+        ),
+        ('why: "A clear command must not break it"', "‸why: ''", "expect[0].why: expected some text, got ''"),
+        ("cel: \"status != 'error'\"", "‸cel: ' '", "expect[0].cel: expected some text, got ' '"),
+        (', why: "Nobody deletes the root"', "", "expect[1]: missing required field 'why'"),
+        (
+            "version: 2",
+            "version: 2\n‸modes: []",
+            "modes: expected offline, live or both; without it, a fixture runs in both",
+        ),
+        ("version: 2", "version: 2\n‸modes: live", "modes: expected an array, got 'live'"),
+        (
+            "version: 2",
+            "version: 2\nmodes: [‸onlin]",
+            "modes[0]: expected one of 'offline', 'live', got 'onlin' (did you mean 'offline'?)",
+        ),
+        ("version: 2", "version: 2\nmodes: [live, ‸live]", "modes[1]: 'live' stands twice"),
+        ("version: 2", "version: 2\n‸version: 3", "duplicate key 'version' (first at line 2)"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_what_was_expected(lab, old, new, message):
+    text = changed(FIXTURE, old, new)
+    text, place = marked(text) if "‸" in text else (text, "11:5")
+    put(lab, FILE, text)
+    assert f"{FILE}:{place}: {message}" in findings(lab)
+
+
+def test_assertions_are_never_none(lab):
+    put(lab, FILE, FIXTURE.partition("expect:")[0])
+    assert findings(lab) == [f"{FILE}:1:1: (document): missing required field 'expect'"]
+    put(lab, FILE, FIXTURE.partition("expect:")[0] + "expect: []")
+    assert findings(lab) == [f"{FILE}:8:1: expect: expected at least one assertion"]
+
+
+def test_a_fixture_in_the_wrong_folder_is_told_by_what_its_input_fits(lab):
+    put(lab, FILE, changed(FIXTURE, "input: { tool_name: rm }", "input: { text: hello }"))
+    assert findings(lab)[0] == (
+        f"{FILE}:4:1: input: \"tool_name\" is a required property (toolgate.input_schema.required); it fits 'echo': is "
+        "the fixture in the wrong folder?"
+    )
+
+
+def test_a_folder_that_is_no_capability_is_told_once(lab):
+    put(lab, "fixtures/tolgate/rm-root.yaml")
+    put(lab, "fixtures/tolgate/other.yaml", "[")
+    assert findings(lab) == [
+        "fixtures/tolgate: there is no capability 'tolgate' (did you mean 'toolgate'?); capabilities: echo, toolgate"
+    ]
+
+
+def test_what_is_no_fixture_among_the_fixtures_is_told(lab):
+    for name in (
+        "fixtures/loose.yaml",
+        "fixtures/toolgate/b.yml",
+        "fixtures/toolgate/deep/c.yaml",
+        "fixtures/toolgate/~",
+    ):
+        put(lab, name)
+    put(lab, "fixtures/toolgate/.gitkeep", "")
+    assert findings(lab) == [
+        f"fixtures/loose.yaml: not in the folder of a capability; {HOW}",
+        f"fixtures/toolgate/b.yml: not a fixture; {HOW}",
+        f"fixtures/toolgate/deep: not a fixture; {HOW}",
+        f"fixtures/toolgate/~: not a fixture; {HOW}",
+    ]
+
+
+def test_a_lab_without_fixtures_says_how_they_are_written(lab):
+    (lab / FILE).unlink()
+    assert findings(lab) == [f"fixtures: no fixtures; {HOW}"]
+
+
+def test_a_capability_that_is_wrong_itself_does_not_hide_what_is_wrong_with_its_fixtures(lab):
+    (lab / "config.yaml").write_text(changed(CONFIG, "min_confidence: 0.6", "min_confidence: 6"), encoding="utf-8")
+    put(lab, FILE, changed(FIXTURE, "tool_name: rm", "tool_name: 3"))
+    assert [finding.split(" ")[1] for finding in findings(lab)] == [
+        "capabilities.toolgate.min_confidence:",
+        "input.tool_name:",
+    ]
+
+
+def test_names_of_files_are_shown_and_not_obeyed(lab):
+    put(lab, "fixtures/toolgate/a\x1b[31m\n.txt")
+    assert findings(lab) == [f"fixtures/toolgate/a\\u001b[31m\\u000a.txt: not a fixture; {HOW}"]
