@@ -114,7 +114,12 @@ def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[st
     """The fields that hold a secret, with what kind of thing it is; once each."""
     for number, document in enumerate(documents):
         at = ("calls", number - 1) if "call" in document else ()
-        for path, kind in dict(secret_fields(document, at, redactor)).items():
+        found = dict(secret_fields(document, at, redactor))
+        # what was streamed is written piece by piece, and a secret may lie across them
+        for name in ("text", "reasoning"):
+            streamed = "".join(event.get(name, "") for event in document.get("events", ()))
+            found |= secret_fields(streamed, (*at, "events"), redactor)
+        for path, kind in found.items():
             yield spell(path), kind
 
 

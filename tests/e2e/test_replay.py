@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -245,17 +247,64 @@ def test_another_configuration_warns_and_a_damaged_cassette_is_refused_by_line(
     assert f"{file}:2: check: the line is not as it was recorded" in damaged.stderr
 
 
-def test_a_secret_in_an_answer_is_not_recorded(evalctl: Driver, make_suite: MakeSuite) -> None:
-    planted = "correct-horse-battery-staple"
+def test_a_secret_is_not_recorded_wherever_it_stands(evalctl: Driver, make_suite: MakeSuite) -> None:
+    planted, known = "correct-horse-battery-staple", "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
     evalctl.environment["PLANTED_API_KEY"] = planted
-    suite = make_suite(
-        {"a": "Say.", "b": "Say."}, scripts={"a": script(answer(f"It is {planted}.")), "b": script(answer())}
-    )
-    done = record(evalctl, suite)
+    encoded = b64encode(f"token={known}\n".encode()).decode()
+    scripts = {
+        "good": script(answer()),
+        "prompt": script(answer()),
+        "whole": script(answer(f"It is {planted}.")),
+        "pieces": script(answer(f"It is {planted}.", chunks=9)),
+        "base64": script(answer(f"It is {b64encode(planted.encode()).decode()}.")),
+        "look": script(answer(f"It is {known}.", chunks=9)),
+        "encoded": script(answer(f"It is {encoded}.")),
+        "argument": script(bash(f"true {planted}"), answer()),
+        "output": script(bash(f"printf %s%s {planted[:9]} {planted[9:]}"), answer()),
+    }
+    prompts = dict.fromkeys(scripts, "Say.") | {"prompt": f"Say {planted}."}
+    suite = make_suite(prompts, scripts=scripts, allow=["process"])
+    done = record(evalctl, suite, "--allow-process")
     assert done.code == 1
-    assert "a.jsonl: calls[0].events[1].text: holds a secret (PLANTED_API_KEY)" in done.stderr
-    assert planted not in done.stderr + done.stdout
+    for field in (
+        "prompt.jsonl: calls[0].request.messages[0].user.text: holds a secret (PLANTED_API_KEY)",
+        "whole.jsonl: calls[0].events[1].text: holds a secret (PLANTED_API_KEY)",
+        "pieces.jsonl: calls[0].events: holds a secret (PLANTED_API_KEY)",
+        "base64.jsonl: calls[0].events[1].text: holds a secret (PLANTED_API_KEY)",
+        "look.jsonl: calls[0].events: holds a secret (github-token)",
+        "encoded.jsonl: calls[0].events[1].text: holds a secret (github-token)",
+        "argument.jsonl: calls[0].answer.calls[0].arguments: holds a secret (PLANTED_API_KEY)",
+        "output.jsonl: calls[1].request.messages[1].tool.result: holds a secret (PLANTED_API_KEY)",
+    ):
+        assert field in done.stderr
+    assert "good.jsonl" not in done.stderr
+    assert not [text for text in (planted, known, encoded) if text in done.stderr + done.stdout]
     assert not (suite / "cassettes").exists()
+
+
+def test_no_more_is_recorded_than_a_cassette_and_a_directory_may_hold(evalctl: Driver, make_suite: MakeSuite) -> None:
+    names = [f"t{number}" for number in range(9)]
+    scripts = {name: script(answer(f"{name} " * 80_000)) for name in names}
+    suite = make_suite(
+        dict.fromkeys([*names, "long"], "Say."), scripts=scripts | {"long": script(answer("x " * 140_000))}
+    )
+    cassettes = suite / "cassettes"
+    refused = record(evalctl, suite, "--tasks", "t0,long")
+    assert refused.code == 1
+    assert re.search(r"long\.jsonl: 28\d,\d{3} bytes; a cassette has at most 262,144", refused.stderr)
+    assert not cassettes.exists()
+    refused = record(evalctl, suite, "--tasks", ",".join(names))
+    assert refused.code == 1
+    too_full = rf"{cassettes}: 2,\d{{3}},\d{{3}} bytes in all; a directory of cassettes has at most 2,097,152"
+    assert re.search(too_full, refused.stderr)
+    assert not cassettes.exists()
+    assert record(evalctl, suite, "--tasks", ",".join(names[:8])).code == 0
+    before = files(cassettes)
+    refused = record(evalctl, suite, "--tasks", "t8")
+    assert refused.code == 1
+    assert re.search(too_full, refused.stderr)
+    assert files(cassettes) == before
+    assert len(before) == 8
 
 
 def test_a_stored_sweep_is_replayed_with_all_its_repetitions(evalctl: Driver, make_suite: MakeSuite) -> None:

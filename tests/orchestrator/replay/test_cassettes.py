@@ -12,7 +12,7 @@ from orchestrator.layouts.suite_json import read_suite
 from orchestrator.replay import cassettes
 from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from providers.arguments import tool_call
-from providers.base import Answer, TextDelta
+from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.cassette import Cassette, Header, RecordedCall, decode
 from providers.material import fingerprint
 from store.errors import UsageError
@@ -72,6 +72,18 @@ def test_a_secret_is_refused_by_its_field_and_nothing_is_written(tmp_path, secre
     assert f"t.jsonl: {field}: holds " in str(caught.value)
     assert PLANTED not in str(caught.value)
     assert SHAPED not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("secret", [PLANTED, SHAPED])
+@pytest.mark.parametrize("delta", [TextDelta, ReasoningDelta])
+def test_a_secret_that_was_streamed_in_pieces_is_refused(tmp_path, secret, delta):
+    pieces = tuple(delta(secret[at : at + 7]) for at in range(0, len(secret), 7))
+    whole = Answer(text=f"It is {secret}") if delta is TextDelta else Answer(reasoning=f"It is {secret}")
+    recorded = cassette()
+    call = attrs.evolve(recorded.calls[0], events=(delta("It is "), *pieces), reply=whole)
+    with pytest.raises(UsageError, match=r"t\.jsonl: calls\[0\]\.events: holds a secret"):
+        write_cassettes({tmp_path / "t.jsonl": attrs.evolve(recorded, calls=(call,))}, REDACTOR)
     assert list(tmp_path.iterdir()) == []
 
 

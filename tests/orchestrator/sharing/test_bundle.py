@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret):
     assert fields([{}, {"verifiers": [{"detail": {"stdout": f"x {secret} y"}}]}]) == [
         "runs[1].verifiers[0].detail.stdout"
     ]
+
+
+@pytest.mark.parametrize("before", ["", " ", ": ", "k: ", "token="])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+def test_a_key_known_by_its_look_is_found_in_base64(encode, before):
+    encoded = encode(f"{before}{KEY}\n".encode()).decode()
+    assert fields({"stdout": f"it is {encoded}."}) == ["runs.stdout"]
+    assert fields({"stdout": f"it is {encode(os.urandom(60)).decode()}."}) == []
 
 
 def test_a_key_that_is_a_secret_is_not_told():
