@@ -1,0 +1,94 @@
+import json
+
+import pytest
+
+from orchestrator.lab.doubts import doubts_about
+from orchestrator.lab.find import find_lab
+from orchestrator.lab.selection import select
+from orchestrator.layouts.lab_yaml import read_lab
+from tests.orchestrator.layouts.labs import CONFIG, LAB, changed, write_lab
+
+
+@pytest.fixture
+def root(tmp_path):
+    return write_lab(tmp_path / "lab")
+
+
+def doubts(root, **chosen):
+    lab = read_lab(find_lab(root, None))
+    found = doubts_about(lab, select(lab, **chosen), root)
+    return [[text.replace(f"{root}/", "") for text in texts] for texts in (found.findings, found.warnings)]
+
+
+def record(root, name="toolgate/rm-root/a.json", **changes):
+    fixture = read_lab(find_lab(root, None)).fixtures[0]
+    document = {
+        "schema": "evalctl.lab-cassette/1",
+        "fixtureVersion": fixture.version,
+        "inputHash": fixture.input_hash,
+        "answers": {"judge": [{"status": 503, "body": ""}]},
+        **changes,
+    }
+    file = root / "cassettes" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_nothing_is_doubtful_in_a_lab_whose_cassettes_are_played(root):
+    assert doubts(root) == [[], []]
+    record(root)
+    assert doubts(root) == [[], []]
+
+
+def test_a_cassette_of_another_version_or_input_is_stale(root):
+    record(root, fixtureVersion=1)
+    record(root, "toolgate/rm-root/b.json", inputHash="0" * 64)
+    assert doubts(root)[1] == [
+        "cassettes/toolgate/rm-root/a.json: stale, so it is not played: fixture version 1 recorded, now 2",
+        "cassettes/toolgate/rm-root/b.json: stale, so it is not played: input changed",
+    ]
+
+
+def test_files_that_belong_to_no_fixture_and_target_are_orphans(root):
+    for name in ("toolgate/rm-root/c.json", "toolgate/gone/a.json", "old.json", "toolgate/rm-root/a/deep.json"):
+        record(root, name)
+    told = "no cassette of a fixture and a target, so it is never played"
+    assert doubts(root)[1] == [
+        f"cassettes/{name}: {told}"
+        for name in ("old.json", "toolgate/gone/a.json", "toolgate/rm-root/c.json", "toolgate/rm-root/a/deep.json")
+    ]
+    assert doubts(root, fixtures=["rm-root"], targets=["a"]) == [[], []]
+
+
+def test_an_answer_of_a_node_that_asks_nobody_is_told(root):
+    record(root, answers={"jugde": [{"status": 200, "body": {}}]})
+    assert doubts(root)[1] == [
+        "cassettes/toolgate/rm-root/a.json: it answers 'jugde', which is no node that asks (did you mean 'judge'?)"
+    ]
+
+
+def test_a_cassette_that_cannot_be_read_is_a_finding(root, tmp_path):
+    record(root, nonsense=1)
+    assert doubts(root)[0] == ["cassettes/toolgate/rm-root/a.json:1:193: nonsense: unknown field 'nonsense'"]
+    (root / "cassettes/toolgate/rm-root/a.json").unlink()
+    (root / "cassettes/toolgate/rm-root/a.json").symlink_to("/etc/hostname")
+    assert doubts(root)[0] == ["cassettes/toolgate/rm-root/a.json: leads outside through a symbolic link"]
+
+
+def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path):
+    free = changed(
+        CONFIG,
+        "required: [verdict]\n          properties: { ",
+        "required: [why]\n          properties: { why: { type: string }, ",
+    )
+    root = write_lab(
+        tmp_path / "lab",
+        config=free,
+        lab=changed(LAB, "backend: house", "backend: typesafe"),
+        fixture="id: rm-root\nversion: 1\ninput: { tool_name: rm }\nexpect: [{ cel: 'true', why: x }]",
+    )
+    assert [warning.partition(": ")[0] for warning in doubts(root)[1]] == [
+        "target 'a' cannot be asked node 'first' of 'toolgate'",
+        "target 'a' cannot be asked node 'judge' of 'toolgate'",
+    ]
+    assert doubts(root, targets=["b"]) == [[], []]
