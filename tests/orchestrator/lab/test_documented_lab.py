@@ -1,0 +1,77 @@
+"""docs/decision-labs.md says what the readers take, and its example is one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import attrs
+import pytest
+
+from orchestrator import hub
+from orchestrator.lab.find import LabPlace
+from orchestrator.layouts.daemon_yaml import BackendFile, CapabilityFile, DaemonFile
+from orchestrator.layouts.fixture_yaml import FixtureFile
+from orchestrator.layouts.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
+from providers.decisions.decision import Cause, Step
+from providers.decisions.model import Exec, Http, Model, Rule
+from verifiers.assertion import ASSERTION_VARIABLES
+
+DOCS = Path(__file__).parents[3] / "docs"
+EXAMPLE = DOCS / "examples" / "refund-lab"
+PAGE = (DOCS / "decision-labs.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r'```yaml title="([^"]+)"\n(.*?)```', PAGE, re.DOTALL))
+
+
+def section(title):
+    """The part of the page below a heading, up to the next of its level."""
+    level, _, _ = title.partition(" ")
+    return PAGE.partition(f"\n{title}\n")[2].partition(f"\n{level} ")[0]
+
+
+def coded(text):
+    return set(re.findall(r"`([a-z_]+)`", text))
+
+
+@pytest.fixture
+def lab():
+    return read_lab(LabPlace(root=EXAMPLE, config=EXAMPLE / "config.yaml", bundled=False))
+
+
+def test_the_documented_files_are_those_of_the_example():
+    assert set(BLOCKS) == {"config.yaml", "lab.yaml", "fixtures/refund/defective.yaml"}
+    for name, text in BLOCKS.items():
+        assert text == (EXAMPLE / name).read_text(encoding="utf-8"), name
+
+
+def test_the_example_is_a_lab(lab):
+    assert (len(lab.fixtures), list(lab.targets), lab.repeat) == (5, ["large", "small"], 4)
+
+
+@pytest.mark.parametrize(
+    ("title", "shapes"),
+    [
+        ("### lab.yaml", [LabFile, TargetFile, BudgetFile, PriceFile]),
+        ("### Fixtures", [FixtureFile]),
+        ("### config.yaml", [DaemonFile, BackendFile, CapabilityFile, Rule, Model, Exec, Http]),
+    ],
+)
+def test_every_key_of_a_file_is_in_its_table(title, shapes):
+    keys = {field.name for shape in shapes for field in attrs.fields(shape)}
+    assert keys - coded(section(title)) == set()
+
+
+def test_every_variable_cause_and_field_of_a_step_is_told():
+    assertions = section("## Assertions")
+    assert set(ASSERTION_VARIABLES) | set(get_args(Cause)) <= coded(assertions)
+    assert {field.name for field in attrs.fields(Step)} <= coded(assertions)
+
+
+def test_every_refusal_of_the_hub_is_told():
+    source = Path(hub.__file__).read_text(encoding="utf-8")
+    refusals = set(re.findall(r'Refused\(\s*(\d+), "(\w+)"', source)) - {("500", "bug")}
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*?) \|", section("## The hub"), re.MULTILINE)
+    told = {(status, code) for statuses, codes in rows for status in statuses.split(", ") for code in coded(codes)}
+    assert len(refusals) >= 10
+    assert refusals <= told | {(status, "not_found") for status in ("404",)}
