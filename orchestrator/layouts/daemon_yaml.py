@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.layouts.flow_rules import CapabilityOutline, FlowRules
-from orchestrator.layouts.yaml_values import merged, new_yaml_converter, refusal, structured
+from orchestrator.layouts.yaml_values import get, merged, new_yaml_converter, refusal, structured
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN
 from store.errors import UsageError
@@ -65,9 +65,9 @@ class CheckedDaemon:
     """None where anything is."""
     findings: tuple[str, ...]
     capabilities: Mapping[str, CapabilityOutline] | None
-    """What can be said of them although there are findings; None where the file cannot be read."""
+    """What can be said of them although there are findings; None where nothing is known of them."""
     backends: Mapping[str, str] | None = None
-    """The kind of each backend that may be named; None where the file cannot be read."""
+    """The kind of each backend that may be named; the same."""
     content: str = ""
     """SHA-256 of the file, hex."""
 
@@ -101,8 +101,8 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
     return CheckedDaemon(
         daemon=_daemon(read) if read is not None and not findings else None,
         findings=tuple(findings),
-        capabilities=rules.outlines,
-        backends=rules.kinds,
+        capabilities=rules.outlines if get(document.value, "capabilities", dict) is not None else None,
+        backends=rules.kinds if rules.names_known else None,
         content=hashlib.sha256(document.raw).hexdigest(),
     )
 

@@ -67,6 +67,12 @@ class FlowRules:
         self.kinds: dict[str, str] = {name: name for name in BUILT_IN}
         """Of each backend; a kind's own name is its default instance."""
 
+    @property
+    def names_known(self) -> bool:
+        """Whether the backends are told in a way that they can be looked up in."""
+        value = self.document.value
+        return isinstance(value, dict) and isinstance(value.get("backends", {}), dict)
+
     def check(self) -> None:
         """Look at everything."""
         value = self.document.value
@@ -163,7 +169,7 @@ class FlowRules:
             self._template(node, key, at, names)
         self._tell(between(node, "max_output_tokens", at, 1, MAX_COUNT))
         backend = get(node, "backend", str)
-        if backend is not None and backend not in self.kinds:
+        if backend is not None and backend not in self.kinds and self.names_known:
             self._tell([((*at, "backend"), no_backend(backend, self.kinds))])
         answer = self._schema(node, "answer", at)
         if answer is not None and backend is not None and self.kinds.get(backend) == "typesafe":

@@ -16,6 +16,8 @@ from store.positions import DocumentPath, read_json
 from store.structure import Problem, show, suggest
 
 LEAST = 2
+MOST = 100
+"""Each has a report of its own and is compared with the first: more than a person looks at."""
 TAKEN = frozenset({"comparison.json", "comparison.md"})
 """Files that stand beside the variants' directories."""
 FIELDS = ("schemaVersion", "suite", "variants")
@@ -66,6 +68,9 @@ def _variants(variants: Json, agents: Mapping[str, str]) -> Iterator[Problem]:
         return
     if len(variants) < LEAST:
         yield ("variants",), f"expected at least two variants to compare, got {len(variants)}"
+    if len(variants) > MOST:
+        yield ("variants",), f"expected at most {MOST} variants, got {len(variants):,}: compare them in several files"
+        return
     first: dict[str, int] = {}
     for index, variant in enumerate(variants):
         at: DocumentPath = ("variants", index)
