@@ -15,7 +15,7 @@ ReportT = TypeVar("ReportT")
 
 def cleaned(report: ReportT, cleaner: Cleaner) -> ReportT:
     """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
-    clean: Any = _clean(report, cleaner)
+    clean: Any = each_text(report, cleaner)
     number = cleaner.found.total()
     if number:
         shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.found.items()))
@@ -25,16 +25,17 @@ def cleaned(report: ReportT, cleaner: Cleaner) -> ReportT:
     return found
 
 
-def _clean(value: Any, cleaner: Cleaner) -> Any:
+def each_text(value: Any, cleaner: Cleaner) -> Any:
+    """*value*, attrs or JSON, with every text in it cleaned by itself: a hash beside a telling name is no secret."""
     if isinstance(value, str):
         return cleaner.text(value)
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
-        changed = {name: new for name, old in fields.items() if (new := _clean(old, cleaner)) is not old}
+        changed = {name: new for name, old in fields.items() if (new := each_text(old, cleaner)) is not old}
         return attrs.evolve(value, **changed) if changed else value
     if isinstance(value, Mapping):
-        return {_clean(name, cleaner): _clean(inner, cleaner) for name, inner in value.items()}
+        return {each_text(name, cleaner): each_text(inner, cleaner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        every = [_clean(inner, cleaner) for inner in value]
+        every = [each_text(inner, cleaner) for inner in value]
         return value if all(new is old for new, old in zip(every, value, strict=True)) else type(value)(every)
     return value

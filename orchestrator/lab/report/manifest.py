@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.lab.report.json_form import targets
 from orchestrator.lab.report.stored import Stored
+from orchestrator.reports.clean import each_text
 from orchestrator.reports.conditions import moment
 from store.events import Json
 from store.scanner import Cleaner
@@ -58,4 +59,4 @@ def document(found: Stored) -> dict[str, Json]:
 
 def text(found: Stored, cleaner: Cleaner) -> str:
     """The file's content, pure ASCII."""
-    return cleaner.text(json.dumps(document(found), indent=2, allow_nan=False) + "\n")
+    return json.dumps(each_text(document(found), cleaner), indent=2, allow_nan=False) + "\n"

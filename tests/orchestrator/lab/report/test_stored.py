@@ -21,7 +21,9 @@ EVIL = "\x1b]0;owned\x07\ud800 <script> |x| [a](http://e.example)"
 SECRET = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"  # known by its name alone, and nobody's
 ABSTAINED = said(status="abstain", confidence=None)
 DOWN = said("error", status="error", confidence=None, reason="provider", cost_nusd=None)
-HOSTILE = said("fail", verdicts=(broken(why=f"Never {EVIL}", values={"decision": {"note": SECRET}}),))
+HOSTILE = said(
+    "fail", model_resolved=SECRET, verdicts=(broken(why=f"Never {EVIL}", values={"decision": {"note": SECRET}}),)
+)
 OUTCOMES = {
     "route/refund:jev": [said(), said("fail")],
     "route/refund:nimble": [said(cost_nusd=0), said(cost_nusd=0, confidence=None)],
@@ -146,6 +148,16 @@ def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live, tmp_pa
     assert "<script>" not in found["report.md"]
     assert "Never" in found["report.md"]
     assert "credential were replaced" in found["report.md"]
+
+
+def test_a_hash_beside_a_telling_name_is_no_secret(tmp_path):
+    planned = sweep(("gate/api-key",), ("jev",), 1)
+    content = {"fixtures/gate/api-key.yaml": "9f8e7d6c5b4a39281706f5e4d3c2b1a0" * 2, "password": "0123456789abcdef" * 4}
+    suite = {**planned.conditions["suite"], "content": content}
+    planned = attrs.evolve(planned, conditions={**planned.conditions, "suite": suite})
+    path = stored.write(tmp_path / "runs.db", planned, {"gate/api-key": [said()]})
+
+    assert json.loads(files(path, tmp_path / "out")["manifest.json"])["content"] == content
 
 
 def test_the_files_take_the_place_of_those_before(live, tmp_path):
