@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli import lab_sweeping
 from orchestrator.cli.surroundings import seconds
+from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
 from orchestrator.world import World, conceal
 from providers.decisions.backends import open_providers
+from store.secrets import Redactor, credentials
 
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
-    from orchestrator.lab.recording import Recording
     from orchestrator.settings import Settings
     from providers.base import Provider
     from providers.decisions.model import Capability
@@ -32,14 +33,15 @@ def going(
     world: World,
     *,
     chosen: Mapping[str, Json],
-    recording: Recording | None = None,
 ) -> lab_sweeping.Going:
-    """A sweep over *cells* that asks whom they name.
+    """A sweep over *cells* that asks whom they name; `record` takes down what they answer.
 
     Raises:
-        UsageError: a backend cannot be opened, such as for want of its key.
+        UsageError: a backend cannot be opened, such as for want of its key; or nothing can be recorded there.
     """
     conceal()
+    redactor = Redactor([*credentials_of(lab, cells, world.environment), *credentials(world.environment)])
+    recording = Recording(lab=lab, redactor=redactor) if verb == "record" else None
     # without a word of anybody's, nodes say how long they wait
     idle_ms = round(seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
 
@@ -54,10 +56,9 @@ def going(
             keep_bodies=recording is not None,
         )
 
-    keys = credentials_of(lab, cells, world.environment)
     asked = asked_of(cells, settings.prices, open_all)
     if recording is not None:
         asked = recording.attended(asked)
     return lab_sweeping.going(
-        verb, lab, cells, settings, world, asked=asked, keys=keys, chosen=chosen, recording=recording
+        verb, lab, cells, settings, world, asked=asked, redactor=redactor, chosen=chosen, recording=recording
     )

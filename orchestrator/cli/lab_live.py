@@ -128,7 +128,6 @@ def _run(
     from orchestrator.cli import lab_asking
     from orchestrator.lab import spending
     from orchestrator.lab.cells import live_cells
-    from orchestrator.lab.recording import Recording
     from orchestrator.lab.running import settings_of
     from orchestrator.lab.selection import select
     from orchestrator.world import real_world
@@ -141,7 +140,6 @@ def _run(
         fixtures=lab_options.names(fixture, "--fixture"),
         targets=lab_options.names(target, "--target"),
     )
-    recording = Recording(lab=lab) if verb == "record" else None
     budget = attrs.evolve(spending.caps_of(lab), **options.given(calls=caps[0], nusd=options.nusd(caps[1])))
     mode: Mode = "offline" if verb == "record" else "live"  # what is recorded is for offline
     cells = tuple(live_cells(lab.daemon.capabilities, chosen, mode))
@@ -154,7 +152,6 @@ def _run(
         settings,
         real_world(),
         chosen=lab_options.stored(chosen),
-        recording=recording,
     )
     _confirm(lab, cells, settings, yes=yes)
     raise typer.Exit(going.start())

@@ -79,11 +79,9 @@ def _going(
         play = anyio.run(partial(programme, lab, selection))
         return lab_sweeping.going(verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen)
     from orchestrator.cli import lab_asking
-    from orchestrator.lab.recording import Recording
 
-    recording = Recording(lab=lab) if verb == "record" else None
-    cells = tuple(live_cells(lab.daemon.capabilities, selection, "offline" if recording is not None else "live"))
-    return lab_asking.going(verb, lab, cells, settings, world, chosen=chosen, recording=recording)
+    cells = tuple(live_cells(lab.daemon.capabilities, selection, "offline" if verb == "record" else "live"))
+    return lab_asking.going(verb, lab, cells, settings, world, chosen=chosen)
 
 
 def _selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:

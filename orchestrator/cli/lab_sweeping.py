@@ -44,7 +44,6 @@ class Going:
     verb: str
     """`offline`, `record` or `live`."""
     part: Part
-    job: LabJob
     recording: Recording | None = None
 
     def start(self) -> int:
@@ -72,7 +71,7 @@ class Going:
         with Reader(part.store) as reader:
             row = reader.sweep(end.name)
             if self.recording is not None:
-                whole = self.recording.write(reader, end.name, self.job.cells, part.redactor, say)
+                whole = self.recording.told(say)
             directory = directory_of(part.settings, row)
             report = write_run_directory(reader, row, directory)
             _present(report, directory, part.world)
@@ -89,7 +88,7 @@ def going(
     world: World,
     *,
     asked: Mapping[str, Asked],
-    keys: Sequence[tuple[str, str]] = (),
+    redactor: Redactor | None = None,
     chosen: Mapping[str, Json],
     recording: Recording | None = None,
 ) -> Going:
@@ -102,23 +101,29 @@ def going(
         settings: of the sweep.
         world: clocks and environment.
         asked: who is asked.
-        keys: the credentials that are used, with their variables.
+        redactor: takes out of what is stored what is secret; None: knows the environment's credentials alone.
         chosen: what is stored beside the lab, for `resume`.
         recording: takes down what is answered.
     """
-    job = LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=chosen)
+    redactor = redactor or Redactor(credentials(world.environment))
     part = Part(
-        job=job,
+        job=LabJob(
+            lab=lab,
+            cells=tuple(cells),
+            asked=asked,
+            chosen=chosen,
+            ended=recording.ended if recording is not None else lambda _cell, _ending: None,
+        ),
         settings=settings,
-        redactor=Redactor([*keys, *credentials(world.environment)]),
+        redactor=redactor,
         store=store_of(world),
         world=world,
         say=say,
         terminal=at_terminal(),
-        log=log_of(Redactor([*keys, *credentials(world.environment)])),
+        log=log_of(redactor),
         lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
-    return Going(verb=verb, part=part, job=job, recording=recording)
+    return Going(verb=verb, part=part, recording=recording)
 
 
 def directory_of(settings: Settings, row: SweepRow) -> Path:

@@ -35,6 +35,8 @@ RECORDED = "recorded"
 """The name by which everybody is asked offline."""
 
 
+Ended = Callable[[Cell, Ending], None]
+
 LARGEST = 64 * 1024
 """Characters of a decision, written as JSON, that are stored. Assertions are over all of it."""
 
@@ -65,9 +67,18 @@ class Decider:
         room: what this process has for it; its gates are named as capabilities name whom they ask, or there is the one
             gate `recorded` for all.
         measured: whether times and costs mean something: not when answers are played.
+        ended: told of each ending before it is handed to the ledger.
     """
 
-    def __init__(self, *, suite_id: str, cells: Mapping[tuple[str, str], Cell], room: Room, measured: bool) -> None:
+    def __init__(
+        self,
+        *,
+        suite_id: str,
+        cells: Mapping[tuple[str, str], Cell],
+        room: Room,
+        measured: bool,
+        ended: Ended = lambda _cell, _ending: None,
+    ) -> None:
         self._suite_id = suite_id
         self._cells = cells
         self._gates: Mapping[str, Gate] = room.gates
@@ -76,6 +87,7 @@ class Decider:
         self._control: Control = room.control
         self._wall: Callable[[], int] = room.world.wall
         self._measured = measured
+        self._ended = ended
         self._assertions: dict[str, tuple[Assertion, ...]] = {}
         """Compiled once for each case."""
 
@@ -94,7 +106,7 @@ class Decider:
         except StoreFailed:
             raise
         except anyio.get_cancelled_exc_class():
-            self._ledger.finish(self._ending(attempt, given_up(self._control)))
+            self._finish(attempt, given_up(self._control))
             raise
         except NotRecorded as error:
             finding = _unanswered(attempt.cell, error)
@@ -102,7 +114,12 @@ class Decider:
             finding = finding_of(error)
             if isinstance(error, BudgetSpent):
                 self._control.drain("budget", str(error))
-        self._ledger.finish(self._ending(attempt, finding))
+        self._finish(attempt, finding)
+
+    def _finish(self, attempt: Attempt, finding: Finding) -> None:
+        ending = self._ending(attempt, finding)
+        self._ended(attempt.cell, ending)
+        self._ledger.finish(ending)
 
     async def _bounded(self, attempt: Attempt) -> Finding:
         """Try, and give up when the attempt waits too long.

@@ -8,7 +8,7 @@ import attrs
 
 from orchestrator.job import Asked, Planning, Room
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.deciding import RECORDED, Decider
+from orchestrator.lab.deciding import RECORDED, Decider, Ended
 from orchestrator.lab.model import Lab
 from orchestrator.lab.planning import plan
 from orchestrator.settings import Settings
@@ -26,6 +26,8 @@ class LabJob:
     """By the names of `Capability.asked`; offline the one player, as `recorded`."""
     chosen: Mapping[str, Json]
     """What was narrowed and where reports go: see `running.choice`; stored, and read back by `resume`."""
+    ended: Ended = lambda _cell, _ending: None
+    """Told of each ending before it is stored."""
     accounts: Mapping[tuple[str, str], str] = attrs.field(init=False)
 
     @accounts.default
@@ -95,4 +97,5 @@ class LabJob:
             cells={cell.key: cell for cell in self.cells},
             room=room,
             measured=RECORDED not in self.asked,
+            ended=self.ended,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
@@ -14,29 +14,30 @@ from orchestrator.lab.model import Lab
 from orchestrator.reports.wording import counted
 from providers.decisions.tape import Recorded, Tape, Taped
 from store.errors import UsageError
-from store.reader import Reader
-from store.rows import RunRecord
+from store.rows import Ending
 from store.secrets import Redactor
-
-Say = Callable[[str], None]
 
 NEVER_KEPT = frozenset({"auth", "quota"})
 """Causes that say who asked, not what a backend decides: a cassette of them is of no use to anybody."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Recording:
-    """One recording of a lab, from the providers to the files."""
+    """One process's recording of a lab, from the providers to the files.
+
+    Raises:
+        UsageError: nothing can be written, since the lab is part of an installed package.
+    """
 
     lab: Lab
+    redactor: Redactor
+    """What it knows for a secret is in no cassette."""
     tape: Tape = attrs.field(factory=Tape)
+    _written: list[str] = attrs.field(factory=list[str], init=False)
+    _remarks: list[str] = attrs.field(factory=list[str], init=False)
+    _refused: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Refuse where nothing can be written, before anybody is asked.
-
-        Raises:
-            UsageError: the lab is part of an installed package.
-        """
         if self.lab.bundled:
             raise UsageError(
                 f"{self.lab.root} is part of the installed package: its cassettes are not written over",
@@ -47,56 +48,53 @@ class Recording:
         """Everybody who is asked, taken down."""
         return {name: attrs.evolve(one, provider=Taped(one.provider, self.tape.keep)) for name, one in asked.items()}
 
-    def write(self, reader: Reader, sweep: str, cells: Iterable[Cell], redactor: Redactor, say: Say) -> bool:
-        """Write a cassette for every run of this process that was decided; whether that was all of them.
-
-        Runs that this process did not execute are not its own to write down, and count as written.
+    def ended(self, cell: Cell, ending: Ending) -> None:
+        """Write the cassette of a run that has ended; called before its result is stored, so that none is lost with a
+        process that is killed.
         """
-        of = {cell.key: cell for cell in cells}
-        row = reader.sweep(sweep)
-        keys = {cell.id: (cell.case_id, cell.variant) for cell in reader.cells(row.id)}
-        written = refused = 0
-        for run in reader.runs(row.id):
-            key = keys[run.cell_id]
-            answers = self.tape.of(*key)
-            if not answers:
-                continue
-            name = f"{key[0]}, {key[1]}"
-            try:
-                file = self._written(of[key], run, answers, redactor)
-            except UsageError as error:
-                refused += 1
-                say(f"no cassette of {name}: {error}")
-                continue
-            written += 1
-            say(f"wrote {file}")
-            if run.outcome != "pass":
-                say(f"warning: {name} did not pass, and its replay will not either")
-        say(f"{counted(written, 'cassette')} written to {self.lab.root}: look through them before you share them")
-        return not refused
+        answers = self.tape.of(*cell.key)
+        if not answers:
+            return
+        name = ", ".join(cell.key)
+        try:
+            file = self._write(cell, ending, answers)
+        except UsageError as error:
+            self._refused += 1
+            self._remarks.append(f"no cassette of {name}: {error}")
+            return
+        self._written.append(str(file))
+        if ending.outcome != "pass":
+            self._remarks.append(f"warning: {name} did not pass, and its replay will not either")
 
-    def _written(
-        self, cell: Cell, run: RunRecord, answers: Mapping[str, tuple[Recorded, ...]], redactor: Redactor
-    ) -> Path:
+    def told(self, say: Callable[[str], None]) -> bool:
+        """Say what was written, and what was not and why; whether everything that was answered was written."""
+        for file in sorted(self._written):
+            say(f"wrote {file}")
+        for remark in sorted(self._remarks):
+            say(remark)
+        look = ": look through them before you share them" if self._written else ""
+        say(f"{counted(len(self._written), 'cassette')} written to {self.lab.root}{look}")
+        return not self._refused
+
+    def _write(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[Recorded, ...]]) -> Path:
         """Write one cassette; its path, relative to the lab.
 
         Raises:
             UsageError: it is not written.
         """
-        if (why := _refusal(run)) is not None:
+        if (why := _refusal(ending)) is not None:
             raise UsageError(why)
         fixture = cell.fixture
         cassette = LabCassette(fixture_version=fixture.version, input_hash=fixture.input_hash, answers=answers)
         file = self.lab.cassette(fixture, cell.target)
-        write(file, cassette, self.lab.root, redactor)
+        write(file, cassette, self.lab.root, self.redactor)
         return file.relative_to(self.lab.root)
 
 
-def _refusal(run: RunRecord) -> str | None:
+def _refusal(ending: Ending) -> str | None:
     """Why a run's answers are not kept."""
-    if not run.judged or run.outcome == "error":
-        return f"its run ended as {run.outcome}({run.reason})"
-    decision = run.detail.get("decision")
-    error = decision.get("error") if isinstance(decision, Mapping) else None
-    cause = error.get("cause") if isinstance(error, Mapping) else None
+    if not ending.judged or ending.outcome == "error":
+        return f"its run ended as {ending.outcome}({ending.reason})"
+    error = ending.detail["decision"]["error"]
+    cause = error["cause"] if error is not None else None
     return f"its decision failed for {cause}" if cause in NEVER_KEPT else None

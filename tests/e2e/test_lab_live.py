@@ -383,3 +383,17 @@ def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code
     assert process.returncode == code, said_there
     assert b"at most 2 calls" in said_there
     assert len(house.idle()) == calls
+
+
+def test_a_killed_recording_loses_no_cassette(evalctl, endpoint):
+    endpoint.plan(answering(latency_ms=60))
+    root = write_lab(evalctl.home, endpoint.url, fixtures=TEN)
+
+    started = evalctl.start("lab", "record", "--yes", "--concurrency", "2")
+    until(lambda: len(evalctl.finished_positions()) >= 4, "four results")
+    started.kill()
+    done = evalctl.run("resume", "last")
+
+    assert done.code == 0, done.stderr
+    assert len(list((root / "cassettes").rglob("*.json"))) == 20
+    assert evalctl.run("lab", "offline").code == 0

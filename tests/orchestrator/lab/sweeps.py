@@ -59,8 +59,9 @@ async def swept(lab, cells, settings, asked: Mapping[str, Asked], store: Path, *
 
 
 def part_of(lab, cells, settings, asked: Mapping[str, Asked], store: Path, **part: Any) -> Part:
+    job = {"ended": part.pop("ended")} if "ended" in part else {}
     values: dict[str, Any] = {
-        "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN),
+        "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN, **job),
         "settings": settings,
         "redactor": Redactor([]),
         "store": store,

@@ -1,0 +1,105 @@
+"""Cassettes are on the disk before the result they belong to is stored."""
+
+import json
+
+import anyio
+import pytest
+
+from orchestrator.lab.cells import live_cells
+from orchestrator.lab.recording import Recording
+from orchestrator.lab.running import asked_of, settings_of
+from orchestrator.lab.selection import select
+from providers.base import ProviderError
+from store.errors import UsageError
+from store.rows import Caps
+from store.secrets import Redactor
+from tests.orchestrator.lab.labs import JEV, fixture, lab
+from tests.orchestrator.lab.sweeps import Answering, always, swept
+
+pytestmark = pytest.mark.anyio
+
+
+async def recorded(found, tmp_path, answers, *, told=None, mode="offline"):
+    """Record the lab; what was said."""
+    recording = Recording(lab=found, redactor=Redactor([]))
+    cells = tuple(live_cells(found.daemon.capabilities, select(found), mode))
+    settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
+    asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
+    more = {"told": told} if told is not None else {}
+    await swept(found, cells, settings, asked, tmp_path / "runs.db", ended=recording.ended, **more)
+    lines = []
+    return recording.told(lines.append), lines
+
+
+def there(tmp_path):
+    return sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "cassettes").rglob("*.json"))
+
+
+async def test_a_cassette_is_there_before_its_result_counts(tmp_path):
+    found = lab(fixture("a"), fixture("b"), root=tmp_path)
+    seen = []
+
+    await recorded(found, tmp_path, always("allow"), told=lambda _sweep, _position: seen.append(len(there(tmp_path))))
+
+    assert len(seen) == 4
+    assert all(cassettes >= results for results, cassettes in enumerate(seen, start=1))
+
+
+async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path):
+    found = lab(fixture("a", modes=("live",)), fixture("b", modes=("offline",)), root=tmp_path, targets=(JEV,))
+
+    whole, lines = await recorded(found, tmp_path, always("allow"))
+
+    assert whole
+    assert there(tmp_path) == ["cassettes/gate/b/jev.json"]
+    assert lines[0] == "wrote cassettes/gate/b/jev.json"
+
+
+async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expects(tmp_path):
+    async def refused(request):
+        raise ProviderError(kind="auth", message="no such key", retryable=False, status=401)
+
+    from orchestrator.lab.model import Expectation
+
+    found = lab(
+        fixture("a", expect=(Expectation(cel="status == 'error'", why="refused"),)), root=tmp_path, targets=(JEV,)
+    )
+
+    whole, lines = await recorded(found, tmp_path, refused)
+
+    assert not whole
+    assert not (tmp_path / "cassettes").exists()
+    assert lines[0] == "no cassette of gate/a, jev: its decision failed for auth"
+
+
+async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path):
+    found = lab(fixture("a"), root=tmp_path, targets=(JEV,))
+
+    whole, lines = await recorded(found, tmp_path, always("deny"))
+
+    assert whole
+    assert "warning: gate/a, jev did not pass, and its replay will not either" in lines
+    cassette = json.loads((tmp_path / "cassettes/gate/a/jev.json").read_text(encoding="utf-8"))
+    assert cassette["answers"]["judge"][0]["status"] == 200
+
+
+async def test_a_secret_refuses_its_cassette_alone(tmp_path):
+    async def leaking(request):
+        answer = await always("allow")(request)
+        return (
+            answer if "b" in request.messages[0].text else type(answer)(text=answer.text + " sk-Q7vX2mJ9pL4tR8wZ1nC5")
+        )
+
+    found = lab(fixture("a", command="ls a"), fixture("c", command="b"), root=tmp_path, targets=(JEV,))
+
+    whole, lines = await recorded(found, tmp_path, leaking)
+
+    assert not whole
+    assert there(tmp_path) == ["cassettes/gate/c/jev.json"]
+    assert "sk-Q7" not in "".join(lines)
+
+
+async def test_an_installed_lab_is_refused():
+    await anyio.lowlevel.checkpoint()
+    with pytest.raises(UsageError, match="part of the installed package"):
+        Recording(lab=lab(bundled=True), redactor=Redactor([]))
