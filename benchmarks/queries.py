@@ -61,7 +61,7 @@ def queries(connection: sqlite3.Connection) -> list[Query]:
         Query("ends of every lineage", "drift_ends", 1.5, {}),
         Query("drops, over everything", "drift_drops", 675, {}),
         Query("lift of two variants", "lift_variants", 151, {"suite": "suite-a", "candidate": "v1", "baseline": "v0"}),
-        Query("compare, one side", "compare_cells", None, {**now, "cell": 0, "limit": 2**60}),
+        Query("compare, one side", "compare_cells", None, {**now, "cell": 0, "cells": None, "limit": 2**60}),
         Query("summary, through the view", "summary_current", 247, {}),
         Query("summary, minus superseded", "summary_cells", 97, {}),
         Query("transcript of one run", "read_transcript", 0.01, {"run": run}),

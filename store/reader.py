@@ -154,9 +154,9 @@ class Reader:
             )
         raise UsageError(f"there is no sweep {name!r}", _nearest(name, [sweep.name for sweep in newest]))
 
-    def cells(self, sweep_id: int) -> list[CellRecord]:
-        """The cells that a sweep planned."""
-        return [_value(CellRecord, row) for row in self._rows("read_cells", {"sweep": sweep_id})]
+    def cells(self, sweep_id: int, variant: str | None = None) -> list[CellRecord]:
+        """The cells that a sweep planned, or those of one *variant*."""
+        return [_value(CellRecord, row) for row in self._rows("read_cells", {"sweep": sweep_id, "variant": variant})]
 
     def tally(self, sweep_id: int) -> list[Tally]:
         """What the runs with a current result came to, counted by outcome and reason."""
@@ -228,10 +228,11 @@ class Reader:
 
     # --- comparisons --------------------------------------------------------------------------------------------
 
-    def tallies(self, sweep_id: int) -> Iterator[CellTally]:
-        """What the runs of each planned cell came to, by cell. Memory stays flat."""
+    def tallies(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[CellTally]:
+        """What the runs of each planned cell, or of those of *cells*, came to, by cell. Memory stays flat."""
+        asked = {"sweep": sweep_id, "cells": _list(cells), "limit": CELL_PAGE}
         cell = 0
-        while page := self._rows("compare_cells", {"sweep": sweep_id, "cell": cell, "limit": CELL_PAGE}):
+        while page := self._rows("compare_cells", {**asked, "cell": cell}):
             for row in page:
                 row["walls_ms"] = tuple(json.loads(row["walls_ms"]))
                 row["models"] = tuple(map(from_column, json.loads(row["models"])))
@@ -251,10 +252,11 @@ class Reader:
 
     # --- runs ---------------------------------------------------------------------------------------------------
 
-    def runs(self, sweep_id: int) -> Iterator[RunRecord]:
-        """All planned runs in the stored order, with what counts for them. Memory stays flat."""
+    def runs(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[RunRecord]:
+        """All planned runs, or those of *cells*, in the stored order, with what counts for them. Memory stays flat."""
+        wanted = _list(cells)
         position = 0
-        while page := self._runs(sweep_id, position, PAGE):
+        while page := self._runs(sweep_id, position, PAGE, wanted):
             yield from page
             position = page[-1].position + 1
 
@@ -323,8 +325,9 @@ class Reader:
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
-    def _runs(self, sweep_id: int, position: int, limit: int) -> list[RunRecord]:
-        rows = self._rows("read_runs", {"sweep": sweep_id, "position": position, "limit": limit})
+    def _runs(self, sweep_id: int, position: int, limit: int, cells: str | None = None) -> list[RunRecord]:
+        asked = {"sweep": sweep_id, "position": position, "limit": limit, "cells": cells}
+        rows = self._rows("read_runs", asked)
         verdicts = self._verdicts(row["attempt_id"] for row in rows if row["attempt_id"] is not None)
         return [_value(RunRecord, row, verdicts=verdicts.get(row["attempt_id"], ())) for row in rows]
 
@@ -378,6 +381,10 @@ def _value(kind: type[T], row: dict[str, Any], **more: Any) -> T:
         if column in row:
             row[column] = bool(row[column])
     return kind(**row, **more)
+
+
+def _list(cells: Iterable[int] | None) -> str | None:
+    return None if cells is None else json.dumps(list(cells))
 
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -36,7 +36,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
         UsageError: there is no such variant, there are several and none was named, or a task was planned for several
             targets, so that its runs are not one side's.
     """
-    cells = reader.cells(sweep.id)
+    cells = reader.cells(sweep.id, variant) or reader.cells(sweep.id)
     chosen = _chosen(sweep.name, sorted({cell.variant for cell in cells}), variant)
     mine = {cell.id: cell for cell in cells if cell.variant == chosen}
     _one_cell_a_task(sweep.name, mine.values())
@@ -45,11 +45,10 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
     sums = _Sums(price)
     tasks: dict[str, Counts] = {}
     models: set[str] = set()
-    for tally in reader.tallies(sweep.id):
-        if (cell := mine.get(tally.cell_id)) is not None:
-            tasks[cell.case_id] = _counts(tally, price, said.get(cell.id, ()))
-            sums.add(tally)
-            models.update(tally.models)
+    for tally in reader.tallies(sweep.id, mine):
+        tasks[mine[tally.cell_id].case_id] = _counts(tally, price, said.get(tally.cell_id, ()))
+        sums.add(tally)
+        models.update(tally.models)
     versions = sorted({worker.version for worker in reader.workers(sweep.id)})
     kept = [mine[cell] for cell in sorted(mine)]
     return Arm(

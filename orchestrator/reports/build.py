@@ -41,13 +41,11 @@ def build_report(
     With *variant* it is about that one arm of the sweep, and its tasks go by their ids alone.
     Nothing in it is in the shape of a secret; a note counts what *cleaner* has replaced.
     """
-    cells = {cell.id: cell for cell in reader.cells(sweep.id) if variant in (None, cell.variant)}
+    cells = {cell.id: cell for cell in reader.cells(sweep.id, variant)}
     tallies = {cell.id: _Tally() for cell in cells.values()}
     whole = _Tally()
     models: set[str] = set()
-    for run in reader.runs(sweep.id):
-        if run.cell_id not in cells:
-            continue
+    for run in reader.runs(sweep.id, None if variant is None else cells):
         tallies[run.cell_id].add(run)
         whole.add(run)
         if run.model_resolved is not None:

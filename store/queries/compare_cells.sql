@@ -1,4 +1,4 @@
--- A page of a sweep's cells, each with what its runs came to: the one query behind everything that compares.
+-- A page of a sweep's cells, or of some of them (a JSON list of ids), each with what its runs came to: the one query behind everything that compares.
 -- Judged here are those without an error: a lab judges runs that ended in one, too, but no comparison is over them.
 -- Tokens and times are those of judged runs; a run counts where it reported all that a sum is about. The bound of 10^15
 -- keeps what a provider claims from overflowing a sum; instr() spares parsing a detail that does not have the key.
@@ -30,6 +30,7 @@ FROM (
   SELECT run.cell_id, count(*) AS planned
   FROM run
   WHERE run.sweep_id = :sweep AND run.cell_id > :cell
+    AND (:cells IS NULL OR run.cell_id IN (SELECT value FROM json_each(:cells)))
   GROUP BY run.cell_id
   ORDER BY run.cell_id
   LIMIT :limit

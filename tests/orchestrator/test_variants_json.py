@@ -69,6 +69,7 @@ def test_variants_keep_their_order_and_may_override_nothing(read):
         ({**GOOD, "varaints": []}, "unknown field 'varaints' (did you mean 'variants'?)"),
         ({"suite": "s", "variants": {}}, "expected an array of variants"),
         ({"suite": "s", "variants": [{"id": "a"}]}, "at least two variants to compare, got 1"),
+        ({"suite": "s", "variants": [{"id": f"v{n}"} for n in range(3000)]}, "at most 100 variants, got 3,000"),
         ({"suite": "s", "variants": [{"id": "a"}, {"id": "a"}]}, "another variant is called 'a': variants[0]"),
         ({"suite": "s", "variants": [{"id": "a"}, {"id": "../b"}]}, "variants[1].id: expected letters"),
         ({"suite": "s", "variants": [{"id": "a"}, {"id": "Comparison.json"}]}, "is the name of a file"),
@@ -99,6 +100,10 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(read):
         "variants[0].overrides.model",
         "variants[0].overrides.plugins",
     ]
+
+
+def test_a_hundred_variants_are_taken(read):
+    assert len(read({"suite": "s", "variants": [{"id": f"v{number}"} for number in range(100)]})) == 100
 
 
 def test_an_active_agent_that_is_defined_may_be_chosen(read):

@@ -369,6 +369,20 @@ def test_runs_come_in_the_stored_order_over_many_pages(tmp_path):
     assert sum(run.outcome is not None for run in runs) == 600
 
 
+def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path):
+    large = tmp_path / "large.db"
+    generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
+    with Reader(large) as reader:
+        every = reader.cells(1)
+        for variant in {cell.variant for cell in every}:
+            cells = reader.cells(1, variant)
+            wanted = {cell.id for cell in cells}
+            assert cells == [cell for cell in every if cell.variant == variant]
+            assert list(reader.runs(1, wanted)) == [run for run in reader.runs(1) if run.cell_id in wanted]
+            assert list(reader.tallies(1, wanted)) == [one for one in reader.tallies(1) if one.cell_id in wanted]
+        assert reader.cells(1, "nobody") == list(reader.runs(1, [])) == list(reader.tallies(1, [])) == []
+
+
 def test_reading_runs_holds_no_statement_open(path):
     generate(path, SHAPE)
     with Reader(path) as reader:
