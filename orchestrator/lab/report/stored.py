@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from orchestrator.lab.report.build import build_report
+from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.model import Facts, LabReport, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.clean import cleaned
@@ -62,8 +63,8 @@ def stored_report(
     reader: Reader, sweep: SweepRow, *, target: str | None = None, cleaner: Cleaner | None = None
 ) -> LabReport:
     """The report of *sweep* as its rows are now; with *target* of that one alone. Nothing in it is a secret."""
-    found = read_lab_sweep(reader, sweep, target)
-    return cleaned(build_report(found.facts, found.runs), cleaner or Cleaner())
+    found, cleaner = read_lab_sweep(reader, sweep, target), cleaner or Cleaner()
+    return cleaned(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
 
 
 def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()) -> LabRun:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.lab.report import manifest, markdown, results_jsonl
 from orchestrator.lab.report.build import build_report
+from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.model import LabReport
 from orchestrator.lab.report.stored import read_lab_sweep
 from orchestrator.reports.clean import cleaned
@@ -27,14 +28,15 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
     """
     found = read_lab_sweep(reader, sweep)
     cleaner = Cleaner()
-    done = sorted((run for run in found.runs if run.outcome is not None), key=results_jsonl.place)
+    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.place)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with replacing(directory / "results.jsonl") as file:
-            for run in done:
-                file.write(cleaner.text(results_jsonl.line(run)))
-                file.write("\n")
-        report = cleaned(build_report(found.facts, found.runs), cleaner)
+            for run in runs:
+                if run.outcome is not None:
+                    file.write(cleaner.text(results_jsonl.line(run)))
+                    file.write("\n")
+        report = cleaned(build_report(found.facts, runs), cleaner)
         for name, content in (("report.md", markdown.text(report)), ("manifest.json", manifest.text(found, cleaner))):
             with replacing(directory / name) as file:
                 file.write(content)

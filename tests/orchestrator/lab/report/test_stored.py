@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from orchestrator.cli import app
 from orchestrator.lab.report import json_form
 from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
@@ -148,6 +149,22 @@ def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live, tmp_pa
     assert "<script>" not in found["report.md"]
     assert "Never" in found["report.md"]
     assert "credential were replaced" in found["report.md"]
+
+
+def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_terminal(tmp_path, capsys):
+    named = said("fail", verdicts=(broken(values={"decision": {"api_key": "9f8e7d6c5b4a39281706f5e4d3c2b1a0"}}),))
+    named["detail"]["decision"]["decision"] = {"api_key": "9f8e7d6c5b4a39281706f5e4d3c2b1a0"}
+    path = stored.write(tmp_path / "runs.db", sweep(("gate/one",), ("jev",), 1), {"gate/one": [named]})
+
+    written = files(path, tmp_path / "out")
+    for words in (["show", "last"], ["show", "last", "--json"], ["show", "last/1"]):
+        assert app.run([*words, "--store", str(path)]) == 0
+    told = capsys.readouterr().out
+
+    for text in (*written.values(), told):
+        assert "9f8e7d6c" not in text
+    assert "redacted" in written["report.md"]
+    assert "redacted" in told
 
 
 def test_a_hash_beside_a_telling_name_is_no_secret(tmp_path):
