@@ -35,6 +35,12 @@ class Bucket:
         missing = min(amount, self.size) - self._filled(now)
         return 0.0 if missing <= 1e-9 else missing * 60 / self._rate
 
+    @property
+    def told(self) -> str:
+        """The rate, for people."""
+        shared = f" (shared by {self.processes} processes)" if self.processes > 1 else ""
+        return f"{self.per_minute:g}{shared}"
+
     def take(self, now: float, amount: float) -> None:
         """Take *amount*; a negative one gives back."""
         self.level = min(self.size, self._filled(now) - amount)

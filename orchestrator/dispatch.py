@@ -13,6 +13,7 @@ import anyio
 from orchestrator.board import Board
 from orchestrator.control import Control
 from orchestrator.gate import Permits
+from orchestrator.governor import Hold
 from orchestrator.ports import Claims
 from orchestrator.waits import Wait, Waits
 from store.rows import Claim
@@ -111,10 +112,16 @@ class Dispatch:
     async def _room(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""
         async with self._turn:
-            with Wait(self._waits, "permit", give_up=lambda _stalled: None):
+            with Wait(self._waits, "permit", give_up=lambda _stalled: None, held=self._held):
                 while not self._may_go_on():
                     with anyio.CancelScope() as self._watching:
                         await self._any_changed([self._permits[account] for account in self.board.accounts()])
+
+    def _held(self) -> Hold | None:
+        """What keeps back the account that will have room first; None where that is not known of each."""
+        holds = [self._permits[account].hold() for account in self.board.accounts()]
+        known = [hold for hold in holds if hold is not None]
+        return min(known, key=lambda hold: hold.until) if known and len(known) == len(holds) else None
 
     def _may_go_on(self) -> bool:
         accounts = self.board.accounts()

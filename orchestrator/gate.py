@@ -18,7 +18,7 @@ import attrs
 
 from orchestrator.breaker import Breaker
 from orchestrator.charge import Charge, bound_of, charge_of
-from orchestrator.governor import Governor, Ticket
+from orchestrator.governor import Governor, Hold, Ticket
 from orchestrator.ports import AttemptLog, Budget, Ledger
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
@@ -75,6 +75,10 @@ class Permits:
     def free(self) -> bool:
         """Whether a request could start now."""
         return self.governor.admits(self._clock())
+
+    def hold(self, tokens: int = 0) -> Hold | None:
+        """What keeps a request of at most *tokens* back until a known time; see `Governor.hold`."""
+        return self.governor.hold(self._clock(), tokens)
 
     def take(self, tokens: int) -> Ticket | None:
         """Take a permit for a request of at most *tokens*, if there is one now."""
@@ -212,7 +216,7 @@ class GateOfRun:
                 await gate.ledger.room()
             ticket = gate.permits.take(bound.tokens)
             if ticket is None:
-                with self._waiting("permit"):
+                with self._waiting("permit", held=lambda: gate.permits.hold(bound.tokens)):
                     ticket = await gate.permits.enter(bound.tokens)
             used: int | None = 0
             failure: ProviderError | None = None
@@ -291,10 +295,10 @@ class GateOfRun:
             self._incident("usage_above_bound")
         return charge
 
-    def _waiting(self, what: What, until: float | None = None) -> _Wait:
+    def _waiting(self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
         give_up = None if what == "store" else self.bound.give_up
-        wait = Wait(self._gate.waits, what, self._position, give_up, until)
+        wait = Wait(self._gate.waits, what, self._position, give_up, until=until, held=held)
         return _Wait(wait, self._watch, self._log)
 
 

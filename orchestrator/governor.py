@@ -25,6 +25,17 @@ class Ticket:
     tokens: int
 
 
+@attrs.frozen(kw_only=True)
+class Hold:
+    """What keeps a request back until a time that is known."""
+
+    until: float
+    by: str
+    """`--tpm 1`."""
+    advice: str
+    """What would bring the time nearer."""
+
+
 @attrs.define(kw_only=True)
 class Governor:
     """An account's limits, as seen by one process. Times are seconds on the clock that callers pass as *now*."""
@@ -63,6 +74,26 @@ class Governor:
             if bucket is not None:
                 wait = max(wait, bucket.opens_in(now, amount))
         return wait
+
+    def hold(self, now: float, tokens: int = 0) -> Hold | None:
+        """What keeps a request back until a time that is known.
+
+        None where nothing does, and where the end of another request may make room: also by giving back tokens.
+        """
+        if self.in_flight >= self.allowed:
+            return None
+        holds = [
+            Hold(until=self.paused_until, by="the provider's Retry-After", advice="wait, or give a lower --max-wait")
+        ]
+        for bucket, flag, amount in ((self.requests, "--rpm", 1), (self.tokens, "--tpm", tokens)):
+            wait = 0.0 if bucket is None else bucket.opens_in(now, amount)
+            if bucket is None or not wait:
+                continue
+            if bucket is self.tokens and self.in_flight:
+                return None
+            holds.append(Hold(until=now + wait, by=f"{flag} {bucket.told}", advice=f"give a higher {flag}"))
+        last = max(holds, key=lambda hold: hold.until)
+        return last if last.until > now else None
 
     def started(self, now: float, tokens: int = 0) -> Ticket:
         """A request leaves; hand the ticket back when it has ended."""

@@ -23,7 +23,7 @@ class RetryPolicy:
     max_wait_s: float = 120.0
     """A longer Retry-After fails at once."""
     max_stall_s: float = 600.0
-    """How long one request may be throttled in all."""
+    """How long any one wait may be, and how long one request may be throttled in all."""
 
     def delay(self, error: ProviderError, *, faults: int, waited_s: float, rng: random.Random) -> float | None:
         """Seconds to wait before the next try; None to give up.
@@ -53,7 +53,7 @@ class RetryPolicy:
         else:
             # the provider's figure is a minimum; a little more keeps clients apart
             delay = asked_s * (1 + 0.1 * rng.random())
-        if throttled and waited_s + delay > self.max_stall_s:
+        if delay > self.max_stall_s or (throttled and waited_s + delay > self.max_stall_s):
             return None
         return delay
 

@@ -275,19 +275,13 @@ async def _keep_obeying(member: Membership, control: Control) -> None:
 
 
 def _watchdog(part: Part, member: Membership, control: Control, ways: _Ways, dispatch: Dispatch) -> Watchdog:
-    bound_s, clock = part.settings.max_stall_s, ways.waits.clock
-
-    def opens_in() -> float | None:
-        waits_s = (permits.governor.opens_in(clock()) for permits in ways.permits.values())
-        return next((seconds for seconds in waits_s if seconds), None)
-
+    bound_s = part.settings.max_stall_s
     return Watchdog(
         waits=ways.waits,
         control=control,
         bound_s=bound_s,
         work_bound_s=bound_s + 2 * part.job.longest_s,
         running=lambda: dispatch.board.running,
-        opens_in=opens_in,
         others=member.claims.others,
         notice=member.ledger.notice,
     )

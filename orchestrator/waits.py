@@ -16,6 +16,7 @@ from typing import Literal
 import anyio
 import attrs
 
+from orchestrator.governor import Hold
 from store.errors import EvalctlError
 
 What = Literal["answer", "budget", "others", "permit", "retry", "store"]
@@ -33,12 +34,16 @@ IN_WORDS: Mapping[What, str] = {
 
 @attrs.define(slots=False)
 class Stalled(EvalctlError):
-    """Something was waited for while nothing happened, for longer than `--max-stall`."""
+    """Something was waited for while nothing happened, for longer than `--max-stall`, or could only come after that."""
 
     what: What
     seconds: float
+    why: str | None = None
+    """Why it could not come in time."""
 
     def __str__(self) -> str:
+        if self.why is not None:
+            return f"did not wait for {IN_WORDS[self.what]}: {self.why}"
         return f"waited for {IN_WORDS[self.what]} while nothing happened for {self.seconds:.0f} s (--max-stall)"
 
 
@@ -69,7 +74,7 @@ class Waits:
         now = self.clock()
         parts = []
         for what, count in sorted(counts.items()):
-            ends = [wait.until for wait in self.open if wait.what == what and wait.until is not None]
+            ends = [end for wait in self.open if wait.what == what and (end := wait.ends()) is not None]
             when = f" (the next in {max(0.0, min(ends) - now):.0f} s)" if ends else ""
             parts.append(f"{count} {'waits' if count == 1 else 'wait'} for {IN_WORDS[what]}{when}")
         return ", ".join(parts)
@@ -84,9 +89,10 @@ class Wait:
         run: the position of the run that waits; None where it is the process.
         give_up: told when the wait is overdue; None where the wait has a bound of its own.
         until: when it will be over by itself, where that is known.
+        held: what makes it last until a time that is known, as things are now; None where nothing does.
     """
 
-    __slots__ = ("_waits", "give_up", "run", "since", "until", "what")
+    __slots__ = ("_waits", "give_up", "held", "run", "since", "until", "what")
 
     def __init__(
         self,
@@ -94,14 +100,22 @@ class Wait:
         what: What,
         run: int | None = None,
         give_up: Callable[[Stalled], None] | None = None,
+        *,
         until: float | None = None,
+        held: Callable[[], Hold | None] | None = None,
     ) -> None:
         self._waits = waits
         self.what = what
         self.run = run
         self.give_up = give_up
         self.until = until
+        self.held = held
         self.since = 0.0
+
+    def ends(self) -> float | None:
+        """When it will be over by itself, where that is known now."""
+        hold = self.held() if self.held is not None else None
+        return hold.until if hold is not None else self.until
 
     def begin(self) -> None:
         """It begins, unless it has begun."""

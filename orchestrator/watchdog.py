@@ -8,6 +8,7 @@ import anyio
 import attrs
 
 from orchestrator.control import Control
+from orchestrator.governor import Hold
 from orchestrator.reports.plain import one_line
 from orchestrator.waits import Quiet, Stalled, Wait, Waits, told
 from store.claims import Held
@@ -20,20 +21,19 @@ LONGEST_TICK_S = 1.0
 class Watchdog:
     """Ends what waits while nothing happens.
 
-    Waits with a bound of their own, and those that time alone will end, are left alone. After it has ended something
-    the process starts nothing new: what could not be had for so long will not be there for the next run either.
+    Waits with a bound of their own, and those that time alone will end within the bound, are left alone; those that
+    time will end later than that are not begun. After it has ended something the process starts nothing new: what could
+    not be had for so long will not be there for the next run either.
     """
 
     waits: Waits
     control: Control
     bound_s: float
-    """How long nothing may happen while something is waited for."""
+    """How long nothing may happen while something is waited for, and how long a wait may be whose end is known."""
     work_bound_s: float
     """The same while runs only work: none that works as it should is silent for so long."""
     running: Callable[[], int]
     """Runs in flight in this process."""
-    opens_in: Callable[[], float | None]
-    """Seconds until time alone makes room at an account; 0 or None where that is not what is waited for."""
     others: Callable[[], Awaitable[Collection[Held]]]
     """What other living processes hold."""
     notice: Callable[[str, dict[str, Json]], None]
@@ -55,11 +55,11 @@ class Watchdog:
         stirred, self.waits.stirred = self.waits.stirred, False
         if stirred:
             return True
-        waiting = {wait.what for wait in self.waits.open}
-        if "permit" in waiting and self.opens_in():
+        now = self.waits.clock()
+        if any(now <= end <= now + self.bound_s for wait in self.waits.open if (end := wait.ends()) is not None):
             return True
         if not self.running():
-            if self.control.pause is not None or "others" not in waiting:
+            if self.control.pause is not None or all(wait.what != "others" for wait in self.waits.open):
                 return True
             before, self._held = self._held, await self.others()
             return self._held != before
@@ -70,6 +70,9 @@ class Watchdog:
         overdue = [wait for wait in self.waits.open if wait.give_up is not None]
         if self.running():
             overdue = [wait for wait in overdue if wait.run is not None]
+        if late := [(wait, hold) for wait in overdue if (hold := self._too_late(wait)) is not None]:
+            self._refuse(late)
+            return True
         if seconds >= self.bound_s and overdue:
             self._end(overdue, seconds)
             return True
@@ -81,17 +84,42 @@ class Watchdog:
             return True
         return False
 
+    def _too_late(self, wait: Wait) -> Hold | None:
+        """What holds back what is waited for, where that is longer than the bound."""
+        hold = wait.held() if wait.held is not None else None
+        return hold if hold is not None and hold.until > self.waits.clock() + self.bound_s else None
+
+    def _refuse(self, late: Collection[tuple[Wait, Hold]]) -> None:
+        """End waits that nothing but time will end, and that not within the bound."""
+        whys = [
+            f"{hold.by} lets the next request go in {hold.until - self.waits.clock():.0f} s, and --max-stall is "
+            f"{self.bound_s:g} s: {hold.advice}, or a longer --max-stall"
+            for _, hold in late
+        ]
+        for (wait, _), why in zip(late, whys, strict=True):
+            self._give_up(wait, Stalled(wait.what, 0.0, why))
+        message = "; ".join(dict.fromkeys(whys))
+        self._tell([wait for wait, _ in late], 0.0, why=message)
+        self.control.drain("stalled", message)
+
     def _end(self, overdue: Collection[Wait], seconds: float) -> None:
-        self._ended = True
-        runs = sorted({wait.run for wait in overdue if wait.run is not None})
+        runs = [wait.run for wait in overdue if wait.run is not None]
         message = f"nothing has happened for {seconds:.0f} s (--max-stall): ended {told(overdue)}"
         if self._held and not runs:
             message += "; " + ", ".join(
                 f"process {held.pid} on {one_line(held.host)} holds {held.runs}, the first at position {held.first}"
                 for held in self._held
             )
-        self.notice("stalled", {"seconds": round(seconds), "waits": told(overdue), "runs": runs[:100]})
         for wait in overdue:
-            if wait.give_up is not None:
-                wait.give_up(Stalled(wait.what, seconds))
+            self._give_up(wait, Stalled(wait.what, seconds))
+        self._tell(overdue, seconds)
         self.control.drain("stalled", message)
+
+    def _give_up(self, wait: Wait, error: Stalled) -> None:
+        self._ended = True
+        if wait.give_up is not None:
+            wait.give_up(error)
+
+    def _tell(self, ended: Collection[Wait], seconds: float, **more: Json) -> None:
+        runs: list[Json] = [*sorted({wait.run for wait in ended if wait.run is not None})[:100]]
+        self.notice("stalled", {"seconds": round(seconds), "waits": told(ended), "runs": runs, **more})

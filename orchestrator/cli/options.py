@@ -133,7 +133,7 @@ MaxStall = Annotated[
         "--max-stall",
         parser=duration,
         metavar="TIME",
-        help="End what waits when nothing happens so long. [default: 10m]",
+        help="End what waits when nothing happens so long, and what could only come later. [default: 10m]",
     ),
 ]
 Concurrency = Annotated[

@@ -119,7 +119,9 @@ def lines(glance: Glance) -> Iterator[str]:
         yield f"limit: {LIMITS[notice.kind]} {limit} {requests} at once, {moment(notice.at)}"
     for notice in glance.stalls:
         what = one_line(str(notice.payload.get("waits") or "work that did not end"))
-        yield f"stalled: {what} after {notice.payload.get('seconds')} s, {moment(notice.at)}"
+        why = notice.payload.get("why")
+        after = f"after {notice.payload.get('seconds')} s" if why is None else f"not begun: {one_line(str(why))}"
+        yield f"stalled: {what} {after}, {moment(notice.at)}"
     for row in glance.orders:
         yield f"order: {row.verb} by {one_line(row.who)}, {moment(row.at)}" + (
             f" ({one_line(row.why)})" if row.why else ""

@@ -52,6 +52,31 @@ def test_a_throttled_request_waits_as_told_and_passes(
     assert all(len(times) == 2 and times[1] - times[0] >= 1 for times in by_key.values())
 
 
+def test_a_permit_that_could_only_come_later_than_any_wait_may_be_is_not_waited_for(
+    evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
+) -> None:
+    flags = ("--k", "4", "--concurrency", "2", "--tpm", "1", "--max-stall", "2s", *against(endpoint))
+    done = evalctl.run(*tiny(make_suite(numbered(1)), *flags))
+    assert done.code == 1
+    assert "--tpm 1 lets the next request go in" in done.stderr
+    assert "--max-stall is 2 s: give a higher --tpm, or a longer --max-stall" in done.stderr
+    assert endpoint.counts()["requests"] == 1
+    assert "stalled: " in evalctl.run("status", "last").stdout
+    resumed = evalctl.run("resume", "last", "--errors", "--tpm", "1000000")
+    assert resumed.code == 0, resumed.stderr
+    assert endpoint.counts()["requests"] == 4
+
+
+def test_a_permit_that_comes_within_the_bound_is_waited_for(
+    evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
+) -> None:
+    flags = ("--k", "9", "--concurrency", "2", "--rpm", "40", "--max-stall", "2s", *against(endpoint))
+    done = evalctl.run(*tiny(make_suite(numbered(1)), *flags))
+    assert done.code == 0, done.stderr
+    times = sorted(line["at"] for line in endpoint.lines())
+    assert times[-1] - times[0] > 2, "6 at once, and then one in 1.5 s"
+
+
 def test_a_cut_stream_is_asked_again_under_the_same_key(
     evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite
 ) -> None:

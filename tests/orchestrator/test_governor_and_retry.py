@@ -208,3 +208,33 @@ def test_backoff_grows_and_is_jittered_fully():
     assert max(late) <= 8.0
     assert min(late) < 1.0
     assert sum(late) > 5 * sum(early)
+
+
+def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag():
+    governor = Governor(cap=4, requests=Bucket(60), tokens=Bucket(6))
+    assert governor.hold(0.0, 5) is None
+    governor.ended(0.0, governor.started(0.0, 13), None, 13)
+    hold = governor.hold(0.0, 5)
+    assert (hold.until, hold.by, hold.advice) == (130.0, "--tpm 6", "give a higher --tpm")
+    governor.share(2)
+    assert governor.hold(0.0, 5).by == "--tpm 6 (shared by 2 processes)"
+    governor.ended(0.0, governor.started(0.0), fault("rate_limit", after=110.0))
+    assert "Retry-After" in Governor(cap=4, paused_until=20.0).hold(0.0).by
+
+
+def test_what_a_request_in_flight_may_give_back_is_held_by_nothing_that_is_known():
+    governor = Governor(cap=4, tokens=Bucket(60))
+    ticket = governor.started(0.0, 1000)
+    assert governor.hold(0.0, 10) is None
+    governor.ended(0.0, ticket, None, 5)
+    assert governor.hold(0.0, 10).until == pytest.approx(5.0)
+    full = Governor(cap=1, requests=Bucket(1))
+    full.started(0.0)
+    assert full.hold(0.0) is None
+
+
+def test_no_retry_waits_longer_than_any_wait_may_be():
+    policy = RetryPolicy(max_wait_s=1000, max_stall_s=100)
+    rng = random.Random(0)
+    assert policy.delay(fault(after=90.0), faults=1, waited_s=500.0, rng=rng) >= 90
+    assert policy.delay(fault(after=101.0), faults=1, waited_s=0.0, rng=rng) is None

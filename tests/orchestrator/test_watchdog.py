@@ -1,6 +1,7 @@
 import pytest
 
 from orchestrator.control import Control
+from orchestrator.governor import Hold
 from orchestrator.waits import Bound, Wait, Waits
 from orchestrator.watchdog import Watchdog
 from store.claims import Held
@@ -12,21 +13,19 @@ HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)
 class Stage:
     """A watchdog with everything around it in its plainest form."""
 
-    def __init__(self, *, running=1, opens_in=None, work_bound_s=1000.0):
+    def __init__(self, *, running=1, work_bound_s=1000.0):
         self.said, self.notices = [], []
         self.waits = Waits(lambda: 0.0)
         self.waits.stirred = False
         self.control = Control(self.said.append)
         self.running = running
         self.held = (HELD,)
-        self.opens_in = opens_in
         self.dog = Watchdog(
             waits=self.waits,
             control=self.control,
             bound_s=10.0,
             work_bound_s=work_bound_s,
             running=lambda: self.running,
-            opens_in=lambda: self.opens_in,
             others=self.others,
             notice=lambda kind, facts: self.notices.append((kind, facts)),
         )
@@ -34,9 +33,9 @@ class Stage:
     async def others(self):
         return self.held
 
-    def wait(self, what, run=None):
+    def wait(self, what, run=None, **ends):
         bound = Bound()
-        Wait(self.waits, what, run, None if what == "store" else bound.give_up).begin()
+        Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin()
         return bound
 
 
@@ -67,12 +66,42 @@ async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound():
     assert bound.error is None
 
 
-async def test_a_permit_that_time_alone_will_bring_is_waited_for():
-    stage = Stage(opens_in=1200.0)
-    stage.wait("permit", 4)
-    assert await stage.dog._stirred()
-    stage.opens_in = None
+def held(until):
+    return Hold(until=until, by="--tpm 1", advice="give a higher --tpm")
+
+
+async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for():
+    for ends in ({"held": lambda: held(10.0)}, {"until": 10.0}):
+        stage = Stage()
+        bound = stage.wait("permit", 4, **ends)
+        assert await stage.dog._stirred()
+        assert not stage.dog._acts(0.0)
+        assert bound.error is None
+
+
+async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_told_by_what():
+    stage = Stage()
+    bound, other = stage.wait("permit", 4, held=lambda: held(7140.0)), stage.wait("answer", 5)
     assert not await stage.dog._stirred()
+    assert stage.dog._acts(0.0)
+    why = (
+        "--tpm 1 lets the next request go in 7140 s, and --max-stall is 10 s: give a higher --tpm, or a longer "
+        "--max-stall"
+    )
+    assert str(bound.error) == f"did not wait for a permit of the account: {why}"
+    assert other.error is None
+    assert stage.control.message == why
+    assert stage.said == [why]
+    waits = "1 wait for a permit of the account"
+    assert stage.notices == [("stalled", {"seconds": 0, "waits": waits, "runs": [4], "why": why})]
+
+
+async def test_while_runs_are_in_flight_the_process_itself_may_wait_long():
+    stage = Stage()
+    stage.wait("permit", held=lambda: held(7140.0))
+    assert not stage.dog._acts(0.0)
+    stage.running = 0
+    assert stage.dog._acts(0.0)
 
 
 async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled():
