@@ -106,23 +106,39 @@ def test_reports_and_stored_arms_compare_alike(evalctl: Driver, pair: Path, tmp_
     assert f"config {', '.join(hashes)}" in both
 
 
-def test_killed_in_the_middle_and_resumed_it_comes_to_the_same_comparison(
+def rows_of(root: Path) -> list[dict[str, Any]]:
+    """The records of both variants' runs, without names, times and the number of tries."""
+    lines = [line for name in ("baseline", "worse") for line in (root / name / "runs.jsonl").read_text().splitlines()]
+    found = [json.loads(line) for line in lines]
+    for one in found:
+        for name in ("runId", "run", "startedAt", "endedAt", "attempts"):
+            del one[name]
+        for name in ("wallMs", "waitedMs"):
+            del one["measured"][name]
+    return found
+
+
+def test_killed_again_and_again_and_resumed_it_comes_to_the_same_rows_and_the_same_comparison(
     evalctl: Driver, make_suite: MakeSuite, tmp_path: Path
 ) -> None:
     killed = {"answers": [DONE | {"signal": {"name": "SIGKILL"}}]}
-    usual = [GOOD, GOOD, killed, GOOD, GOOD]
-    suite = make_suite(numbered(2), allow=["write"], scripts={"task-0": script(worse=[BAD], usual=usual)})
+    spoilt_and_killed = {"answers": [SPOIL, DONE | {"signal": {"name": "SIGKILL"}}]}
+    usual, worse = [killed, GOOD, GOOD, GOOD, killed], [BAD, BAD, spoilt_and_killed, BAD, BAD]
+    suite = make_suite(numbered(2), allow=["write"], scripts={"task-0": script(worse=worse, usual=usual)})
     (suite / "scripts" / "task-1.json").write_text(json.dumps(script(worse=[GOOD])), encoding="utf-8")
     file = compare_file(tmp_path, PAIR)
-    assert evalctl.run(*asked(suite, file, "--out", str(tmp_path / "one"))).code == -9
-    resumed = evalctl.run("resume", "last")
-    assert resumed.code == 0, resumed.stderr
-    again = json.dumps(script(worse=[BAD]))
-    (suite / "scripts" / "task-0.json").write_text(again, encoding="utf-8")
+    codes = [evalctl.run(*asked(suite, file, "--out", str(tmp_path / "one"))).code]
+    while codes[-1] == -9 and len(codes) < 9:
+        codes.append(evalctl.run("resume", "last").code)
+    assert codes[-1] == 0
+    assert 2 <= codes.count(-9) <= 3  # runs are claimed side by side: one kill may end two of them
+    (suite / "scripts" / "task-0.json").write_text(json.dumps(script(worse=[BAD])), encoding="utf-8")
     assert evalctl.run(*asked(suite, file, "--out", str(tmp_path / "other"))).code == 0
     one, other = comparison_of(tmp_path / "one"), comparison_of(tmp_path / "other")
     assert [task["verdict"] for task in one["comparisons"][0]["tasks"]] == ["regressed", "inconclusive"]
     assert stripped(one) == stripped(other)
+    assert rows_of(tmp_path / "one") == rows_of(tmp_path / "other")
+    assert len(rows_of(tmp_path / "one")) == 20
     assert evalctl.query("SELECT command FROM sweep") == [("variants",), ("variants",)]
 
 
