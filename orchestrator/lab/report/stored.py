@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -37,10 +37,10 @@ class Stored:
 
 def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> Stored:
     """The runs of *sweep* and what is known of them, now; with *target* those against that one."""
-    cells = {cell.id: cell for cell in reader.cells(sweep.id) if target in (None, cell.variant)}
+    cells = {cell.id: cell for cell in reader.cells(sweep.id, target)}
     targets = _targets(sweep, cells.values())
     local = {one.id for one in targets if one.local}
-    records = [run for run in reader.runs(sweep.id) if run.cell_id in cells]
+    records = list(reader.runs(sweep.id, None if target is None else cells))
     versions = sorted({worker.version for worker in reader.workers(sweep.id)})
     answering = tuple(sorted({run.model_resolved for run in records if run.model_resolved is not None}))
     facts = Facts(
@@ -100,7 +100,7 @@ def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str
     )
 
 
-def _targets(sweep: SweepRow, cells: Any) -> tuple[TargetFacts, ...]:
+def _targets(sweep: SweepRow, cells: Iterable[CellRecord]) -> tuple[TargetFacts, ...]:
     """The targets that have cells, in the lab's order; what answers for fixtures themselves is none."""
     told = _mapping(_mapping(sweep.conditions.get("lab")).get("targets"))
     models = {cell.variant: cell.model for cell in cells}
