@@ -204,7 +204,8 @@ def comparison(found: TargetComparison) -> str:
         return f"{head}: {found.verdict}"
     moved = like.p is None
     told = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
-    tail = "" if moved else f" {interval(like.ci)}, p {probability(like.p)}"
+    possible = max(-1.0, like.ci[0]), min(1.0, like.ci[1])  # a t interval knows no bounds; a difference of rates has
+    tail = "" if moved else f" {interval(possible)}, p {probability(like.p)}"
     if found.verdict == "low power":
         tail = ""
     check = "" if found.signflip_p is None else f", sign-flip p {probability(found.signflip_p)}"

@@ -242,6 +242,12 @@ def test_two_targets_are_compared_fixture_by_fixture():
     assert "nimble against jev on 6 fixtures, paired: +66.7 points [+45.2, +88.1], p 0.00049" in text(runs)
 
 
+def test_an_interval_ends_where_no_difference_can_be():
+    shown = text(pair([(0, 4), (0, 4), (0, 4), (0, 4), (4, 0)]))
+
+    assert "paired: +60.0 points [-51.1, +100.0], p 0.21" in shown
+
+
 def test_few_fixtures_have_low_power_and_no_interval_is_shown():
     shown = text(pair([(0, 4), (1, 4), (2, 4)]))
 
