@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from importlib import import_module
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -178,6 +179,12 @@ class HttpResponse:
     def _late(self) -> ProviderError:
         what = "the answer stalled" if self._taken else "no byte of the answer's body came in time"
         return _failed("timeout", f"{self.where}: {what}", mid_stream=True)
+
+
+def be_ready() -> None:
+    """Import now what requests need: else the first ones are slower by that, in every figure that is made of them."""
+    for name in ("anyio._backends._asyncio", "httpcore._backends.anyio", "httpx"):
+        import_module(name)
 
 
 class HttpPool:

@@ -19,6 +19,7 @@ from orchestrator.cli.streams import OutputLost, printing
 from orchestrator.cli.surroundings import at_terminal, audited, log_of, seconds, signalled, store_of
 from orchestrator.lab.job import LabJob
 from orchestrator.share import LEASE_S, Part, SweepEnd
+from store.errors import UsageError
 from store.reader import Reader
 from store.secrets import Redactor, credentials
 
@@ -48,12 +49,33 @@ class Going:
 
     def start(self) -> int:
         """Plan and run it; the exit code."""
+        runs = self.part.settings.out or self.part.job.conditions(self.part.settings)["lab"]["runs"]
+        self._prepare(Path(runs))
         end = anyio.run(partial(sweep.start, self.part, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
         return self._conclude(end)
 
     def resume(self, row: SweepRow, *, raised: bool) -> int:
         """Finish the stored sweep *row*; the exit code."""
+        self._prepare(directory_of(self.part.settings, row))
         return self._conclude(anyio.run(partial(sweep.resume, self.part, row, raised=raised)))
+
+    def _prepare(self, directory: Path) -> None:
+        """Before anybody is asked: what is asked for has a place, and the first call is as quick as the others.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{directory}: the run directory cannot be made: {error.strerror or error}",
+                "Name another place with --out.",
+            ) from error
+        if self.verb != "offline":
+            from providers.http import be_ready
+
+            be_ready()
 
     def _conclude(self, end: SweepEnd) -> int:
         """Report; the exit code. When a signal ended it, that is told even if nobody can read the report any more."""

@@ -395,3 +395,14 @@ def test_a_killed_recording_loses_no_cassette(evalctl, endpoint):
     assert done.code == 0, done.stderr
     assert len(list((root / "cassettes").rglob("*.json"))) == 20
     assert evalctl.run("lab", "offline").code == 0
+
+
+def test_where_no_report_could_be_written_nobody_is_asked(evalctl, house):
+    write_lab(evalctl.home, house.url)
+    (evalctl.home / "file").write_text("", encoding="ascii")
+
+    refused = evalctl.run("lab", "live", "--yes", "--out", "file/below")
+
+    assert refused.code == 1
+    assert "file/below: the run directory cannot be made: Not a directory" in refused.stderr
+    assert house.idle() == []
