@@ -27,12 +27,12 @@ from orchestrator.layouts.yaml_values import (
     known,
     merged,
     name_problem,
+    named,
     new_yaml_converter,
     schema_findings,
     structured,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
-from providers.decisions.shown import line
 from providers.paths import PathEscapes, resolve_inside
 from store.canonical import canonical
 from store.errors import UsageError
@@ -83,7 +83,7 @@ def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | N
         if isinstance(entry, str):
             findings.append(entry)
             continue
-        name = str(root / entry)
+        name = named(root / entry)
         try:
             document = read_yaml(resolve_inside(root, entry.as_posix()), name=name)
         except PathEscapes as error:
@@ -96,37 +96,43 @@ def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | N
             findings += found
             fixtures += [fixture] if fixture is not None else []
     if not content and not findings:
-        findings.append(f"{root / FOLDER}: no fixtures; {HOW}")
+        findings.append(f"{named(root / FOLDER)}: no fixtures; {HOW}")
     return CheckedFixtures(fixtures=tuple(fixtures), findings=tuple(findings), content=content)
 
 
 def _files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
     """Paths of fixtures relative to the lab, and what is said of everything else; sorted by folder and name."""
-    for folder in _sorted(root / FOLDER):
-        shown = line(str(root / FOLDER / folder.name))
-        if isinstance(folder, str) or not folder.is_dir():
+    for folder in _listed(root / FOLDER):
+        if isinstance(folder, str):
+            yield folder
+            continue
+        shown = named(root / FOLDER / folder.name)
+        if not folder.is_dir():
             yield f"{shown}: not in the folder of a capability; {HOW}"
-            continue
-        if capabilities is not None and folder.name not in capabilities:
-            hint = suggest(folder.name, capabilities)
-            there = f"capabilities: {known(capabilities)}"
-            yield f"{shown}: there is no capability {show(folder.name)}{hint}; {there}"
-            continue
-        for file in _sorted(Path(folder.path)):
-            if file.is_dir() or not file.name.endswith(SUFFIX):
-                yield f"{line(str(root / FOLDER / folder.name / file.name))}: not a fixture; {HOW}"
-            else:
-                yield Path(FOLDER, folder.name, file.name)
+        elif capabilities is not None and folder.name not in capabilities:
+            there = f"there is no capability {show(folder.name)}{suggest(folder.name, capabilities)}"
+            yield f"{shown}: {there}; capabilities: {known(capabilities)}"
+        else:
+            for file in _listed(Path(folder.path)):
+                if isinstance(file, str):
+                    yield file
+                elif file.is_dir() or not file.name.endswith(SUFFIX):
+                    yield f"{named(root / FOLDER / folder.name / file.name)}: not a fixture; {HOW}"
+                else:
+                    yield Path(FOLDER, folder.name, file.name)
 
 
-def _sorted(directory: Path) -> list[os.DirEntry[str]]:
-    """What is in a directory but for hidden files such as `.gitkeep`; nothing where there is none."""
+def _listed(directory: Path) -> Iterator[os.DirEntry[str] | str]:
+    """What is in a directory but for hidden files such as `.gitkeep`; nothing where it is not there."""
     try:
         with os.scandir(directory) as found:
-            entries = [entry for entry in found if not entry.name.startswith(".") or entry.name.endswith(SUFFIX)]
-    except OSError:
-        return []
-    return sorted(entries, key=lambda entry: entry.name)
+            listed = sorted(found, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield f"{named(directory)}: cannot be read: {error.strerror}"
+        return
+    yield from (entry for entry in listed if not entry.name.startswith(".") or entry.name.endswith(SUFFIX))
 
 
 def _check(

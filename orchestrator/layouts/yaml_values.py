@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from providers.decisions.shown import line
+from providers.paths import PATH_BYTES
 from store.errors import UsageError
 from store.events import Json
 from store.positions import Document, DocumentPath, Finding, tell
@@ -156,6 +159,11 @@ def _within(value: Json, path: Iterable[str | int]) -> Json:
     for step in path:
         value = value[step]
     return value
+
+
+def named(file: Path) -> str:
+    """How messages call a file whose name others may have chosen: on one line, and nothing that a terminal obeys."""
+    return line(str(file), PATH_BYTES)
 
 
 def known(mapping: Mapping[str, Json]) -> str:

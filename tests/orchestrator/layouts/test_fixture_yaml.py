@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from orchestrator.lab.find import find_lab
@@ -223,4 +225,17 @@ def test_a_capability_that_is_wrong_itself_does_not_hide_what_is_wrong_with_its_
 
 def test_names_of_files_are_shown_and_not_obeyed(lab):
     put(lab, "fixtures/toolgate/a\x1b[31m\n.txt")
-    assert findings(lab) == [f"fixtures/toolgate/a\\u001b[31m\\u000a.txt: not a fixture; {HOW}"]
+    put(lab, os.fsdecode(b"fixtures/toolgate/b\xff.yaml"))
+    assert findings(lab) == [
+        f"fixtures/toolgate/a\\u001b[31m\\u000a.txt: not a fixture; {HOW}",
+        "fixtures/toolgate/b\\udcff.yaml:1:1: id: expected 'b\\udcff', as the file is called, got 'rm-root'",
+    ]
+
+
+def test_what_cannot_be_listed_or_read_is_told(lab):
+    (lab / FILE).unlink()
+    os.mkfifo(lab / FILE)
+    assert findings(lab) == [f"{FILE}: not a file"]
+    (lab / "fixtures").rename(lab / "elsewhere")
+    (lab / "fixtures").write_text("", encoding="ascii")
+    assert findings(lab) == ["fixtures: cannot be read: Not a directory"]
