@@ -44,6 +44,7 @@ _BASED = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TEXT = "tag:yaml.org,2002:str"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Control characters, and what some readers take for the end of a line and others do not."""
 
@@ -60,21 +61,31 @@ class YamlDocument(Document):
     def finding_in(self, path: DocumentPath, message: str, *, line: int, column: int, excerpt: str) -> Finding:
         """Say *message* about a part of the text at *path*: its *line* and *column*, which count from 1.
 
-        The finding stands at that part, where the text is written in the file as it is and on one line.
+        The finding stands at that part, where the text's line is written in the file as it is.
         """
         finding = self.finding(path, message)
-        start, end = self.scalars.get(path, (0, 0))
-        value = self._at(path)
-        body = value.strip("\n") if isinstance(value, str) else ""
-        written = self.text[start:end]
-        if written[:1] in "|>":
-            start += written.find("\n") + 1
-            written = self.text[start:end]
-        found = written.find(body)
-        if line == 1 and body and "\n" not in body and found >= 0:
-            at_line, at_column = self.position(start + found + column - 1)
+        offset = self._written(path, line)
+        if offset is not None:
+            at_line, at_column = self.position(offset + column - 1)
             finding = Finding(line=at_line, column=at_column, path=spell(path), message=message)
         return attrs.evolve(finding, excerpt=excerpt)
+
+    def _written(self, path: DocumentPath, line: int) -> int | None:
+        """The offset at which a *line* of the text at *path* is written as it is; None where it is not."""
+        start, end = self.scalars.get(path, (0, 0))
+        value = self._at(path)
+        lines = value.split("\n") if isinstance(value, str) else []
+        if not 1 <= line <= len(lines) or not lines[line - 1]:
+            return None
+        written = self.text[start:end].split("\n")
+        # a block has a line before its text; elsewhere only a text on one line is written as it is
+        block = written[0][:1] in ("|", ">")
+        row = line if block else 0
+        if row >= len(written) or (not block and len(written) > 1):
+            return None
+        found = written[row].find(lines[line - 1])
+        before = sum(len(other) + 1 for other in written[:row])
+        return start + before + found if found >= 0 else None
 
     def _at(self, path: DocumentPath) -> Json:
         value = self.value
@@ -261,6 +272,8 @@ class _Builder:
     def scalar(self, event: Any) -> Json:
         self.untagged(event, _TEXT)
         text: str = event.value
+        if not text.isascii() and _SURROGATE.search(text):
+            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is no text", event.start_mark.index)
         if event.style not in (None, "") or event.tag == _TEXT:
             return text
         if text in NULLS:

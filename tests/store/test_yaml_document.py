@@ -208,6 +208,20 @@ def test_a_value_below_an_alias_stands_where_its_text_is():
     assert document.place(("case", "input", "tool")) == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('a: "\\ud800"', "f.yaml:1:4: a lone surrogate"),
+        ("a: 1\na: 2", "f.yaml:2:1: duplicate key 'a' (first at line 1)"),
+        ("é: é\nb: [é, }", "f.yaml:2:8: "),
+        ("[" * 102 + "]" * 102, "f.yaml:1:102: nested deeper than 100"),
+    ],
+)
+def test_without_libyaml_the_same_is_refused_in_the_same_place(monkeypatch, text, told):
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    assert refused(text).startswith(told)
+
+
 def test_an_empty_file_is_null():
     assert [read(text).value for text in ("", "# nothing\n", "---\n", "---\n...\n")] == [None] * 4
 
@@ -225,7 +239,10 @@ def test_decimals_are_kept_as_they_are_written():
         ('when: "a == b"', 1, 6, "f:1:13"),
         ('when: "a \\u003d= b"', 1, 6, "f:1:1"),
         ("when: |-\n  a == b", 1, 6, "f:2:8"),
-        ("when: |\n  a ==\n  b", 2, 1, "f:1:1"),
+        ("when: |\n  a ==\n    b", 2, 3, "f:3:5"),
+        ("when: |\n\n  a ==\n  b", 3, 1, "f:4:3"),
+        ("when: |  # why\n  a ==\n  b", 2, 1, "f:3:3"),
+        ('when: "a ==\n  b"', 1, 6, "f:1:1"),
         ("when: >-\n  a ==\n  b", 1, 6, "f:1:1"),
     ],
 )
