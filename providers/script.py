@@ -1,6 +1,7 @@
 """The format of scripts, which the scripted provider plays: values and their reader.
 
-docs/scripted-provider.md describes the format. One file per task, `scripts/<task-id>.json` in the suite's directory.
+docs/scripted-provider.md describes the format. One file per task, `scripts/<task-id>.json` in the suite's directory;
+in a lab one per fixture, `scripts/<capability>/<fixture>.json`.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ class Script:
 def read_scripts(root: Path) -> dict[str, Script]:
     """The scripts of the suite in *root*, by task id; empty where it has none.
 
+    A lab's are by `capability/fixture`, or by `capability/fixture/node` where nodes of a flow have their own.
+
     Raises:
         UsageError: scripts are malformed; lists every finding of every file.
     """
@@ -126,15 +129,16 @@ def read_scripts(root: Path) -> dict[str, Script]:
     converter = new_converter()
     scripts: dict[str, Script] = {}
     problems: list[str] = []
-    for file in sorted(folder.glob("*.json")):
+    for file in sorted(folder.rglob("*.json")):
+        place = file.relative_to(folder).as_posix()
         try:
-            inside = resolve_inside(root, f"{FOLDER}/{file.name}")
+            inside = resolve_inside(root, f"{FOLDER}/{place}")
             # lone surrogates are allowed: a script may play a model that sends them
             document = read_json(inside, name=str(file), surrogates=True)
             script, findings = structure(document, Script, converter)
             if script is None:
                 raise document.refusal(findings)
-            scripts[file.stem] = script
+            scripts[place.removesuffix(".json")] = script
         except (UsageError, PathEscapes) as error:
             problems.append(str(error) if isinstance(error, UsageError) else f"{file}: {error}")
     if problems:

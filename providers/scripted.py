@@ -134,7 +134,9 @@ class Scripted:
 
     def _find(self, request: Request) -> tuple[str, Prepared]:
         origin = request.origin
-        plays = self._apart.get((origin.case_id, origin.variant)) or self._plays.get(origin.case_id)
+        names = (f"{origin.case_id}/{origin.node}", origin.case_id) if origin.node else (origin.case_id,)
+        found = (self._apart.get((name, origin.variant)) or self._plays.get(name) for name in names)
+        plays = next(filter(None, found), None)
         if plays is None:
             file = f"{FOLDER}/{origin.case_id}.json"
             where = str(self._root / file) if self._root is not None else file

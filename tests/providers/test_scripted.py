@@ -422,3 +422,19 @@ def test_a_suite_without_scripts_is_refused_with_what_to_do(tmp_path):
         open_provider(ProviderOptions(suite_root=tmp_path))
     with pytest.raises(UsageError, match="there is no suite"):
         open_provider(ProviderOptions())
+
+
+async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_path):
+    for place in ("gate/one", "gate/one/judge"):
+        file = tmp_path / "scripts" / f"{place}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        script = {"format": "evalctl.script/1", "plays": [{"answers": [{"text": place}]}]}
+        file.write_text(json.dumps(script), encoding="utf-8")
+    provider = open_provider(ProviderOptions(suite_root=tmp_path))
+
+    async def said(node):
+        origin = Origin(suite_id="s", case_id="gate/one", repetition=0, node=node)
+        return (await provider.answer(attrs.evolve(request(), origin=origin), lambda _item: None)).text
+
+    assert await said("judge") == "gate/one/judge"
+    assert await said("other") == "gate/one"
