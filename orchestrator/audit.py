@@ -14,6 +14,7 @@ import attrs
 
 from orchestrator.caps import caps_of
 from orchestrator.reports.plain import one_line
+from orchestrator.reports.wording import counted
 from store.money import usd
 from store.rows import Amount, SweepRow
 
@@ -95,14 +96,14 @@ class Audit:
     def _problems(self) -> Iterator[str]:
         coverage = self.coverage
         if coverage.planned != self.planned:
-            yield f"{self.planned:,} runs were planned and {coverage.planned:,} are stored"
+            yield f"planned: {counted(self.planned, 'run')}; stored: {coverage.planned:,}"
         if coverage.final + coverage.unfinished != coverage.planned:
             yield (
                 f"{coverage.planned:,} runs are not {coverage.final:,} final results and {coverage.unfinished:,} "
                 "unfinished ones"
             )
         if coverage.doubled:
-            yield f"{coverage.doubled:,} runs have more than one result that counts"
+            yield f"more than one result counts for {counted(coverage.doubled, 'run')}"
         for account in self.accounts:
             if account.capped and account.state == "left" and account.rest != Amount():
                 yield f"{account.name} left, and {words(account.rest)} of what it took are not accounted for"
@@ -118,7 +119,7 @@ class Audit:
         if min(before.calls, before.tokens, before.nusd) < 0:
             yield f"the running total is less than what processes took, by {words(Amount() - before)}"
         elif uncapped.calls > before.calls:
-            yield f"{uncapped.calls - before.calls:,} calls were made by processes that had no cap to keep to"
+            yield f"made by processes that had no cap to keep to: {counted(uncapped.calls - before.calls, 'call')}"
 
 
 def audit(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Audit:
@@ -202,7 +203,7 @@ def lines(found: Audit) -> Iterator[str]:
         more = f" and {len(found.lost) - NAMED} more" if len(found.lost) > NAMED else ""
         text += f"; counted as spent since nobody can prove otherwise, lost with {', '.join(names)}{more}"
     if found.unpriced and found.charged.nusd:
-        text += f"; the cost of {found.unpriced:,} calls is not known"
+        text += f"; the cost of {counted(found.unpriced, 'call')} is not known"
     yield f"audit: {text}"
 
 
@@ -226,8 +227,8 @@ def document(found: Audit) -> dict[str, Json]:
 
 def words(amount: Amount) -> str:
     """`53 calls, 52,739 tokens, 0.0123 USD`; what is nothing is left out, unless all of it is."""
-    parts = [f"{amount.calls:,} calls"] if amount.calls else []
-    parts += [f"{amount.tokens:,} tokens"] if amount.tokens else []
+    parts = [counted(amount.calls, "call")] if amount.calls else []
+    parts += [counted(amount.tokens, "token")] if amount.tokens else []
     parts += [f"{usd(amount.nusd)} USD"] if amount.nusd else []
     return ", ".join(parts) or "nothing"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from orchestrator.reports.wording import counted
 from providers.prices import table
 from store.errors import UsageError
 from store.rows import Caps, SweepRow
@@ -68,8 +69,8 @@ def refuse_uncounted(accounts: Iterable[WorkerAccount]) -> None:
     unknown = sum(account.unpriced for account in accounts)
     if unknown:
         raise UsageError(
-            f"--max-cost-usd: what {unknown:,} requests of this sweep have cost is not known, and a cap in USD is a "
-            "total that has to count them",
+            f"--max-cost-usd: what {counted(unknown, 'request')} of this sweep cost is not known, and a cap in USD is "
+            "a total that has to count it",
             "--max-calls and --max-tokens can. A new sweep with a price can have a cap in USD from its start.",
         )
 

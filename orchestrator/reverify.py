@@ -16,6 +16,7 @@ from orchestrator.bundled import find_again
 from orchestrator.open_store import writing
 from orchestrator.plan import choose
 from orchestrator.reports.conditions import is_lab
+from orchestrator.reports.wording import counted
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
@@ -73,7 +74,8 @@ class Verified:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        yield f"sweep {self.sweep}: {self.verified} runs verified again, {len(self.changed)} with another outcome"
+        again = counted(self.verified, "run")
+        yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with another outcome"
         yield from (f"  {run}: {before} -> {now}" for run, before, now in self.changed[:NAMED])
         if len(self.changed) > NAMED:
             yield f"  and {len(self.changed) - NAMED} more"

@@ -17,6 +17,7 @@ from orchestrator.governor import Governor
 from orchestrator.job import Asked, Job, Room
 from orchestrator.log import Log, silent
 from orchestrator.progress import Progress, bar, heartbeat
+from orchestrator.reports.wording import counted
 from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
 from orchestrator.skips import skip_rest
@@ -233,7 +234,7 @@ async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteC
     dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
     killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
     if killed:
-        part.say(f"ended {killed} processes that a dead worker had left behind")
+        part.say(f"ended {counted(killed, 'process', 'processes')} that a dead worker had left behind")
     remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
     return killed
 

@@ -12,6 +12,7 @@ from orchestrator.job import Planning
 from orchestrator.open_store import writing
 from orchestrator.orders import in_force, to_lift
 from orchestrator.provenance import provenance
+from orchestrator.reports.wording import counted
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
@@ -51,7 +52,7 @@ async def start(part: Part, *, command: str, purpose: str = "sweep") -> SweepEnd
         sweep_id = await writer.transact(store_plan(planned, part.redactor))
         runs = len(planned.runs)
         del planned  # from here on the store holds the plan, however long it is
-        part.say(f"sweep {name}: {runs} runs planned")
+        part.say(f"sweep {name}: {counted(runs, 'run')} planned")
         if changed:
             part.say(
                 f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new one "

@@ -10,6 +10,7 @@ import attrs
 from orchestrator.control import Control
 from orchestrator.governor import Hold
 from orchestrator.reports.plain import one_line
+from orchestrator.reports.wording import counted
 from orchestrator.waits import Quiet, Stalled, Wait, Waits, told
 from store.claims import Held
 from store.events import Json
@@ -77,7 +78,7 @@ class Watchdog:
             self._end(overdue, seconds)
             return True
         if seconds >= (self.bound_s if self._ended else self.work_bound_s) and self.running():
-            left = f"{self.running()} runs in flight do not end by themselves"
+            left = f"what is in flight does not end by itself ({counted(self.running(), 'run')})"
             message = f"nothing has happened for {seconds:.0f} s, and {left}"
             self.notice("stalled", {"seconds": round(seconds), "running": self.running()})
             self.control.cancel("stalled", message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.common import COMMON, Exit, complain, not_ours, out, say
 
 if TYPE_CHECKING:
     from orchestrator.replay.rehearsal import Rehearsed
@@ -46,10 +46,7 @@ def ci(
     where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-"))
     for suite in suites.values():
         if not suite.bundled:
-            say(
-                f"warning: {suite.root} is not a bundled suite. Its verifier commands and the recorded tool calls run "
-                "with your privileges and are not sandboxed."
-            )
+            say(not_ours(suite.root, "recorded tool calls", sandboxed=False))
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,8 +102,10 @@ def _shown(message: str) -> str:
 def _line(one: Rehearsed) -> str:
     if one.report is None:
         return f"{one.suite_id}: skipped, it has no cassettes"
+    from orchestrator.reports.wording import counted
+
     passes = one.report.summary.passes
-    skipped = f", {one.skipped} tasks skipped (no cassette)" if one.skipped else ""
+    skipped = f", {counted(one.skipped, 'task')} skipped (no cassette)" if one.skipped else ""
     return f"{one.suite_id}: {passes} of {one.replayed} replayed and passed, {one.diverged} diverged{skipped}"
 
 

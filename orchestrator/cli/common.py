@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Exit(enum.IntEnum):
@@ -56,6 +60,15 @@ class Common:
 
 COMMON = Common()
 """Filled once by the callback of the application before a verb runs, and only read after that."""
+
+
+def not_ours(suite: Path, runs: str, *, sandboxed: bool) -> str:
+    """The warning about a suite that is somebody else's: its verifiers and *runs* are code."""
+    confined = ", confined by bwrap" if sandboxed else " and are not sandboxed"
+    return (
+        f"warning: {suite} is not a bundled suite. Its verifier commands and the {runs} run with your privileges"
+        f"{confined}. Only run suites you trust."
+    )
 
 
 def say(text: str) -> None:

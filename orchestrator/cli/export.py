@@ -28,6 +28,7 @@ def export(
     import json
 
     from orchestrator.cli.naming import one_arm, refuse_lab
+    from orchestrator.reports.wording import counted
     from orchestrator.settings import Settings
     from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.world import real_world
@@ -55,4 +56,4 @@ def export(
     runs = len(document["runs"])
     if COMMON.json:
         out(json.dumps({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)}))
-    say(f"{file}: {runs} runs of {name}. It was scrubbed by patterns: read it before you share it.")
+    say(f"{file}: {counted(runs, 'run')} of {name}. It was scrubbed by patterns: read it before you share it.")

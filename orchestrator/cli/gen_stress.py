@@ -54,9 +54,11 @@ def gen_stress(
         document = {"schema": "evalctl.gen-stress/1", "instances": instances, "suites": list(map(_told, planned))}
         out(json.dumps(document, ensure_ascii=False, indent=2))
         return
+    from orchestrator.reports.wording import counted
+
     for changes in planned:
         told = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} as they were"
-        out(f"{changes.directory}: {len(changes.write) + changes.unchanged} files; {told}")
+        out(f"{changes.directory}: {counted(len(changes.write) + changes.unchanged, 'file')}; {told}")
     if directory is not None:
         _hint(directory)
 

@@ -89,13 +89,17 @@ def _working(found: Standing) -> int:
 
 
 def _effect(order: Order, found: Standing, skipped: int) -> str:
+    from orchestrator.reports.wording import counted
+
     working = _working(found)
     processes = f"{working} process{'es work' if working != 1 else ' works'} on it"
     if order == "pause":
         return f"paused: {processes}, and what runs may end" if working else "paused, though no process works on it"
     if order == "continue":
         return f"it goes on: {processes}" if working else "it may go on: no process works on it, so `evalctl resume` it"
-    return f"cancelled: {skipped:,} runs skipped" + (f"; {processes}, and end what they have begun" if working else "")
+    return f"cancelled: {counted(skipped, 'run')} skipped" + (
+        f"; {processes}, and end what they have begun" if working else ""
+    )
 
 
 def _tell(sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0) -> None:

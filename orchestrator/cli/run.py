@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, say
+from orchestrator.cli.common import Exit, not_ours, say
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -285,10 +285,7 @@ def _confirm(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
     """A suite of somebody else's is code: warn, and go on only with a yes."""
     from store.errors import UsageError
 
-    say(
-        f"warning: {suite.root} is not a bundled suite. Its verifier commands and the tools it enables run with your "
-        f"privileges{', confined by bwrap' if sandboxed else ' and are not sandboxed'}. Only run suites you trust."
-    )
+    say(not_ours(suite.root, "tools it enables", sandboxed=sandboxed))
     if yes:
         return
     if not sys.stdin.isatty():

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.reports.wording import NOTHING, percent, seconds
+from orchestrator.reports.wording import NOTHING, counted, percent, seconds
 from store.events import Json
 from store.stats.compare import PLAYED
+from store.stats.paired import MIN_CASES
 from store.stats.planning import MOST
 from store.tallies import StartGaps
 
@@ -122,7 +123,7 @@ def gaps(found: StartGaps) -> str | None:
     if found.longest_us is None or found.mean_us is None:
         return None
     return (
-        f"the {found.pairs:,} pairs began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
+        f"the runs of {counted(found.pairs, 'pair')} began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
         f"{found.longest_us / 1_000_000:,.1f} s at most"
     )
 
@@ -151,6 +152,11 @@ def interval(bounds: tuple[float, float] | None) -> str:
     return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
 
 
+def _possible(bounds: tuple[float, float]) -> tuple[float, float]:
+    """A t interval knows no bounds; a difference of rates has some."""
+    return max(-1.0, bounds[0]), min(1.0, bounds[1])
+
+
 def _repetitions(task: TaskComparison, needed: int | None) -> str:
     if needed is not None:
         return str(needed)
@@ -170,7 +176,9 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
     else:
         moved = like.p is None
         found = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
-        tail = "" if moved else f" {interval(like.ci)}, p {probability(like.p)}"
+        tail = "" if moved else f" {interval(_possible(like.ci))}, p {probability(like.p)}"
+        if beyond.cases < MIN_CASES:
+            tail = f"; below {MIN_CASES} cases an interval says nothing"
         check = "" if beyond.signflip_p is None else f", sign-flip p {probability(beyond.signflip_p)}"
         yield f"cases like these, paired over {_cases(beyond.cases)}: {found}{tail}{check}: {beyond.verdict}"
     if beyond.these is not None:

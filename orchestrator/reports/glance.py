@@ -12,6 +12,7 @@ from orchestrator.reports.conditions import moment
 from orchestrator.reports.doing import Activity, activity_of
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.standing import Standing, standing_of
+from orchestrator.reports.wording import requests
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -153,7 +154,7 @@ def line(glance: Glance) -> str:
     for one in glance.activities:
         by[one.what] = by.get(one.what, 0) + 1
     parts += [f"{count} {'waits' if count == 1 else 'wait'} for {what}" for what, count in sorted(by.items())]
-    parts.append(f"{found.spent.calls:,} calls, {found.spent.tokens:,} tokens")
+    parts.append(requests(found.spent.calls, found.spent.tokens))
     return ", ".join(parts)
 
 

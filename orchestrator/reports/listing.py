@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from orchestrator.reports.plain import one_line
+from orchestrator.reports.wording import counted
 from store.rows import CellRecord, RunRecord, SweepRow
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def _name(cell: CellRecord) -> str:
 
 def _came_to(run: RunRecord) -> str:
     if run.outcome is None:
-        return "no result yet" + (f", {run.attempts} attempts" if run.attempts else "")
+        return "no result yet" + (f", {counted(run.attempts, 'attempt')}" if run.attempts else "")
     word = run.outcome if run.reason is None else f"{run.outcome}({run.reason})"
     took = [f"{run.wall_ms / 1000:.3f} s"] if run.wall_ms is not None else []
-    took += [f"{run.turns} turns"] if run.turns is not None else []
+    took += [counted(run.turns, "turn")] if run.turns is not None else []
     took += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
     return "  ".join([f"{one_line(word):<24}", *took]).rstrip()

@@ -95,7 +95,7 @@ def _headline(report: Report) -> str:
     summary = report.summary
     return (
         f"Passed {wording.passed(summary)} judged runs: {_note(wording.rate(summary))}, "
-        f"over {len(report.tasks)} tasks ({escaped(wording.summed_reliability(report))})."
+        f"over {wording.counted(len(report.tasks), 'task')} ({escaped(wording.summed_reliability(report))})."
     )
 
 

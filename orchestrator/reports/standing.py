@@ -162,9 +162,10 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     """For people; nothing in it is a control character. *typed* words a command of a hint."""
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
+    have = "has" if sweep.runs == 1 else "have"
     yield (
-        f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of {sweep.runs} runs "
-        f"have a result, {standing.in_flight} claimed"
+        f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of "
+        f"{wording.counted(sweep.runs, 'run')} {have} a result, {standing.in_flight} claimed"
     )
     if standing.order is not None:
         yield ordered(standing.order)
@@ -179,7 +180,8 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     for worker in standing.workers:
         yield (
             f"worker {one_line(worker.host)} pid {worker.pid}, evalctl {one_line(worker.version)}: {worker.state}, "
-            f"{worker.attempts} attempts" + (f", {worker.open} without an outcome" if worker.open else "")
+            f"{wording.counted(worker.attempts, 'attempt')}"
+            + (f", {worker.open} without an outcome" if worker.open else "")
         )
     yield f"spent: {_against(standing)}"
     if standing.state == "cancelled":
@@ -192,7 +194,8 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
         yield f"next: {typed(f'resume {sweep.name}')}   {remark}"
     else:
         command = typed(f"resume {sweep.name}")
-        yield f"{standing.remaining:,} runs are left; another process may share them: {command}"
+        are = "is" if standing.remaining == 1 else "are"
+        yield f"{wording.counted(standing.remaining, 'run')} {are} left; another process may share them: {command}"
 
 
 def ordered(order: ControlRow) -> str:

@@ -93,7 +93,7 @@ def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[st
             f"estimated: {wording.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
         )
     cost = f", {usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
-    yield f"ledger, every request: {report.ledger.calls:,} calls, {report.ledger.tokens:,} tokens{cost}"
+    yield f"ledger, every request: {wording.requests(report.ledger.calls, report.ledger.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
         yield f"with what was left out, the rate lies between {wording.percent(low)} and {wording.percent(high)}"

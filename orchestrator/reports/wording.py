@@ -37,6 +37,11 @@ def counted(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
+def requests(calls: int, tokens: int) -> str:
+    """`53 calls, 52,739 tokens`."""
+    return f"{counted(calls, 'call')}, {counted(tokens, 'token')}"
+
+
 def condition(value: Json) -> str:
     """A condition's value in words: `yes`, `none`, `a, b`."""
     if isinstance(value, dict):
@@ -120,7 +125,7 @@ def cached(figures: Figures) -> str:
     """The share of input served from a cache, with the runs it is about."""
     if figures.cached is None:
         return "not reported"
-    return f"{percent(figures.cached.ratio)} ({figures.cached.runs_reporting} of {figures.judged} runs)"
+    return f"{percent(figures.cached.ratio)} ({figures.cached.runs_reporting} of {counted(figures.judged, 'run')})"
 
 
 def outcomes(figures: Figures) -> str:

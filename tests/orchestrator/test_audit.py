@@ -128,7 +128,7 @@ def test_a_plan_that_lost_a_run_does_not_balance(tmp_path):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER sweep_no_update")
         connection.execute("UPDATE sweep SET runs = 5")
-    assert found(path).problems == ("5 runs were planned and 4 are stored",)
+    assert found(path).problems == ("planned: 5 runs; stored: 4",)
 
 
 def test_a_run_with_two_results_does_not_balance(tmp_path):
@@ -144,7 +144,7 @@ def test_a_run_with_two_results_does_not_balance(tmp_path):
             "INSERT INTO result (run_id, attempt_id, sweep_id, cell_id, outcome, judged, again, at) "
             "SELECT run_id, attempt_id, sweep_id, cell_id, outcome, judged, again, at FROM result LIMIT 1"
         )
-    assert "1 runs have more than one result that counts" in found(path).problems
+    assert "more than one result counts for 1 run" in found(path).problems
 
 
 def test_requests_without_a_known_cost_are_counted(tmp_path):
@@ -154,7 +154,7 @@ def test_requests_without_a_known_cost_are_counted(tmp_path):
 
     result = found(books(tmp_path, caps=Caps(), events=one_unpriced))
     assert result.unpriced == 1
-    assert "the cost of 1 calls is not known" in next(lines(result))
+    assert "the cost of 1 call is not known" in next(lines(result))
 
 
 def test_a_large_call_counts_like_any_other(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import attrs
 import pytest
@@ -227,7 +228,7 @@ def test_pairs_that_began_far_apart_are_told():
         "longestMs": 700_000.0,
         "wide": 1,
     }
-    assert "the 5 pairs began 60.0 s apart in the mean, 700.0 s at most" in "\n".join(lines.lines(found))
+    assert "the runs of 5 pairs began 60.0 s apart in the mean, 700.0 s at most" in "\n".join(lines.lines(found))
 
 
 def test_detail_stands_beside_the_verdicts_and_changes_none():
@@ -253,7 +254,7 @@ def test_detail_stands_beside_the_verdicts_and_changes_none():
     assert beyond.these.diff == pytest.approx(beyond.like_these.diff)
     assert beyond.these.se < beyond.like_these.se
     shown = "\n".join(lines.lines(found))
-    assert "cases like these, paired over 4 cases: +65.0 points" in shown
+    assert "cases like these, paired over 4 cases: +65.0 points; below 5 cases an interval says nothing" in shown
     assert "these cases only: +65.0 points" in shown
     assert "no difference seen" in shown
     assert "Beyond the verdict" in markdown.text(found)
@@ -273,6 +274,21 @@ def test_one_run_a_side_is_paired_case_by_case():
     assert found.beyond.these is None
     assert found.beyond.needed.variances.assumed
     assert "McNemar p 0.11" in "\n".join(lines.lines(found))
+
+
+@pytest.mark.parametrize("cases", [2, 4, 5, 6])
+def test_no_interval_of_the_mean_difference_leaves_what_is_possible(cases):
+    names = [f"c{place}" for place in range(cases)]
+    found = compare(
+        arm(dict.fromkeys(names, (2, 5))),
+        arm({name: (5 * (place % 2), 5) for place, name in enumerate(names)}, name="b"),
+        detail=True,
+    )
+    shown = "\n".join(lines.lines(found))
+    assert ("below 5 cases an interval says nothing" in shown) == (cases < 5)
+    bounds = [float(bound) for bound in re.findall(r"[-+][\d.]+(?=[,\]])", shown.partition("cases like these")[2])]
+    assert bounds
+    assert all(-100 <= bound <= 100 for bound in bounds)
 
 
 def test_where_every_case_moved_alike_no_probability_is_made_up():
