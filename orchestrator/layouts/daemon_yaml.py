@@ -76,7 +76,7 @@ def read_daemon(file: Path, *, path: str | None = None) -> Daemon:
     """Read and check the configuration in *file*.
 
     Args:
-        file: the configuration; commands are relative to its directory.
+        file: the configuration; commands are relative to the directory that it really lies in.
         path: the `PATH` by which programs have to be found; None: programs are not looked for.
 
     Raises:
@@ -95,7 +95,7 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
     except UsageError as error:
         return CheckedDaemon(daemon=None, findings=tuple(str(error).splitlines()), capabilities=None)
     read, mismatches = structured(document, DaemonFile, _converter())
-    rules = FlowRules(document, base=file.parent, path=path)
+    rules = FlowRules(document, base=file.resolve().parent, path=path)
     rules.check()
     findings = merged(document, mismatches, rules.findings)
     return CheckedDaemon(

@@ -345,3 +345,12 @@ def test_programs_are_looked_for_only_where_a_path_is_given(read, refused, tmp_p
     assert problem("a/../run.sh", None) == "'a/../run.sh' must not hold .."
     assert problem("out/sh", None) == "'out/sh' leads outside through a symbolic link"
     assert problem("") == "expected a program, got ''"
+
+
+def test_programs_are_relative_to_where_a_linked_configuration_really_lies(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "config.yaml").write_text(flow("{ id: a, kind: exec, command: [./run.sh] }"), encoding="utf-8")
+    (tmp_path / "real" / "run.sh").write_text("#!/bin/sh\n", encoding="ascii")
+    (tmp_path / "real" / "run.sh").chmod(0o755)
+    (tmp_path / "link.yaml").symlink_to("real/config.yaml")
+    assert read_daemon(tmp_path / "link.yaml", path=PATH)
