@@ -455,10 +455,10 @@ async def test_a_clock_measures_each_node_and_without_one_nothing_is_measured():
     flow = capability(rule(when="false"), model(decides=False), program())
     ticks = count()
 
-    measured = await decided(flow, Asks(judge=said(1), gate="1"), clock=lambda: next(ticks) * 0.25)
+    measured = await decided(flow, Asks(judge=said(1), gate="1"), clock=lambda: next(ticks) * 2.5)
     unmeasured = await decided(flow, Asks(judge=said(1), gate="1"))
 
-    assert [step.ms for step in measured.trace] == [250, 250, 250]
+    assert [step.ms for step in measured.trace] == [2500, 2500, 2500]
     assert [step.ms for step in unmeasured.trace] == [None, None, None]
 
 
