@@ -53,7 +53,7 @@ def _serve(config: Path, *, host: str, port: int, concurrency: int) -> int:
     from orchestrator.world import conceal, real_world
 
     world = real_world()
-    config = config.absolute()
+    config = config.resolve()
     daemon = read_daemon(config, path=world.environment.get("PATH", ""))
     conceal()
     listener = listen(host, port)
