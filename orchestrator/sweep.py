@@ -102,7 +102,8 @@ def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     if changed:
         shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
         what, verb = ("lab", sweep.command) if "lab" in sweep.conditions else ("suite", "run")
+        raised = " A higher budget is given to resume itself: --max-calls, --max-cost-usd." if what == "lab" else ""
         raise UsageError(
             f"sweep {sweep.name}: the {what} has changed since it was planned: {shown}",
-            f"Put these files back as they were, or start a new sweep with `evalctl {verb}`.",
+            f"Put these files back as they were, or start a new sweep with `evalctl {verb}`.{raised}",
         )

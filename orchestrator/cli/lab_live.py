@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +34,7 @@ MaxCalls = Annotated[
     typer.Option("--max-calls", min=1, metavar="N", help="Calls the sweep may make, in place of the budget's."),
 ]
 MaxCostUsd = Annotated[
-    Any,
+    Decimal | None,
     typer.Option(
         "--max-cost-usd", parser=options.usd, metavar="USD", help="US dollars it may cost, in place of the budget's."
     ),
@@ -117,7 +118,7 @@ def _run(
     verb: str,
     what: tuple[str | None, list[str] | None, list[str] | None, Path | None, Path | None],
     *,
-    caps: tuple[int | None, Any],
+    caps: tuple[int | None, Decimal | None],
     flags: dict[str, Any],
     repeat: int | None,
     yes: bool,
@@ -176,6 +177,7 @@ def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
 def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) -> None:
     """Say what will be asked at most, and go on only with a yes."""
     from orchestrator.lab import spending
+    from orchestrator.reports.wording import counted
     from store.errors import UsageError
 
     for line in spending.lines(lab, cells, repeat=settings.k, caps=settings.caps):
@@ -187,5 +189,8 @@ def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) 
             "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
             "Pass --yes if that is what you want.",
         )
-    if not typer.confirm("Ask them?", err=True):
+    calls = spending.calls_of(cells, settings.k)
+    if settings.caps.calls is not None:
+        calls = min(calls, settings.caps.calls)
+    if not typer.confirm(f"Make up to {counted(calls, 'call')}?", err=True):
         raise typer.Exit(Exit.FAILED)
