@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.layouts.flow_rules import CapabilityOutline, FlowRules
-from orchestrator.layouts.yaml_values import get, merged, new_yaml_converter, refusal, structured
+from orchestrator.layouts.yaml_values import get, new_yaml_converter, refusal, structured, told
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN
 from store.errors import UsageError
@@ -97,7 +97,7 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
     read, mismatches = structured(document, DaemonFile, _converter())
     rules = FlowRules(document, base=file.resolve().parent, path=path)
     rules.check()
-    findings = merged(document, mismatches, rules.findings)
+    findings = told(document, [*mismatches, *rules.findings])
     return CheckedDaemon(
         daemon=_daemon(read) if read is not None and not findings else None,
         findings=tuple(findings),

@@ -25,12 +25,12 @@ from orchestrator.layouts.yaml_values import (
     get,
     items,
     known,
-    merged,
     name_problem,
     named,
     new_yaml_converter,
     schema_findings,
     structured,
+    told,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.paths import PathEscapes, resolve_inside
@@ -150,7 +150,7 @@ def _check(
         rules += _input(document, capability, capabilities)
         replay, found = _replay(document, capabilities[capability])
         rules += found
-    findings = merged(document, mismatches, rules)
+    findings = told(document, [*mismatches, *rules])
     if read is None or findings:
         return findings, None
     fixture = Fixture(

@@ -25,11 +25,11 @@ from orchestrator.layouts.yaml_values import (
     entries,
     filled,
     get,
-    merged,
     name_problem,
     new_yaml_converter,
     refusal,
     structured,
+    told,
 )
 from providers.paths import PathEscapes, resolve_inside
 from providers.prices.price import Price
@@ -167,7 +167,7 @@ def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, L
         return None, None, tuple(str(error).splitlines())
     read, mismatches = structured(document, LabFile, _converter())
     rules = [document.finding(at, message) for at, message in _problems(document.value, daemon)]
-    return document, read, tuple(merged(document, mismatches, rules))
+    return document, read, tuple(told(document, [*mismatches, *rules]))
 
 
 def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:

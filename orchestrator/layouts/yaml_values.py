@@ -62,11 +62,9 @@ def switch_hint(value: Json) -> str:
     return BOOLEANS_HERE if isinstance(value, str) and value.lower() in SWITCHES else ""
 
 
-def merged(document: Document, mismatches: Iterable[Finding], rules: Iterable[Finding]) -> list[str]:
-    """All findings of a document in its order, one text each. What a rule says of a value replaces its type's words."""
-    told = {finding.path: finding for finding in rules}
-    findings = {*rules, *(finding for finding in mismatches if finding.path not in told)}
-    return [tell(document.name, finding) for finding in sorted(findings)]
+def told(document: Document, findings: Iterable[Finding]) -> list[str]:
+    """All findings of a document in its order, one text each."""
+    return [tell(document.name, finding) for finding in sorted(set(findings))]
 
 
 def refusal(findings: Iterable[str]) -> UsageError:

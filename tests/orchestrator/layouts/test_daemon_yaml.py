@@ -354,3 +354,11 @@ def test_programs_are_relative_to_where_a_linked_configuration_really_lies(tmp_p
     (tmp_path / "real" / "run.sh").chmod(0o755)
     (tmp_path / "link.yaml").symlink_to("real/config.yaml")
     assert read_daemon(tmp_path / "link.yaml", path=PATH)
+
+
+def test_two_things_wrong_with_one_value_are_both_told(refused):
+    lines = refused(flow(asks("a"), "{ id: b, kind: exec }")).splitlines()
+    assert [line.partition(": capabilities.c.flow[1]: ")[2].partition(":")[0] for line in lines] == [
+        "missing required field 'command'",
+        "node 'b' is never reached",
+    ]

@@ -239,3 +239,10 @@ def test_what_cannot_be_listed_or_read_is_told(lab):
     (lab / "fixtures").rename(lab / "elsewhere")
     (lab / "fixtures").write_text("", encoding="ascii")
     assert findings(lab) == ["fixtures: cannot be read: Not a directory"]
+
+
+def test_a_bomb_is_one_finding(lab):
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
+    put(lab, FILE, f"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{levels}")
+    (finding,) = findings(lab)
+    assert finding.endswith("more than 200,000 values and keys, aliases counted with what they stand for")
