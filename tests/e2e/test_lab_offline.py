@@ -1,5 +1,6 @@
 """`lab offline`: needs nobody, and says the same every time."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -35,11 +36,34 @@ def test_the_guard_of_that_test_holds(evalctl):
 def test_results_and_report_are_the_same_bytes_every_time(evalctl):
     first = evalctl.run("lab", "offline")
     before = files(evalctl.home)
+    evalctl.environment["PYTHONHASHSEED"] = "7"
     second = evalctl.run("lab", "offline", "--concurrency", "1")
 
     assert (first.code, second.code) == (0, 0)
     assert len(evalctl.sweep_names()) == 2
     assert files(evalctl.home) == before
+
+
+def test_a_copy_of_the_bundled_lab_breaks_where_it_is_broken(evalctl):
+    root = evalctl.home / "config" / "lab"
+    shutil.copytree(BUNDLED, root)
+    fixture = root / "fixtures" / "toolgate" / "rm-root.yaml"
+    text = fixture.read_text(encoding="utf-8")
+    assert "decision.verdict != 'allow'" in text
+    fixture.write_text(text.replace("decision.verdict != 'allow'", "decision.verdict == 'allow'"), encoding="utf-8")
+    stale = root / "fixtures" / "risk" / "monthly-wages.yaml"
+    text = stale.read_text(encoding="utf-8")
+    stale.write_text(text.replace("version: 1", "version: 2"), encoding="utf-8")
+
+    done = evalctl.run("lab", "offline")
+
+    assert done.code == 1
+    assert "FAILED toolgate/rm-root, replay" in done.stdout
+    assert "why: Deleting the root must never be allowed without asking" in done.stdout
+    assert (
+        "risk/monthly-wages, jev: stale: cassettes/risk/monthly-wages/jev.json: fixture version 1 recorded, now 2"
+        in (done.stdout)
+    )
 
 
 def test_a_broken_assertion_is_1_and_its_why_is_printed(evalctl):
