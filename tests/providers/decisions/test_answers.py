@@ -1,5 +1,6 @@
 import json
 
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -230,3 +231,13 @@ def test_the_field_that_says_how_sure_a_specialist_is_has_any_name():
 )
 def test_rubbish_of_a_specialist_is_told_as_such(text, message):
     assert message in bad_of_specialist(text)
+
+
+def test_an_answer_of_just_the_longest_length_is_read():
+    assert of_specialist(" " * (LONGEST_ANSWER - 1) + "1", "confidence") == Said(1)
+
+
+def test_a_long_reason_is_cut():
+    [reason] = attrs.astuple(of_specialist(json.dumps({"abstain": "x" * 5000}), "confidence"))
+
+    assert reason == "x" * 199 + "…"
