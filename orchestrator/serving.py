@@ -107,6 +107,7 @@ async def serve(hub: Hub, listener: Listener, ready: Callable[[], None]) -> sign
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            log_level="error",
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
     )
