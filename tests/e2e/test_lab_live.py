@@ -406,3 +406,19 @@ def test_where_no_report_could_be_written_nobody_is_asked(evalctl, house):
     assert refused.code == 1
     assert "file/below: the run directory cannot be made: Not a directory" in refused.stderr
     assert house.idle() == []
+
+
+def test_sigterm_ends_running_runs_and_their_endings_are_kept(evalctl, endpoint):
+    endpoint.plan(answering(hang=True))
+    write_lab(evalctl.home, endpoint.url)
+
+    started = evalctl.start("lab", "live", "--yes")
+    until(lambda: endpoint.counts()["in_flight"] == 2, "two requests")
+    started.signal(signal.SIGTERM)
+    ended = started.finish()
+    endpoint.plan(answering())
+    done = evalctl.run("resume", "last")
+
+    assert ended.code == 143
+    assert evalctl.query("SELECT outcome, reason FROM outcome LIMIT 2") == [("error", "interrupted")] * 2
+    assert done.code == 0, done.stderr
