@@ -65,7 +65,8 @@ def listen(host: str, port: int) -> Listener:
             "The hub has no passwords, so it answers this machine alone: 127.0.0.1, ::1 or localhost.",
         )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # named, so that asyncio knows the connections for TCP and does not hold back their second piece
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))

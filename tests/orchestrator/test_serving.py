@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -26,6 +27,28 @@ def ipv6():
     except OSError:
         return False
     return True
+
+
+def test_answers_are_not_held_back_for_more():
+    """asyncio switches Nagle's algorithm off on connections that it knows for TCP; 40 ms an answer are at stake."""
+
+    async def main():
+        listener = serving.listen("127.0.0.1", 0)
+        held_back = []
+
+        class Peer(asyncio.Protocol):
+            def connection_made(self, transport):
+                taken = transport.get_extra_info("socket")
+                held_back.append(not taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+
+        async with await asyncio.get_running_loop().create_server(Peer, sock=listener.socket):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            await reader.read()
+            writer.close()
+        return held_back
+
+    assert asyncio.run(main()) == [False]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "", "127.1", "127.0.0.1:80"])
