@@ -29,6 +29,7 @@ VERBS = (
     "continue",
     "cancel",
 )
+GROUPS = (("lab", "check"), ("lab", "offline"), ("lab", "record"), ("lab", "live"), ("hub", "serve"))
 PROGRAM = """
 import json, sys
 sys.argv = ["evalctl", *sys.argv[1:]]
@@ -48,7 +49,10 @@ def imported(*arguments: str, cwd: Path) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), *((verb, "--help") for verb in VERBS)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--version",), ("--help",), *((verb, "--help") for verb in VERBS), *((*verbs, "--help") for verbs in GROUPS)],
+)
 def test_asking_for_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert imported(*arguments, cwd=tmp_path) & set(HEAVY) == set()
 
@@ -57,9 +61,9 @@ def test_the_version_imports_not_even_the_command_line(tmp_path: Path) -> None:
     assert imported("--version", cwd=tmp_path) & {"typer", "click", "attrs", "store", "sqlite3"} == set()
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_help_prints_the_exit_codes(evalctl: Driver, verb: str) -> None:
-    done = evalctl.run(verb, "--help")
+@pytest.mark.parametrize("verbs", [*((verb,) for verb in VERBS), *GROUPS])
+def test_every_help_prints_the_exit_codes(evalctl: Driver, verbs: tuple[str, ...]) -> None:
+    done = evalctl.run(*verbs, "--help")
     assert done.code == 0
     assert "Exit codes" in done.stdout
 
