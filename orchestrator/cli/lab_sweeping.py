@@ -45,12 +45,13 @@ class Going:
     verb: str
     """`offline`, `record` or `live`."""
     part: Part
+    runs: str
+    """Where run directories are, unless `--out` names one."""
     recording: Recording | None = None
 
     def start(self) -> int:
         """Plan and run it; the exit code."""
-        runs = self.part.settings.out or self.part.job.conditions(self.part.settings)["lab"]["runs"]
-        self._prepare(Path(runs))
+        self._prepare(Path(self.part.settings.out or self.runs))
         end = anyio.run(partial(sweep.start, self.part, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
         return self._conclude(end)
 
@@ -145,7 +146,7 @@ def going(
         log=log_of(redactor),
         lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
-    return Going(verb=verb, part=part, recording=recording)
+    return Going(verb=verb, part=part, runs=chosen["runs"], recording=recording)
 
 
 def directory_of(settings: Settings, row: SweepRow) -> Path:
