@@ -183,6 +183,19 @@ def test_a_signal_ends_the_hub_and_all_that_it_started(
     assert started.said() == ""
 
 
+def test_who_hangs_up_takes_the_specialist_with_it_and_the_hub_goes_on(evalctl: Driver, config: Path) -> None:
+    with serving(evalctl, config) as (_, url):
+        parts = urlsplit(url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request("POST", parts.path, json.dumps({"capability": "slow", "input": {}}))
+            until((config.parent / "pids").exists, "the specialist")
+        pids = [int(pid) for pid in (config.parent / "pids").read_text(encoding="ascii").split()]
+        until(lambda: not any(alive(pid) for pid in pids), "the specialist and what it started to be gone")
+        answer = post(url, json.dumps({"capability": "gate", "input": {"tool": "read"}}).encode())
+    assert answer["decision"] == {"verdict": "allow"}
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
