@@ -1,0 +1,81 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.decisions.shown import LONGEST, LONGEST_VALUE, line, shortened, value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain añ😀", "plain añ😀"),
+        ("a\nb\tc", "a\\u000ab\\u0009c"),
+        ("\x1b[2J\x9b\u202e\ud800", "\\u001b[2J\\u009b\\u202e\\ud800"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\uffff", "\\uffff"),
+        ("x" * LONGEST, "x" * 300),
+        ("x" * (LONGEST + 1), "x" * 299 + "…"),
+    ],
+)
+def test_a_text_is_shown_on_one_line_and_tame(text, shown):
+    assert line(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"a": [1, None, "ñ"]}, '{"a": [1, null, "ñ"]}'),
+        ("x" * 78, '"' + "x" * 78 + '"'),
+        ("x" * 79, '"' + "x" * 78 + "…"),
+        ({1, 2}, "a value that no JSON can be written of (set)"),
+    ],
+)
+def test_a_value_is_shown_as_json(given, shown):
+    assert value(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 199 + "…"),
+        (list(range(20)), list(range(20))),
+        (list(range(22)), [*range(20), "… 2 more"]),
+        ({str(n): n for n in range(20)}, {str(n): n for n in range(20)}),
+        ({str(n): n for n in range(22)}, {**{str(n): n for n in range(20)}, "…": "2 more"}),
+        ([[[[[[1]]]]]], [[[[[[1]]]]]]),
+        ([[[[[[[1]]]]]]], [[[[[["…"]]]]]]),
+        ([[[[[[[]]]]]]], [[[[[[[]]]]]]]),
+        ({"k" * 300: 1}, {"k" * 199 + "…": 1}),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, "0x8000000000000000"),
+        (True, True),
+        (None, None),
+        (0.5, 0.5),
+    ],
+)
+def test_a_value_is_kept_as_a_value_in_little_room(given, short):
+    assert shortened(given) == short
+
+
+def test_a_value_that_is_large_all_the_same_is_the_beginning_of_its_text():
+    short = shortened([["x" * 150] * 20])
+
+    assert isinstance(short, str)
+    assert len(short) == LONGEST_VALUE
+    assert short.startswith('[["xxx')
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=4),
+    max_leaves=40,
+)
+
+
+@given(JSON)
+def test_what_is_shown_of_any_value_is_short(given):
+    assert len(line(value(given))) <= 80
+    assert len(json.dumps(shortened(given), ensure_ascii=False)) <= LONGEST_VALUE + 1000
