@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,17 @@ def test_every_capability_can_be_asked_of_typesafe(lab):
         for node in capability.asking():
             if node.kind == "model":
                 assert problems_of(node.answer) == [], node.id
+
+
+def test_a_wheel_holds_all_of_it(lab, tmp_path):
+    root = lab.root.parents[1]
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    subprocess.run(argv, cwd=root, check=True, capture_output=True, timeout=300)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("suites/decision-lab/")}
+    files = [path for path in lab.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert packed == {path.relative_to(root).as_posix() for path in files}
 
 
 def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab, gate):
