@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator import hub as hub_module
 from orchestrator.hub import MAX_BODY_BYTES, QUEUE, Hub, encoded
 from providers.base import Answer, ProviderError
 from providers.decisions.decision import Decision, Failure
@@ -79,8 +80,12 @@ class Reply:
         return self.status, self.json["error"]["code"]
 
 
-async def send(hub, body=b"", *, method="POST", path="/v1/hub", headers=(HOST,), pieces=1, left=None, reply=None):
-    """One request, its body in *pieces*; the client leaves when *left* is set."""
+async def send(
+    hub, body=b"", *, method="POST", path="/v1/hub", headers=(HOST,), pieces=1, left=None, reply=None, stuck=False
+):
+    """One request, its body in *pieces*, the last of which never comes if it is *stuck*; the client leaves when *left*
+    is set.
+    """
     reply = reply or Reply()
     size = -(-len(body) // pieces) or 1
     parts = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
@@ -89,7 +94,7 @@ async def send(hub, body=b"", *, method="POST", path="/v1/hub", headers=(HOST,),
     ]
 
     async def receive():
-        if messages:
+        if len(messages) > int(stuck):
             return messages.pop(0)
         await (left or anyio.Event()).wait()
         return {"type": "http.disconnect"}
@@ -255,6 +260,20 @@ def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told):
     reply = ask(hub_of(house), body, headers=headers, pieces=20)
     assert reply.error == (413, "too_large")
     assert house.requests == []
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(hub_module, "BODY_S", 0.05)
+    reply = ask(hub_of(), asked({"tool": "read"}), pieces=2, stuck=True)
+    assert reply.error == (408, "too_slow")
+    assert reply.headers["connection"] == "close"
+
+
+def test_a_body_that_breaks_off_is_refused():
+    left = anyio.Event()
+    left.set()
+    reply = ask(hub_of(), asked({"tool": "read"}), pieces=2, stuck=True, left=left)
+    assert reply.error == (400, "bad_json")
 
 
 @pytest.mark.parametrize(
