@@ -1,6 +1,7 @@
 import pytest
 
 from providers.base import Origin, Request, UserText
+from providers.decisions import backends
 from providers.decisions.backends import open_providers
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Rule
 from store.errors import UsageError
@@ -103,18 +104,18 @@ async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("backends", "message"),
+    ("known", "message"),
     [
         ({"house": HOUSE}, "node 'a' names the backend 'hose', which is not there\nThere are: house."),
         ({"hose": {"kind": "opnai"}}, "there is no provider 'opnai'\nDid you mean 'openai'?"),
         ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is no http or https URL"),
     ],
 )
-async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(tmp_path, backends, message):
+async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(tmp_path, known, message):
     gate = capability("gate", model("a", "hose"))
 
     with pytest.raises(UsageError) as raised:
-        open_providers(daemon(gate, **backends), [gate], key_of=keys(), base=tmp_path)
+        open_providers(daemon(gate, **known), [gate], key_of=keys(), base=tmp_path)
     assert str(raised.value).startswith(message)
 
 
@@ -137,3 +138,30 @@ async def test_nothing_is_opened_for_those_whom_nobody_asks():
     gate = capability("gate", Rule(id="r", when="true", decision=1))
 
     assert open_providers(daemon(gate, house=HOUSE), [gate], key_of=keys(), base=None) == {}
+
+
+async def test_a_backend_may_be_silent_as_long_as_the_slowest_node_that_asks_it(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(backends, "find_provider", lambda kind: lambda options: given.append((kind, options)))
+    gate = capability("gate", model("a", "house", timeout_ms=5000), model("b", "house", timeout_ms=300_000))
+    route = capability("route", model("a", "house", timeout_ms=100))
+
+    open_providers(
+        daemon(gate, route, house=HOUSE),
+        [gate, route],
+        key_of=keys(),
+        base=tmp_path,
+        proxy="http://p:1",
+        wall=lambda: 7,
+        keep_bodies=True,
+    )
+
+    [(kind, options)] = given
+    assert kind == "openai"
+    assert options.first_token_timeout_ms > 300_000
+    assert options.idle_timeout_ms > 300_000
+    assert (options.api_key, options.api_key_env, options.base_url) == (KEY, "HOUSE_KEY", HOUSE["base_url"])
+    assert (options.suite_root, options.proxy, options.wall(), options.keep_bodies) == (tmp_path, "http://p:1", 7, True)
+    given.clear()
+    open_providers(daemon(gate, house=HOUSE), [gate], key_of=keys(), base=tmp_path, idle_timeout_ms=1500)
+    assert (given[0][1].idle_timeout_ms, given[0][1].keep_bodies) == (1500, False)

@@ -310,7 +310,7 @@ BOMBS = {
     "a regular expression that backtracks": "repr('a' * 60 + '!') + '.matches(\"^(a+)+$\")'",
     "a regular expression that grows": '\'"a".matches("((a{1000}){1000}){1000}")\'',
     "a wide number": '\'"%.1000000000f".format([1.0]) != ""\'',
-    "doubling": "'\"a\"' + '.replace(\"a\", \"aaaaaaaaaa\")' * 9 + '.size() == 0'",
+    "growing texts": "'\"a\"' + ('.replace(\"a\", \"' + 'a' * 200 + '\")') * 5 + '.size() == 0'",
     "doubling lists": "'[status]' + '.map(x, x + x)' * 20 + '[0].size() == 0'",
 }
 
