@@ -220,9 +220,11 @@ def _listed(cases: tuple[str, ...]) -> str:
 
 
 def ledger(facts: Facts) -> str | None:
-    """What all requests came to; None where there were none to make."""
+    """What all requests came to; None where there were none to make. What is charged is no cost: of a request that was
+    cut off it is the most that it can have cost.
+    """
     if facts.ledger is None:
         return None
     spent = facts.ledger
-    money = f", {usd(spent.nusd)} USD of known cost" if spent.nusd else ""
+    money = f", {usd(spent.nusd)} USD charged" if spent.nusd else ""
     return f"ledger, every request: {spent.calls:,} calls, {spent.tokens:,} tokens{money}"
