@@ -1,6 +1,6 @@
 """Goals beside the floor and evalctl, measured in one interleaved run.
 
-    python -m benchmarks.bench [--quick] [--only start,read,run,http,latency,store,queries]
+    python -m benchmarks.bench [--quick] [--only start,read,run,http,latency,store,ci,queries]
 
 Every figure is the median of the rounds; within a round floor and evalctl take turns, so that whatever else the machine
 does falls on both. CPU is user and system of the child with what it has reaped. Rows, commits and requests in flight
@@ -25,10 +25,11 @@ from benchmarks.asking import answering, reading
 from benchmarks.bed import Bed, file_bytes, make_bed
 from benchmarks.child import EVALCTL, PYTHON, ROOT, Cost, measure, median_cpu
 from benchmarks.lines import Line, Size, note, table
+from benchmarks.replaying import replaying
 from tests.peers.driver import Endpoint, running_endpoint
 
 VERBS = ("list", "check", "run", "resume", "status", "show", "compare", "variants", "record", "ci", "export", "cancel")
-SECTIONS = ("start", "read", "run", "http", "latency", "store", "queries")
+SECTIONS = ("start", "read", "run", "http", "latency", "store", "ci", "queries")
 
 
 FULL = Size(rounds=5, runs=(500, 2_000, 8_000), latency_runs=2_000, rows=100_000)
@@ -301,6 +302,7 @@ def main() -> None:
             ("http", answering),
             ("latency", waiting),
             ("store", writing),
+            ("ci", replaying),
         ):
             if name in chosen:
                 lines += measure_section(bed, size)
