@@ -60,15 +60,10 @@ async def programme(lab: Lab, selection: Selection) -> Programme:
     if bad:
         raise UsageError("\n".join(bad))
     if not cells:
-        raise UsageError(
-            "there is nothing to run: "
-            + (
-                "the chosen fixtures are answered by their own replay, under no target"
-                if not selection.replay
-                else "only cassettes answer the chosen fixtures"
-            ),
-            "Leave --target out, or name another one: " + ", ".join([REPLAY, *lab.targets]) + ".",
-        )
+        why = "only cassettes of targets answer the chosen fixtures"
+        if not selection.replay:
+            why = f"rules or their own replay answer the chosen fixtures, which is the target {REPLAY}"
+        raise UsageError(f"--target: {why}", f"Leave it out, or name another: {', '.join([REPLAY, *lab.targets])}.")
     return Programme(cells=tuple(cells), player=Player(answers, _formats(lab, cells)))
 
 

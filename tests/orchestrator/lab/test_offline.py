@@ -58,8 +58,13 @@ async def test_targets_narrow_to_what_their_cassettes_answer():
 
     assert [*await cells_of(found, targets=["jev"])] == [("gate/asks", "jev")]
     assert [*await cells_of(found, targets=["replay"])] == [("gate/hand", "replay")]
-    with pytest.raises(UsageError, match="answered by their own replay"):
+    with pytest.raises(UsageError, match="their own replay answer the chosen fixtures, which is the target replay"):
         await cells_of(found, fixtures=["hand"], targets=["jev"])
+
+
+async def test_the_fixtures_own_answers_alone_may_be_none():
+    with pytest.raises(UsageError, match="only cassettes of targets answer the chosen fixtures"):
+        await cells_of(lab(fixture("asks")), targets=["replay"])
 
 
 async def test_a_fixture_that_is_not_for_offline_is_skipped_for_its_mode():
