@@ -25,7 +25,7 @@ class LabJob:
     asked: Mapping[str, Asked]
     """By the names of `Capability.asked`; offline the one player, as `recorded`."""
     chosen: Mapping[str, Json]
-    """What was narrowed and where reports go: see `running.choice`; stored, and read back by `resume`."""
+    """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
     ended: Ended = lambda _cell, _ending: None
     """Told of each ending before it is stored."""
     accounts: Mapping[tuple[str, str], str] = attrs.field(init=False)
