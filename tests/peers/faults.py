@@ -41,6 +41,8 @@ CALM = 0.4
 """The share of requests that `random` answers."""
 THROTTLED = 0.01
 """The share it throttles; with more, nobody would be left to be many at once."""
+HELD_S = 0.3
+"""How long `random` keeps a request, so that many are there at once."""
 DONE = b"data: [DONE]\n\n"
 READ = ("read_file", '{"path": "note.txt"}')
 ONCE = ("bash", '{"command": "echo ran >> ran.txt"}')
@@ -381,10 +383,8 @@ def at_random(m: Meeting) -> None:
     """Any of the others, or none."""
     rng = random.Random(f"{m.exchange.key.partition('/')[2]} {m.tries}")  # not by the sweep's name: the same every time
     at = rng.random()
-    if at < CALM:
-        m.answer()
-    else:
-        FAULTS[rng.choice(THROTTLING if at > 1 - THROTTLED else ANY)](m)
+    name = None if at < CALM else rng.choice(THROTTLING if at > 1 - THROTTLED else ANY)
+    m.later(lambda: m.answer() if name is None else FAULTS[name](m), HELD_S)
 
 
 FAULTS: Mapping[str, Fault] = {
