@@ -12,7 +12,8 @@ from store.events import Json
 Status = Literal["ok", "abstain", "error"]
 Cause = Literal["input", "rule", "provider", "auth", "quota", "timeout", "specialist", "bad_answer", "output"]
 """Why a flow failed: the input broke its schema; a rule could not be evaluated; whoever was asked did not answer; a
-specialist crashed; what was answered is not of the form that was asked for; the decision broke its schema."""
+specialist crashed, or said what is no answer; what a model said is not of the form that was asked for; the decision
+broke its schema."""
 
 Outcome = Literal["decided", "answered", "passed", "abstained", "failed"]
 """What came of a node. `answered`: for later nodes; `passed`: a rule whose condition did not hold."""

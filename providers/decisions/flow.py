@@ -168,7 +168,7 @@ class _Flow:
         try:
             said = _read(node, answer)
         except BadAnswer as error:
-            return _Failed("bad_answer", error.message)
+            return _Failed("bad_answer" if isinstance(node, Model) else "specialist", error.message)
         if isinstance(said, Abstained):
             return said
         heard.confidence = said.confidence

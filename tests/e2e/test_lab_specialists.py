@@ -64,7 +64,7 @@ def test_programs_that_fail_are_their_own_runs_failures_and_none_is_left(evalctl
         "crash": ("error", "specialist"),
         "exit": ("error", "specialist"),
         "flood": ("error", "specialist"),
-        "rubbish": ("fail", "bad_answer"),
+        "rubbish": ("error", "specialist"),
     }
     node = {"id": "it", "kind": "exec", "command": [sys.executable, "gate.py"], "timeout_ms": 3000, "local": True}
 
@@ -109,7 +109,7 @@ def vendor():
 def test_endpoints_that_fail_are_their_own_runs_failures(evalctl, vendor):
     endings = {
         "good": ("pass", None),
-        "rubbish": ("fail", "bad_answer"),
+        "rubbish": ("error", "specialist"),
         "status-404": ("error", "specialist"),
         "status-422": ("error", "specialist"),
         "hangs": ("error", "timeout"),

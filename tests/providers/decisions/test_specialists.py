@@ -283,8 +283,8 @@ async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path
 @pytest.mark.parametrize(
     ("body", "cause", "message"),
     [
-        ("echo rubbish", "bad_answer", 'the answer is no JSON (line 1, column 1: Expecting value): "rubbish\\n"'),
-        ("true", "bad_answer", 'the answer is no JSON (line 1, column 1: Expecting value): ""'),
+        ("echo rubbish", "specialist", 'the answer is no JSON (line 1, column 1: Expecting value): "rubbish\\n"'),
+        ("true", "specialist", 'the answer is no JSON (line 1, column 1: Expecting value): ""'),
         ("exit 3", "specialist", "server_error: sh ended with exit code 3"),
         ("kill -9 $$", "specialist", "server_error: sh ended by SIGKILL"),
         ("sleep 300", "timeout", "timeout: no whole answer within 700 ms"),
@@ -504,9 +504,9 @@ async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_d
 @pytest.mark.parametrize(
     ("behave", "cause"),
     [
-        (says(b"<html>"), "bad_answer"),
-        (says(b""), "bad_answer"),
-        (says(b"[1", 200), "bad_answer"),
+        (says(b"<html>"), "specialist"),
+        (says(b""), "specialist"),
+        (says(b"[1", 200), "specialist"),
         (says(b"no", 500), "specialist"),
         (says(b"no", 429), "specialist"),
         (says(b"no", 401), "auth"),
