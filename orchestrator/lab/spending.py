@@ -50,8 +50,9 @@ def lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterat
         f"lab {lab.id}: {counted(fixtures, 'fixture')}, {counted(len(targets), 'target')}, "
         f"{counted(repeat, 'repetition')}: {counted(runs, 'run')}"
     )
-    if skipped := len(cells) - len(asking):
-        yield f"  {counted(skipped, 'fixture and target', 'fixtures and targets')} are skipped: {_reasons(cells)}"
+    skipped = {cell.fixture.case_id for cell in cells if cell.skip is not None}
+    if skipped:
+        yield f"  skipped for their modes: {counted(len(skipped), 'fixture')}"
     calls = calls_of(cells, repeat)
     stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
     yield f"  at most {counted(calls, 'call')}, and retries; {stop}"
@@ -84,7 +85,3 @@ def _specialists(capabilities: Iterable[Capability]) -> list[tuple[str, bool]]:
         for node in capability.flow
         if isinstance(node, Specialist)
     )
-
-
-def _reasons(cells: Iterable[Cell]) -> str:
-    return ", ".join(sorted({cell.skip.message for cell in cells if cell.skip is not None}))

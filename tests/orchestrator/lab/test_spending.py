@@ -1,0 +1,58 @@
+from decimal import Decimal
+
+import pytest
+
+from orchestrator.lab.cells import live_cells
+from orchestrator.lab.model import LabBudget
+from orchestrator.lab.selection import select
+from orchestrator.lab.spending import caps_of, lines
+from providers.prices.price import Price
+from store.errors import UsageError
+from store.rows import Caps
+from tests.orchestrator.lab.labs import JUDGE, SPECIALIST, fixture, gate, lab
+
+
+def told(found, *, repeat=1, caps=None):
+    cells = tuple(live_cells(found.daemon.capabilities, select(found)))
+    return list(lines(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
+
+
+def test_runs_calls_caps_and_prices_are_said():
+    found = lab(
+        fixture("a"),
+        fixture("b"),
+        fixture("c", modes=("offline",)),
+        capability=gate(SPECIALIST, JUDGE),
+        prices={"jev-1": Price(input=10**9, output=2 * 10**9)},
+    )
+
+    assert told(found, repeat=3, caps=Caps(calls=7, nusd=10**8)) == [
+        "lab small: 2 fixtures, 2 targets, 3 repetitions: 12 runs",
+        "  skipped for their modes: 1 fixture",
+        "  at most 24 calls, and retries; stopped at 7",
+        "  cost: stopped at 0.1 USD",
+        "  target jev (jev-1 at house): 1 in, 2 out, USD per million tokens",
+        "  target nimble (nimble-1 at house): local, costs nothing",
+        "  specialist gate/gate: no price: its cost stays unknown, and outside the cap on cost",
+    ]
+
+
+def test_a_missing_cap_is_said():
+    assert "  at most 2 calls, and retries; no cap on calls" in told(lab(fixture("a")), caps=Caps(nusd=1))
+    assert "  cost: no cap" in told(lab(fixture("a")))
+
+
+def test_where_no_model_is_asked_targets_have_no_price():
+    assert [line for line in told(lab(fixture("a"), capability=gate(gate().flow[0]))) if "target " in line] == []
+
+
+def test_a_budget_is_exact():
+    found = lab(budget=LabBudget(max_calls=3, max_cost_usd=Decimal("0.1")))
+
+    assert caps_of(found) == Caps(calls=3, nusd=100_000_000)
+
+
+@pytest.mark.parametrize("budget", [None, LabBudget()])
+def test_without_a_budget_nothing_is_asked(budget):
+    with pytest.raises(UsageError, match=r"/nowhere/lab.yaml: it has no budget"):
+        caps_of(lab(budget=budget))
