@@ -32,8 +32,8 @@ class Hold:
     until: float
     by: str
     """`--tpm 1`."""
-    advice: str
-    """What would bring the time nearer."""
+    flag: str | None = None
+    """The rate that would bring the time nearer if it were higher."""
 
 
 @attrs.define(kw_only=True)
@@ -82,16 +82,14 @@ class Governor:
         """
         if self.in_flight >= self.allowed:
             return None
-        holds = [
-            Hold(until=self.paused_until, by="the provider's Retry-After", advice="wait, or give a lower --max-wait")
-        ]
+        holds = [Hold(until=self.paused_until, by="the provider's Retry-After")]
         for bucket, flag, amount in ((self.requests, "--rpm", 1), (self.tokens, "--tpm", tokens)):
             wait = 0.0 if bucket is None else bucket.opens_in(now, amount)
             if bucket is None or not wait:
                 continue
             if bucket is self.tokens and self.in_flight:
                 return None
-            holds.append(Hold(until=now + wait, by=f"{flag} {bucket.told}", advice=f"give a higher {flag}"))
+            holds.append(Hold(until=now + wait, by=f"{flag} {bucket.told}", flag=flag))
         last = max(holds, key=lambda hold: hold.until)
         return last if last.until > now else None
 

@@ -94,7 +94,9 @@ class Watchdog:
         """End waits that nothing but time will end, and that not within the bound."""
         whys = [
             f"{hold.by} lets the next request go in {hold.until - self.waits.clock():.0f} s, and --max-stall is "
-            f"{self.bound_s:g} s: {hold.advice}, or a longer --max-stall"
+            f"{self.bound_s:g} s: "
+            + ("resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or")
+            + " a longer --max-stall"
             for _, hold in late
         ]
         for (wait, _), why in zip(late, whys, strict=True):

@@ -215,7 +215,7 @@ def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag():
     assert governor.hold(0.0, 5) is None
     governor.ended(0.0, governor.started(0.0, 13), None, 13)
     hold = governor.hold(0.0, 5)
-    assert (hold.until, hold.by, hold.advice) == (130.0, "--tpm 6", "give a higher --tpm")
+    assert (hold.until, hold.by, hold.flag) == (130.0, "--tpm 6", "--tpm")
     governor.share(2)
     assert governor.hold(0.0, 5).by == "--tpm 6 (shared by 2 processes)"
     governor.ended(0.0, governor.started(0.0), fault("rate_limit", after=110.0))

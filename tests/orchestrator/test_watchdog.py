@@ -67,7 +67,7 @@ async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound():
 
 
 def held(until):
-    return Hold(until=until, by="--tpm 1", advice="give a higher --tpm")
+    return Hold(until=until, by="--tpm 1", flag="--tpm")
 
 
 async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for():
@@ -94,6 +94,13 @@ async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_t
     assert stage.said == [why]
     waits = "1 wait for a permit of the account"
     assert stage.notices == [("stalled", {"seconds": 0, "waits": waits, "runs": [4], "why": why})]
+
+
+async def test_what_a_provider_has_asked_for_has_no_rate_to_raise():
+    stage = Stage()
+    stage.wait("permit", 4, held=lambda: Hold(until=60.0, by="the provider's Retry-After"))
+    assert stage.dog._acts(0.0)
+    assert stage.control.message.endswith("--max-stall is 10 s: resume later, or with a longer --max-stall")
 
 
 async def test_while_runs_are_in_flight_the_process_itself_may_wait_long():
