@@ -92,18 +92,17 @@ class Watchdog:
 
     def _refuse(self, late: Collection[tuple[Wait, Hold]]) -> None:
         """End waits that nothing but time will end, and that not within the bound."""
-        whys = [
-            f"{hold.by} lets the next request go in {hold.until - self.waits.clock():.0f} s, and --max-stall is "
-            f"{self.bound_s:g} s: "
-            + ("resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or")
-            + " a longer --max-stall"
-            for _, hold in late
-        ]
-        for (wait, _), why in zip(late, whys, strict=True):
-            self._give_up(wait, Stalled(wait.what, 0.0, why))
-        message = "; ".join(dict.fromkeys(whys))
+        for wait, hold in late:
+            self._give_up(wait, Stalled(wait.what, 0.0, self._why(hold)))
+        message = self._why(min((hold for _, hold in late), key=lambda hold: hold.until))
         self._tell([wait for wait, _ in late], 0.0, why=message)
         self.control.drain("stalled", message)
+
+    def _why(self, hold: Hold) -> str:
+        left_s = hold.until - self.waits.clock()
+        remedy = "resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or"
+        bound = f"--max-stall is {self.bound_s:g} s"
+        return f"{hold.by} lets the next request go in {left_s:.0f} s, and {bound}: {remedy} a longer --max-stall"
 
     def _end(self, overdue: Collection[Wait], seconds: float) -> None:
         runs = [wait.run for wait in overdue if wait.run is not None]

@@ -96,6 +96,17 @@ async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_t
     assert stage.notices == [("stalled", {"seconds": 0, "waits": waits, "runs": [4], "why": why})]
 
 
+async def test_of_many_that_would_come_too_late_the_first_is_told():
+    stage = Stage()
+    bounds = [
+        stage.wait("permit", run, held=lambda until=until: held(until)) for run, until in ((4, 900.0), (5, 600.0))
+    ]
+    assert stage.dog._acts(0.0)
+    assert "in 600 s" in stage.control.message
+    assert "900" not in stage.control.message
+    assert ["in 900 s" in str(bound.error) for bound in bounds] == [True, False]
+
+
 async def test_what_a_provider_has_asked_for_has_no_rate_to_raise():
     stage = Stage()
     stage.wait("permit", 4, held=lambda: Hold(until=60.0, by="the provider's Retry-After"))
