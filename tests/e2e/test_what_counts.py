@@ -115,6 +115,7 @@ def test_a_cancelled_run_whose_verifier_breaks_is_not_tried_again(
     for more in ((), ("--errors",)):
         evalctl.run("resume", "last", *more)
     assert evalctl.query("SELECT outcome, reason FROM current") == [("skipped", "cancelled")] * 3
+    assert evalctl.number("SELECT count(*) FROM unfinished") == 0
     assert begun.read_text(encoding="ascii") == "\n", "the verifier ran once"
     asked = [
         json.loads(payload)["request"] for (payload,) in evalctl.query("SELECT payload FROM event WHERE kind = 'call'")
