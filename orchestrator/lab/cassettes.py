@@ -19,6 +19,7 @@ from orchestrator.lab.model import Fixture
 from orchestrator.sharing.secret_fields import secret_fields
 from providers.arguments import INVALID, parsed
 from providers.decisions.tape import Recorded
+from providers.paths import PathEscapes, resolve_inside
 from store.errors import UsageError
 from store.events import Json
 from store.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
@@ -80,6 +81,21 @@ def read(file: Path, *, name: str | None = None) -> LabCassette:
     """
     name = name or str(file)
     return decode(read_raw(file, name), name=name)
+
+
+def find(file: Path, root: Path, *, name: str) -> LabCassette | None:
+    """The cassette in *file* of the lab in *root*; None where there is nothing.
+
+    Raises:
+        UsageError: it leads out of the lab, or see `read`.
+    """
+    if not os.path.lexists(file):
+        return None
+    try:
+        resolve_inside(root, file.relative_to(root).as_posix())
+    except PathEscapes as error:
+        raise UsageError(f"{name}: {error.problem}") from error
+    return read(file, name=name)
 
 
 def decode(raw: bytes, *, name: str) -> LabCassette:

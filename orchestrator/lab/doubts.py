@@ -13,7 +13,6 @@ from orchestrator.lab.model import Fixture, Lab, Target
 from orchestrator.lab.selection import Selection
 from providers.decisions.model import Model
 from providers.decisions.shown import line
-from providers.paths import PathEscapes, resolve_inside
 from store.errors import UsageError
 from store.structure import suggest
 
@@ -58,13 +57,9 @@ def _relative(fixture: Fixture, target: Target) -> str:
 def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
     """Why a cassette is not played, or plays what nobody asks; None where all is well or there is none."""
     file = lab.cassette(fixture, target.id)
-    if not os.path.lexists(file):
+    cassette = cassettes.find(file, lab.root, name=name)
+    if cassette is None:
         return None
-    try:
-        resolve_inside(lab.root, _relative(fixture, target))
-    except PathEscapes as error:
-        raise UsageError(f"{name}: {error.problem}") from error
-    cassette = cassettes.read(file, name=name)
     if (reason := cassettes.stale(cassette, fixture)) is not None:
         return f"stale, so it is not played: {reason}"
     nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].asking()]

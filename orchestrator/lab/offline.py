@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from orchestrator.lab.cassettes import read, stale
+from orchestrator.lab.cassettes import find, stale
 from orchestrator.lab.cells import Cell, Skip, not_in
 from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
 from orchestrator.lab.selection import Selection
@@ -113,10 +113,10 @@ def _under(lab: Lab, fixture: Fixture, target: Target) -> tuple[Cell, Answers]:
         aim=target,
         capability=lab.daemon.capabilities[fixture.capability].aimed(target.backend, target.model),
     )
-    if not file.is_file():
+    cassette = find(file, lab.root, name=str(shown))
+    if cassette is None:
         missing = Skip(reason="no_cassette", message=f"there is no {shown}; `lab record` writes one")
         return attrs.evolve(cell, unanswered=missing), {}
-    cassette = read(file, name=str(shown))
     if (why := stale(cassette, fixture)) is not None:
         return attrs.evolve(cell, skip=Skip(reason="stale", message=f"{shown}: {why}; `lab record` renews it")), {}
     lacking = Skip(reason="no_cassette", message=f"{shown} does not hold it; `lab record` renews it")

@@ -8,6 +8,7 @@ from orchestrator.lab.cells import Cell, most_calls
 from orchestrator.lab.model import Lab, Target
 from orchestrator.reports.wording import counted
 from providers.decisions.model import Capability, Model, Specialist
+from providers.decisions.shown import line
 from store.errors import UsageError
 from store.money import usd
 from store.rows import Caps
@@ -60,7 +61,7 @@ def lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterat
     capabilities = {cell.capability.name: cell.capability for cell in asking}.values()
     if any(isinstance(node, Model) for capability in capabilities for node in capability.flow):
         for target in targets:
-            yield f"  target {target.id} ({target.model} at {target.backend}): {_price_of(lab, target)}"
+            yield f"  target {target.id} ({line(target.model)} at {target.backend}): {_price_of(lab, target)}"
     for name, local in _specialists(capabilities):
         yield f"  specialist {name}: {'local, costs nothing' if local else _UNKNOWN}"
 

@@ -107,7 +107,7 @@ def _files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> 
             yield folder
             continue
         shown = named(root / FOLDER / folder.name)
-        if not folder.is_dir():
+        if not _is_directory(folder):
             yield f"{shown}: not in the folder of a capability; {HOW}"
         elif capabilities is not None and folder.name not in capabilities:
             there = f"there is no capability {show(folder.name)}{suggest(folder.name, capabilities)}"
@@ -116,7 +116,7 @@ def _files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> 
             for file in _listed(Path(folder.path)):
                 if isinstance(file, str):
                     yield file
-                elif file.is_dir() or not file.name.endswith(SUFFIX):
+                elif _is_directory(file) or not file.name.endswith(SUFFIX):
                     yield f"{named(root / FOLDER / folder.name / file.name)}: not a fixture; {HOW}"
                 else:
                     yield Path(FOLDER, folder.name, file.name)
@@ -133,6 +133,14 @@ def _listed(directory: Path) -> Iterator[os.DirEntry[str] | str]:
         yield f"{named(directory)}: cannot be read: {error.strerror}"
         return
     yield from (entry for entry in listed if not entry.name.startswith(".") or entry.name.endswith(SUFFIX))
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """Whether it is one, or leads to one; a link that leads back to itself does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _check(

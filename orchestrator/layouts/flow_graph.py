@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from orchestrator.layouts.yaml_values import get
+from providers.decisions.shown import line
 from store.events import Json
 from store.positions import DocumentPath
 from store.structure import Problem, show, suggest
@@ -42,7 +43,7 @@ def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: Document
             hint = suggest(node.fallback, graph)
             yield where, f"there is no node {show(node.fallback)}{hint}; nodes: {', '.join(graph)}"
     for circle in _circles(graph):
-        way = " -> ".join([*circle, circle[0]])
+        way = " -> ".join(line(name, 100) for name in [*circle, circle[0]])
         yield (*at, graph[circle[-1]].index, "fallback"), f"fallbacks go round in a circle: {way}"
     yield from _unreached(graph, at)
 

@@ -7,7 +7,7 @@ it. They pass over values of a wrong type, which `store.structure` tells.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -164,6 +164,6 @@ def named(file: Path) -> str:
     return line(str(file), PATH_BYTES)
 
 
-def known(mapping: Mapping[str, Json]) -> str:
-    """The names there are, for a message."""
-    return ", ".join(sorted(mapping)) or "none"
+def known(names: Iterable[str]) -> str:
+    """The names there are, for a message: as others chose them, so nothing in them is obeyed."""
+    return ", ".join(line(name, 100) for name in sorted(names)) or "none"

@@ -191,3 +191,21 @@ async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path
     assert run.detail["decision"]["decision"]["verdict"] == "allow"
     assert len(run.detail["decision"]["decision"]["because"]) < 1000
     assert run.detail["decision"]["decisionCutFrom"] > 200_000
+
+
+@pytest.mark.parametrize("kind", ["link", "directory"])
+async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_it_is_told(tmp_path, kind):
+    found = lab(fixture("asks"), root=tmp_path / "lab")
+    file = record(found, found.fixtures[0], "jev", {"status": 200, "body": "x"})
+    file.unlink()
+    (tmp_path / "elsewhere").write_text("confidential", encoding="utf-8")
+    if kind == "link":
+        file.symlink_to(tmp_path / "elsewhere")
+    else:
+        file.mkdir()
+
+    with pytest.raises(UsageError) as refused:
+        await programme(found, select(found))
+
+    assert str(refused.value).startswith("cassettes/gate/asks/jev.json: ")
+    assert "confidential" not in str(refused.value)

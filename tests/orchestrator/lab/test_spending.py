@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.model import LabBudget
+from orchestrator.lab.model import LabBudget, Target
 from orchestrator.lab.selection import select
 from orchestrator.lab.spending import caps_of, lines
 from providers.prices.price import Price
@@ -56,3 +56,8 @@ def test_a_budget_is_exact():
 def test_without_a_budget_nothing_is_asked(budget):
     with pytest.raises(UsageError, match=r"/nowhere/lab.yaml: it has no budget"):
         caps_of(lab(budget=budget))
+
+
+def test_a_model_s_name_is_shown_and_not_obeyed():
+    odd = Target(id="odd", backend="house", model="\x1b[31m\nmodel")
+    assert "\\u001b[31m\\u000amodel" in "\n".join(told(lab(fixture("a"), targets=(odd,))))

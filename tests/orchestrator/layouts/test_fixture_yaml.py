@@ -246,3 +246,23 @@ def test_a_bomb_is_one_finding(lab):
     put(lab, FILE, f"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{levels}")
     (finding,) = findings(lab)
     assert finding.endswith("more than 200,000 values and keys, aliases counted with what they stand for")
+
+
+@pytest.mark.parametrize("name", [FILE, "fixtures/toolgate", "fixtures/again"])
+def test_a_link_that_leads_back_to_itself_is_a_finding(lab, name):
+    place = lab / name
+    if place.is_dir():
+        (place / "rm-root.yaml").unlink()
+        place.rmdir()
+    place.unlink(missing_ok=True)
+    place.symlink_to(place.name)
+    (found,) = findings(lab)
+    assert found.startswith(f"{name}: ")
+
+
+def test_names_that_others_chose_are_told_and_not_obeyed(lab):
+    put(lab, "config.yaml", changed(CONFIG, "  echo:\n", '  "\\e[31mecho":\n'))
+    put(lab, "fixtures/ech/one.yaml")
+    told = "\n".join(findings(lab))
+    assert "capabilities: \\u001b[31mecho, toolgate" in told
+    assert "\x1b" not in told
