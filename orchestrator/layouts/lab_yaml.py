@@ -25,6 +25,7 @@ from orchestrator.layouts.yaml_values import (
     entries,
     filled,
     get,
+    known,
     name_problem,
     new_yaml_converter,
     refusal,
@@ -180,6 +181,7 @@ def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
     yield from between(lab, "repeat", (), 1, MAX_REPEAT)
     for target, entry in entries(lab, "targets"):
         yield from _target(target, entry, daemon)
+    yield from _free_and_not(lab)
     budget = get(lab, "budget", dict)
     if budget is not None:
         if not budget:
@@ -190,8 +192,10 @@ def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
     for model, price in entries(lab, "prices"):
         at = ("prices", model)
         if model not in models:
-            named = ", ".join(sorted(models)) or "none"
-            yield at, f"no target has the model {show(model)}{suggest(model, models)}; models of targets: {named}"
+            yield (
+                at,
+                f"no target has the model {show(model)}{suggest(model, models)}; models of targets: {known(models)}",
+            )
         for tier in ("input_per_mtok", "output_per_mtok", "cached_per_mtok"):
             yield from _amount(price, tier, at)
 
@@ -205,6 +209,22 @@ def _target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
     backend = get(entry, "backend", str)
     if backend is not None and daemon.backends is not None and backend not in daemon.backends:
         yield (*at, "backend"), no_backend(backend, daemon.backends)
+
+
+def _free_and_not(lab: Json) -> Iterator[Problem]:
+    """Targets that ask the same model of the same backend, and differ in whether it costs anything."""
+    first: dict[tuple[str, str], tuple[str, bool]] = {}
+    for target, entry in entries(lab, "targets"):
+        backend, model = get(entry, "backend", str), get(entry, "model", str)
+        if backend is None or model is None:
+            continue
+        local = get(entry, "local", bool) or False
+        other, free = first.setdefault((backend, model), (target, local))
+        if local is not free:
+            message = (
+                f"targets {show(other)} and {show(target)} ask the same model of the same backend: both cost, or none"
+            )
+            yield ("targets", target, "local"), message
 
 
 def _amount(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:

@@ -168,3 +168,10 @@ def test_a_file_that_is_a_link_within_the_lab_is_read(tmp_path):
     (root / "fixtures/toolgate/rm-root.yaml").unlink()
     (root / "fixtures/toolgate/rm-root.yaml").symlink_to("../../shared.yaml")
     assert len(read_lab(find_lab(root, None)).fixtures) == 1
+
+
+def test_the_same_model_of_the_same_backend_costs_something_for_all_targets_or_for_none(findings):
+    text = changed(LAB, "  b: {", "  b: { backend: ollama, model: n }\n  c: {")
+    assert findings(lab=text) == (
+        "lab.yaml:6:35: targets.c.local: targets 'b' and 'c' ask the same model of the same backend: both cost, or none"
+    )
