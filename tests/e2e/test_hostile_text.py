@@ -22,7 +22,7 @@ HOSTILE = (
     "| `code` *bold* _it_ [l](javascript:z) ~~s~~ $x$ 日本語 🙂 end"
 )
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-LONG = 20_000_000
+LONG = 4_000_000
 
 
 @pytest.fixture

@@ -119,5 +119,5 @@ def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd():
         )
 
     refuse_uncounted([account(0)])
-    with pytest.raises(UsageError, match="what 3 requests of this sweep have cost is not known"):
+    with pytest.raises(UsageError, match="what 3 requests of this sweep cost is not known"):
         refuse_uncounted([account(1), account(2)])

@@ -89,10 +89,12 @@ def wanted(document):
 
 
 def same_however_it_is_cut(make, body, document):
-    """At once, in two pieces cut at every byte, and byte by byte."""
+    """At once, byte by byte, and in two pieces: cut at every byte around the ends of lines, and here and there."""
     expected = wanted(document)
     assert read(make, body) == expected
-    for cut in range(len(body)):
+    ends = [at for at, byte in enumerate(body) if byte in b"\r\n"]
+    cuts = {at + by for at in ends for by in range(-2, 4)} | set(range(0, len(body), 11))
+    for cut in sorted(cuts):
         assert read(make, body[:cut], body[cut:]) == expected, cut
     assert read(make, *(body[i : i + 1] for i in range(len(body)))) == expected
 
