@@ -71,7 +71,7 @@ def test_without_a_price_a_cost_is_unknown_and_asked_for_once(
     assert evalctl.query("SELECT cost_nusd, cost_source FROM outcome") == [(None, None)]
     refused = evalctl.run("resume", "last", "--max-cost-usd", "5")
     assert refused.code == 1
-    assert "1 requests of this sweep" in refused.stderr
+    assert "1 request of this sweep" in refused.stderr
 
 
 def test_a_price_of_zero_is_known(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite, tmp_path: Path) -> None:
