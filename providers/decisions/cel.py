@@ -40,6 +40,7 @@ ASSERTION_VARIABLES: Mapping[str, VariableType] = {
 RULE_VARIABLES: Mapping[str, VariableType] = {"input": "dyn", "answers": "dyn"}
 """What rules are over."""
 
+_LONGEST_VALUE = 80
 _AROUND = 60
 """Characters that are shown on either side of a mistake."""
 _FINDING = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
@@ -122,10 +123,9 @@ class Expression:
         except Exception as error:  # the boundary to foreign code, which raises what its own code raised
             raise Unevaluable(_reason(error)) from error
         if kind == cel.Type.ERROR:
-            raise Unevaluable(_clean(_value(result)))
+            raise Unevaluable(_failed(str(result)))
         if kind != cel.Type.BOOL:
-            shown = value(_plain(result), 80)
-            raise Unevaluable(f"expected true or false, got {_type_name(kind)}: {shown}")
+            raise Unevaluable(f"expected true or false, got {_type_name(kind)}{_shown(result, kind)}")
         return result.value() is True
 
     def named(self) -> tuple[str, ...]:
@@ -253,16 +253,24 @@ def _reason(error: Exception) -> str:
     return _clean(str(error)) or type(error).__name__
 
 
-def _value(result: Any) -> str:
-    return str(result.value())
+def _failed(said: str) -> str:
+    """What an error says; optional values pass for one."""
+    return (
+        _clean(said)
+        if _CODE.match(said)
+        else "expected true or false, got an optional value; orValue(...) takes it out"
+    )
 
 
-def _plain(result: Any) -> Any:
-    """The value in Python's own types; a text where the library cannot say it in them."""
-    try:
-        return result.plain_value()
-    except Exception:  # noqa: BLE001 - the boundary to foreign code: optional values, for one, have no counterpart
-        return str(result)
+def _shown(result: Any, kind: Any) -> str:
+    """A value that is neither true nor false, where it is a plain one. Lists and maps are not taken apart: that ends
+    the process where they hold an optional value, and the order of a map is another in every process.
+    """
+    from cel_expr_python import cel
+
+    if kind in (cel.Type.INT, cel.Type.UINT, cel.Type.DOUBLE, cel.Type.STRING):
+        return f": {value(result.plain_value(), _LONGEST_VALUE)}"
+    return ""
 
 
 def _type_name(kind: Any) -> str:

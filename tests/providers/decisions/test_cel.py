@@ -178,9 +178,14 @@ def test_an_error_is_neither_true_nor_false(text, reason):
     [
         ("decision.word", 'expected true or false, got of type string: "yes"'),
         ("decision.n", "expected true or false, got of type int: 3"),
-        ("decision.none", "expected true or false, got nothing (null): null"),
-        ("decision.list", "expected true or false, got of type list: [1, 2, 3]"),
-        ("decision.empty", "expected true or false, got of type map: {}"),
+        ("decision.none", "expected true or false, got nothing (null)"),
+        ("decision.list", "expected true or false, got of type list"),
+        ("decision.empty", "expected true or false, got of type map"),
+        ("dyn([decision.?none])", "expected true or false, got of type list"),
+        ("dyn({'a': [decision.?none]})", "expected true or false, got of type map"),
+        ("dyn(decision.?none)", "expected true or false, got an optional value; orValue(...) takes it out"),
+        ("dyn(b'x')", "expected true or false, got of type bytes"),
+        ("dyn(timestamp(0))", "expected true or false, got of type timestamp"),
     ],
 )
 def test_a_value_of_another_type_is_neither_true_nor_false(text, reason):
