@@ -11,7 +11,7 @@ from orchestrator.cli.common import COMMON, out, say
 
 if TYPE_CHECKING:
     from orchestrator.orders import Order
-    from orchestrator.reports.standing import Standing
+    from orchestrator.reports.status.standing import Standing
     from store.rows import SweepRow
 
 SCHEMA = "evalctl.order/1"
@@ -50,7 +50,7 @@ def _give(order: Order, name: str, why: str) -> None:
     import anyio
 
     from orchestrator.orders import give, in_force
-    from orchestrator.reports.standing import standing_of
+    from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
     from store.database import locate_store
     from store.reader import Reader

@@ -39,8 +39,8 @@ def status(
     import json
 
     from orchestrator import audit
-    from orchestrator.reports import glance, standing
     from orchestrator.reports.plain import printable
+    from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world
     from store.database import examine, locate_store
     from store.reader import Reader
@@ -76,8 +76,8 @@ def status(
 def _why(reader: Reader, what: str, now: int) -> None:
     import json
 
-    from orchestrator.reports import why
     from orchestrator.reports.plain import printable
+    from orchestrator.reports.status import why
     from orchestrator.world import is_alive
     from store.errors import UsageError
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from orchestrator.cli import app
-from orchestrator.reports import glance, why
-from orchestrator.reports.doing import GATE, activity_of
+from orchestrator.reports.status import glance, why
+from orchestrator.reports.status.doing import GATE, activity_of
 from store.controls import tell
 from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
 from store.reader import Reader

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from orchestrator.cli import app
-from orchestrator.reports.standing import standing_of
+from orchestrator.reports.status.standing import standing_of
 from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
 from store.reader import Reader
 from store.rows import FileChange, Judgement

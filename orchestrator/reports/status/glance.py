@@ -9,9 +9,9 @@ import attrs
 
 from orchestrator.orders import ORDERS
 from orchestrator.reports.conditions import moment
-from orchestrator.reports.doing import Activity, activity_of
 from orchestrator.reports.plain import one_line
-from orchestrator.reports.standing import Standing, standing_of
+from orchestrator.reports.status.doing import Activity, activity_of
+from orchestrator.reports.status.standing import Standing, standing_of
 from orchestrator.reports.wording import requests
 
 if TYPE_CHECKING:
