@@ -29,6 +29,8 @@ from store.structure import new_converter, show, structure
 if TYPE_CHECKING:
     from cattrs import Converter
 
+FOLDER = "cassettes"
+"""In a lab."""
 SCHEMA = "evalctl.lab-cassette/1"
 MAX_BYTES = 256 * 1024
 
@@ -153,6 +155,22 @@ def refuse_installed(root: Path) -> None:
         raise UsageError(
             f"{root} belongs to the installed package and is not written to",
             "Copy it to a directory of your own, and name that: --lab-dir DIR.",
+        )
+
+
+def refuse_unwritable(root: Path) -> None:
+    """What nobody could keep is not asked for: said before the first call, not after it.
+
+    Raises:
+        UsageError: in the lab in *root* no cassette can be written.
+    """
+    folder = root / FOLDER
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder}: a symbolic link or no directory, so no cassette is written there")
+    place = folder if folder.exists() else root
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{place} cannot be written to, and cassettes go there", "Copy the lab, and name the copy with --lab-dir."
         )
 
 

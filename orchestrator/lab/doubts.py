@@ -16,7 +16,6 @@ from providers.decisions.shown import line
 from store.errors import UsageError
 from store.structure import suggest
 
-FOLDER = "cassettes"
 DEPTH = 3
 """Below it: capability, fixture, target."""
 
@@ -51,7 +50,7 @@ def _all(lab: Lab, chosen: Selection) -> bool:
 
 
 def _relative(fixture: Fixture, target: Target) -> str:
-    return f"{FOLDER}/{fixture.capability}/{fixture.id}/{target.id}.json"
+    return f"{cassettes.FOLDER}/{fixture.capability}/{fixture.id}/{target.id}.json"
 
 
 def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
@@ -72,7 +71,7 @@ def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
 def _orphans(lab: Lab, root: Path) -> Iterator[str]:
     """Files among the cassettes that belong to no fixture and target."""
     wanted = {_relative(fixture, target) for fixture in lab.fixtures for target in lab.targets.values()}
-    folder = lab.root / FOLDER
+    folder = lab.root / cassettes.FOLDER
     for directory, folders, files in os.walk(folder):
         folders.sort()
         depth = len(Path(directory).relative_to(folder).parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from orchestrator.job import Asked
-from orchestrator.lab.cassettes import LabCassette, write
+from orchestrator.lab.cassettes import LabCassette, refuse_unwritable, write
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab
 from orchestrator.reports.wording import counted
@@ -26,7 +26,7 @@ class Recording:
     """One process's recording of a lab, from the providers to the files.
 
     Raises:
-        UsageError: nothing can be written, since the lab is part of an installed package.
+        UsageError: nothing can be written, such as since the lab is part of an installed package.
     """
 
     lab: Lab
@@ -43,6 +43,7 @@ class Recording:
                 f"{self.lab.root} is part of the installed package: its cassettes are not written over",
                 "Copy it, and name the copy with --lab-dir.",
             )
+        refuse_unwritable(self.lab.root)
 
     def attended(self, asked: Mapping[str, Asked]) -> dict[str, Asked]:
         """Everybody who is asked, taken down."""

@@ -1,6 +1,7 @@
 """Cassettes are on the disk before the result they belong to is stored."""
 
 import json
+import os
 
 import anyio
 import pytest
@@ -103,3 +104,26 @@ async def test_an_installed_lab_is_refused():
     await anyio.lowlevel.checkpoint()
     with pytest.raises(UsageError, match="part of the installed package"):
         Recording(lab=lab(bundled=True), redactor=Redactor([]))
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path, kind):
+    (tmp_path / "elsewhere").mkdir()
+    place = tmp_path / "cassettes"
+    if kind == "link":
+        place.symlink_to("elsewhere")
+    else:
+        place.write_text("", encoding="utf-8")
+
+    with pytest.raises(UsageError, match="no cassette is written there"):
+        Recording(lab=lab(fixture("a"), root=tmp_path), redactor=Redactor([]))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_lab_that_cannot_be_written_to_is_told_before_anybody_is_asked(tmp_path):
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(UsageError, match="cannot be written to, and cassettes go there"):
+            Recording(lab=lab(fixture("a"), root=tmp_path), redactor=Redactor([]))
+    finally:
+        tmp_path.chmod(0o755)
