@@ -138,6 +138,8 @@ class Gate:
     """Of the models that are asked; one that is not in it has an unknown price."""
     unpriced: bool = False
     """Whether a model of unknown price is asked under a cap in USD all the same."""
+    tokens: bool = True
+    """Whether the provider reads and writes tokens."""
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
@@ -158,9 +160,15 @@ class Gate:
         price = self.prices.get(request.model)
         if price is None and self.caps.nusd is not None and not self.unpriced:
             raise UnknownPrice(request.model)
+        if not self.tokens:
+            return request, Amount(calls=1)
         if request.max_output_tokens is None and (self.caps.tokens is not None or self.caps.nusd is not None):
             request = attrs.evolve(request, max_output_tokens=FALLBACK_OUTPUT_TOKENS)
         return request, bound_of(self.provider.size(request), request.max_output_tokens, price)
+
+    def size(self, request: Request, bound: Amount) -> int:
+        """Bytes of a request whose bound is known."""
+        return bound.tokens - (request.max_output_tokens or 0) if self.tokens else self.provider.size(request)
 
 
 @attrs.define(kw_only=True)
@@ -229,7 +237,7 @@ class GateOfRun:
                 sent = _Sent(self._log, request, number, gate)
                 try:
                     with Wait(gate.waits, "answer", self._position, self.bound.give_up):
-                        answer = await sent.answered_by(gate.provider, bound.tokens - (request.max_output_tokens or 0))
+                        answer = await sent.answered_by(gate.provider, gate.size(request, bound))
                 finally:
                     charge = self._charge(bound, sent)
                     used = charge.amount.tokens

@@ -31,6 +31,8 @@ class Asked:
     """By model; one that is not in it has an unknown price."""
     unpriced: bool = False
     """Whether it is asked although a cap in USD cannot count it."""
+    tokens: bool = True
+    """Whether it reads and writes tokens; a program does not."""
 
 
 @attrs.frozen(kw_only=True)

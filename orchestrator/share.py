@@ -326,6 +326,7 @@ class _Ways:
             caps=settings.caps,
             prices=asked.prices,
             unpriced=asked.unpriced,
+            tokens=asked.tokens,
             ledger=member.ledger,
             policy=RetryPolicy(
                 first_token_retries=settings.agent.first_token_retries,

@@ -66,16 +66,21 @@ def asked_of(
     capabilities = [cell.capability for cell in chosen]
     local = {(cell.aim.backend, cell.aim.model) for cell in chosen if cell.aim is not None and cell.aim.local}
     found: dict[str, Prices] = {}
+    specialists: set[str] = set()
     for capability in capabilities:
         for node in capability.asking():
             name = capability.asked(node)
             if isinstance(node, Specialist):
                 found[name] = {"": FREE} if node.local else {}
+                specialists.add(name)
             else:
                 free = {model: FREE for backend, model in local if backend == name}
                 found[name] = {**prices, **free}
     opened = open_all(capabilities) if found else {}
-    asked = {name: Asked(provider=opened[name], prices=table, unpriced=True) for name, table in found.items()}
+    asked = {
+        name: Asked(provider=opened[name], prices=table, unpriced=True, tokens=name not in specialists)
+        for name, table in found.items()
+    }
     return asked or {"nobody": Asked(provider=Player({}, {}), prices={})}
 
 

@@ -59,7 +59,7 @@ class Replies:
     async def aclose(self): ...
 
 
-def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None, watch=None):
+def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None, watch=None, tokens=True):
     slept = [] if slept is None else slept
 
     async def sleep(seconds):
@@ -71,6 +71,7 @@ def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None
         permits=Permits(Governor(cap=limit)),
         budget=budget or PlainBudget(),
         caps=caps or Caps(),
+        tokens=tokens,
         ledger=PlainLedger(),
         policy=policy or RetryPolicy(),
         rng=random.Random(0),
@@ -240,3 +241,14 @@ async def test_one_attempt_goes_through_several_gates_and_is_counted_once():
     await elsewhere(REQUEST)
     assert [request.key.rpartition("/")[2] for request in (*one.seen, *two.seen)] == ["1", "2"]
     assert ask.tally.calls == elsewhere.tally.calls == 2
+
+
+async def test_who_reads_no_tokens_is_charged_the_call_alone_also_under_caps():
+    budget = PlainBudget()
+    told = attrs.evolve(ANSWER, usage=None)
+    ask, log, _ = opened(Replies([told]), caps=Caps(calls=9, tokens=9), budget=budget, tokens=False)
+    await ask(attrs.evolve(REQUEST, max_output_tokens=None))
+    assert budget.reserved == budget.spent == [Amount(calls=1)]
+    assert [(event.bytes, event.max_output_tokens) for event in log.events if event.kind == "call_sent"] == [
+        (100, None)
+    ]
