@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DOCS := .venv-docs
 PEER_LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: setup demo check test test-commands test-modules faults crash peers live-llm bench docs lock clean
+.PHONY: setup demo check test test-commands test-modules test-crashes faults crash peers live-llm bench docs lock clean
 
 setup: $(READY)  ## an environment of its own, from the hashed lock
 
@@ -24,13 +24,16 @@ check: $(READY)  ## formatting, lint, types, layers
 	$(BIN)/lint-imports
 
 test: $(READY)  ## everything that needs nothing beyond the lock; whole commands beside all the rest
-	$(MAKE) --no-print-directory --jobs=2 test-commands test-modules
+	$(MAKE) --no-print-directory --jobs=2 test-commands test-modules test-crashes
 
 test-commands: $(READY)
-	$(BIN)/python -m pytest -m "not peers" tests/e2e tests/crash
+	$(BIN)/python -m pytest -m "not peers" tests/e2e
 
 test-modules: $(READY)
 	$(BIN)/python -m pytest -m "not peers" --ignore=tests/e2e --ignore=tests/crash
+
+test-crashes: $(READY)
+	$(BIN)/python -m pytest -m "not peers" tests/crash
 
 faults: $(READY)  ## every fault of an endpoint against the command: outcome, requests and usage beside what is expected
 	$(BIN)/python -m tests.peers.fault_table
