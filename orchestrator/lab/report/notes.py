@@ -18,7 +18,7 @@ LIMITS = (
     "pass is over judged runs, those that were not skipped: an infrastructure failure counts as not passed.",
     "Intervals are Wilson's, 95 %; repetitions of a fixture are taken for independent runs in them.",
     "p50 and p95 are over runs that called a backend: the time worked, without waits for room at the provider.",
-    "A cost is what was really charged by the prices that lab.yaml gives, never an estimate.",
+    "A cost is what reported tokens come to at lab.yaml's prices. Caps count more: what nobody reported, at the most.",
     "A confidence is what the deciding node said; right is a run in which every assertion held.",
     "A Brier score means little beside a high accuracy: its skill tells by how much it beats always saying just that.",
 )
@@ -62,7 +62,10 @@ def notes_of(report: LabReport) -> Iterator[str]:
         yield f"low power: fewer than {MIN_JUDGED} judged runs for {_named(weak)}; repeat more often before deciding."
     unknown = sorted({row.target for _, row in rows if row.cost.unknown})
     if unknown:
-        yield f"cost unknown: {_named(unknown)} made calls without a known price, which no cap on cost controls."
+        yield (
+            f"cost unknown: {_named(unknown)} made calls without a price, which no cap on cost controls, or that "
+            "nobody counted the tokens of."
+        )
     yield from _calibrations(rows)
     asked = {target.model for target in facts.targets if target.model}
     if set(facts.answering) - asked:
@@ -81,7 +84,8 @@ def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
         if row.unfinished:
             reasons["without a result"] += row.unfinished
     if reasons:
-        yield f"{reasons.total()} of {counted(planned, 'planned run')} are in no rate: {_reasons(reasons)}."
+        verb = "is" if reasons.total() == 1 else "are"
+        yield f"{reasons.total()} of {counted(planned, 'planned run')} {verb} in no rate: {_reasons(reasons)}."
 
 
 def _calibrations(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from orchestrator.lab.report.model import (
     TargetComparison,
     Unstable,
 )
-from orchestrator.reports.wording import NOTHING, counted, percent, seconds
+from orchestrator.reports.wording import NOTHING, counted, percent, requests, seconds
 from store.events import Json
 from store.money import usd
 from store.stats.rates import Interval
@@ -227,4 +227,4 @@ def ledger(facts: Facts) -> str | None:
         return None
     spent = facts.ledger
     money = f", {usd(spent.nusd)} USD charged" if spent.nusd else ""
-    return f"ledger, every request: {spent.calls:,} calls, {spent.tokens:,} tokens{money}"
+    return f"ledger, every request: {requests(spent.calls, spent.tokens)}{money}"

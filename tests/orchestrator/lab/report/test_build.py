@@ -201,7 +201,7 @@ def test_skipped_fixtures_tell_the_reason_and_are_in_no_rate():
     shown = text(runs, mode="offline")
 
     assert "skipped: toolgate/b, jev: stale: fixture version 1 recorded, now 2" in shown
-    assert "1 of 2 planned runs are in no rate: 1 skipped(stale)." in shown
+    assert "1 of 2 planned runs is in no rate: 1 skipped(stale)." in shown
     assert "1/1 100.0 %" in shown
 
 
