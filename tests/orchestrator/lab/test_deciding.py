@@ -143,6 +143,18 @@ async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_o
         assert [step["outcome"] for step in run.detail["decision"]["trace"]] == ["abstained", "decided"]
 
 
+async def test_a_specialist_takes_no_room_of_a_cap_on_tokens_that_only_a_model_could_fill(tmp_path):
+    async def allows(request):
+        return Answer(text='{"verdict": "allow"}', finish="stop")
+
+    found = lab(*(fixture(f"f{number}") for number in range(5)), capability=gate(SPECIALIST, JUDGE), targets=(JEV,))
+    opened = {"house": Answering(always("allow")), "exec:gate/gate": Answering(allows, account="exec")}
+
+    end, _, runs = await measured(found, tmp_path, None, open_all=opened, caps=Caps(tokens=100))
+
+    assert (end.stopped, {run.outcome for run in runs.values()}) == (None, {"pass"})
+
+
 async def test_a_spent_cap_stops_the_sweep_and_what_was_not_run_is_skipped_for_it(tmp_path):
     found = lab(*(fixture(f"f{number}") for number in range(5)))
 
