@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.bundled import BUNDLED
-from orchestrator.lab.model import Fixture
+from orchestrator.lab.model import CASSETTES, Fixture, Lab
 from orchestrator.sharing.secret_fields import secret_fields
 from providers.arguments import INVALID, parsed
 from providers.decisions.tape import Recorded
@@ -29,8 +30,6 @@ from store.structure import new_converter, show, structure
 if TYPE_CHECKING:
     from cattrs import Converter
 
-FOLDER = "cassettes"
-"""In a lab."""
 SCHEMA = "evalctl.lab-cassette/1"
 MAX_BYTES = 256 * 1024
 
@@ -75,36 +74,28 @@ class _File:
     answers: Mapping[str, tuple[_Answer, ...]]
 
 
-def read(file: Path, *, name: str | None = None) -> LabCassette:
-    """The cassette in *file*, strictly: nothing is in it that this version does not know. Messages call it *name*.
+def find(lab: Lab, fixture: Fixture, target: str, *, name: str) -> tuple[LabCassette, str] | None:
+    """What was recorded of *target* for *fixture*, and the SHA-256 (hex) of its file; None where there is no file.
+    Messages call it *name*.
 
     Raises:
-        UsageError: it cannot be read, is too long, or is no cassette; all that is wrong with it, with line and field.
+        UsageError: it leads out of the lab, cannot be read, or is no cassette; see `decode`.
     """
-    name = name or str(file)
-    return decode(read_raw(file, name), name=name)
-
-
-def find(file: Path, root: Path, *, name: str) -> LabCassette | None:
-    """The cassette in *file* of the lab in *root*; None where there is nothing.
-
-    Raises:
-        UsageError: it leads out of the lab, or see `read`.
-    """
-    if not os.path.lexists(file):
+    relative = fixture.cassette(target)
+    if not os.path.lexists(lab.root / relative):
         return None
     try:
-        resolve_inside(root, file.relative_to(root).as_posix())
+        raw = read_raw(resolve_inside(lab.root, relative), name)
     except PathEscapes as error:
         raise UsageError(f"{name}: {error.problem}") from error
-    return read(file, name=name)
+    return decode(raw, name=name), hashlib.sha256(raw).hexdigest()
 
 
 def decode(raw: bytes, *, name: str) -> LabCassette:
-    """The cassette in a file's bytes.
+    """The cassette in a file's bytes, strictly: nothing is in it that this version does not know.
 
     Raises:
-        UsageError: see `read`.
+        UsageError: it is too long, or is no cassette; all that is wrong with it, with line and field.
     """
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{name}:1:1: more than {MAX_BYTES:,} bytes; a cassette has at most that many")
@@ -164,7 +155,7 @@ def refuse_unwritable(root: Path) -> None:
     Raises:
         UsageError: in the lab in *root* no cassette can be written.
     """
-    folder = root / FOLDER
+    folder = root / CASSETTES
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: a symbolic link or no directory, so no cassette is written there")
     place = folder if folder.exists() else root

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab import cassettes
-from orchestrator.lab.model import Fixture, Lab, Target
+from orchestrator.lab.model import CASSETTES, Fixture, Lab, Target
 from orchestrator.lab.selection import Selection
 from providers.decisions.model import Model
 from providers.decisions.shown import line
@@ -34,7 +34,7 @@ def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
     warnings = list(_orphans(lab, root)) if _all(lab, chosen) else []
     for fixture in chosen.fixtures:
         for target in chosen.targets:
-            name = str(root / _relative(fixture, target))
+            name = str(root / fixture.cassette(target.id))
             try:
                 reason = _stale(lab, fixture, target, name)
             except UsageError as error:
@@ -49,16 +49,12 @@ def _all(lab: Lab, chosen: Selection) -> bool:
     return len(chosen.fixtures) == len(lab.fixtures) and len(chosen.targets) == len(lab.targets)
 
 
-def _relative(fixture: Fixture, target: Target) -> str:
-    return f"{cassettes.FOLDER}/{fixture.capability}/{fixture.id}/{target.id}.json"
-
-
 def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
     """Why a cassette is not played, or plays what nobody asks; None where all is well or there is none."""
-    file = lab.cassette(fixture, target.id)
-    cassette = cassettes.find(file, lab.root, name=name)
-    if cassette is None:
+    found = cassettes.find(lab, fixture, target.id, name=name)
+    if found is None:
         return None
+    cassette, _ = found
     if (reason := cassettes.stale(cassette, fixture)) is not None:
         return f"stale, so it is not played: {reason}"
     nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].asking()]
@@ -70,8 +66,8 @@ def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
 
 def _orphans(lab: Lab, root: Path) -> Iterator[str]:
     """Files among the cassettes that belong to no fixture and target."""
-    wanted = {_relative(fixture, target) for fixture in lab.fixtures for target in lab.targets.values()}
-    folder = lab.root / cassettes.FOLDER
+    wanted = {fixture.cassette(target) for fixture in lab.fixtures for target in lab.targets}
+    folder = lab.root / CASSETTES
     for directory, folders, files in os.walk(folder):
         folders.sort()
         depth = len(Path(directory).relative_to(folder).parts)

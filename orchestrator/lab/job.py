@@ -43,11 +43,7 @@ class LabJob:
     @property
     def content(self) -> Mapping[str, str]:
         """Of `lab.yaml`, the daemon configuration, the fixtures and the cassettes that are played."""
-        played = {
-            self.lab.cassette(cell.fixture, cell.target).relative_to(self.lab.root).as_posix(): cell.recorded
-            for cell in self.cells
-            if cell.recorded is not None
-        }
+        played = {cell.fixture.cassette(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None}
         return {**self.lab.content, **played}
 
     @property

@@ -17,6 +17,9 @@ from store.events import Json
 REPLAY = "replay"
 """The target of a fixture whose own `replay` answers every node; no target may be called so."""
 
+CASSETTES = "cassettes"
+"""The folder of a lab's recorded answers."""
+
 Mode = Literal["offline", "live"]
 
 
@@ -76,6 +79,10 @@ class Fixture:
         """What a cassette records of the input: SHA-256 of its canonical JSON, hex."""
         return digest(self.input).hex()
 
+    def cassette(self, target: str) -> str:
+        """The path, seen from the lab, of what was recorded of *target*, whether it is there or not."""
+        return f"{CASSETTES}/{self.capability}/{self.id}/{target}.json"
+
 
 @attrs.frozen(kw_only=True)
 class Lab:
@@ -101,7 +108,3 @@ class Lab:
     content: Mapping[str, str]
     """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab (the configuration by
     the name `config.yaml`, wherever it is). What a resume compares."""
-
-    def cassette(self, fixture: Fixture, target: str) -> Path:
-        """Where the recorded answers of *fixture* by *target* are, whether they exist or not."""
-        return self.root / "cassettes" / fixture.capability / fixture.id / f"{target}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -105,22 +104,21 @@ def _under(lab: Lab, fixture: Fixture, target: Target) -> tuple[Cell, Answers]:
     Raises:
         UsageError: it cannot be read.
     """
-    file = lab.cassette(fixture, target.id)
-    shown = file.relative_to(lab.root)
+    shown = fixture.cassette(target.id)
     cell = Cell(
         fixture=fixture,
         target=target.id,
         aim=target,
         capability=lab.daemon.capabilities[fixture.capability].aimed(target.backend, target.model),
     )
-    cassette = find(file, lab.root, name=str(shown))
-    if cassette is None:
+    found = find(lab, fixture, target.id, name=shown)
+    if found is None:
         missing = Skip(reason="no_cassette", message=f"there is no {shown}; `lab record` writes one")
         return attrs.evolve(cell, unanswered=missing), {}
+    cassette, sha = found
     if (why := stale(cassette, fixture)) is not None:
         return attrs.evolve(cell, skip=Skip(reason="stale", message=f"{shown}: {why}; `lab record` renews it")), {}
     lacking = Skip(reason="no_cassette", message=f"{shown} does not hold it; `lab record` renews it")
-    sha = hashlib.sha256(file.read_bytes()).hexdigest()
     return attrs.evolve(cell, recorded=sha, unanswered=lacking), cassette.answers
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import attrs
 
@@ -58,12 +57,11 @@ class Recording:
             return
         name = ", ".join(cell.key)
         try:
-            file = self._write(cell, ending, answers)
+            self._written.append(self._write(cell, ending, answers))
         except UsageError as error:
             self._refused += 1
             self._remarks.append(f"no cassette of {name}: {error}")
             return
-        self._written.append(str(file))
         if ending.outcome != "pass":
             self._remarks.append(f"warning: {name} did not pass, and its replay will not either")
 
@@ -77,7 +75,7 @@ class Recording:
         say(f"{counted(len(self._written), 'cassette')} written to {self.lab.root}{look}")
         return not self._refused
 
-    def _write(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[Recorded, ...]]) -> Path:
+    def _write(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[Recorded, ...]]) -> str:
         """Write one cassette; its path, relative to the lab.
 
         Raises:
@@ -87,9 +85,9 @@ class Recording:
             raise UsageError(why)
         fixture = cell.fixture
         cassette = LabCassette(fixture_version=fixture.version, input_hash=fixture.input_hash, answers=answers)
-        file = self.lab.cassette(fixture, cell.target)
-        write(file, cassette, self.lab.root, self.redactor)
-        return file.relative_to(self.lab.root)
+        relative = fixture.cassette(cell.target)
+        write(self.lab.root / relative, cassette, self.lab.root, self.redactor)
+        return relative
 
 
 def _refusal(ending: Ending) -> str | None:

@@ -87,7 +87,7 @@ def completion(verdict: str, confidence: float = 0.9) -> dict[str, Any]:
 
 def record(lab: Lab, one: Fixture, target: str, *answers: dict[str, Any], node: str = "judge", **given: Any) -> Path:
     """Write a cassette by hand: *answers* are `{status, body}`."""
-    file = lab.cassette(one, target)
+    file = lab.root / one.cassette(target)
     file.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "schema": "evalctl.lab-cassette/1",

@@ -59,7 +59,7 @@ def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_t
         if answered(fixture, lab.daemon.capabilities[fixture.capability]):
             continue
         for target in lab.targets:
-            cassette = cassettes.read(lab.cassette(fixture, target))
+            cassette = cassettes.decode((lab.root / fixture.cassette(target)).read_bytes(), name=target)
             assert cassettes.stale(cassette, fixture) is None, fixture.case_id
         recorded += 1
     assert recorded >= 8
@@ -67,7 +67,7 @@ def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_t
 
 def test_no_cassette_is_left_over(lab):
     expected = {
-        lab.cassette(fixture, target)
+        lab.root / fixture.cassette(target)
         for fixture in lab.fixtures
         if not answered(fixture, lab.daemon.capabilities[fixture.capability])
         for target in lab.targets

@@ -16,7 +16,7 @@ from orchestrator.lab.cassettes import (
     LabCassette,
     decode,
     encode,
-    read,
+    find,
     refuse_installed,
     stale,
     write,
@@ -25,6 +25,7 @@ from orchestrator.lab.model import Expectation, Fixture
 from providers.decisions.tape import Recorded
 from store.errors import UsageError
 from store.secrets import Redactor
+from tests.orchestrator.lab import labs
 
 PLANTED = "correct-horse-battery"
 SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
@@ -38,6 +39,10 @@ FIXTURE = Fixture(
     expect=(Expectation(cel="true", why="w"),),
     content="",
 )
+
+
+def read(path, name="c.json"):
+    return decode(path.read_bytes(), name=name)
 
 
 def cassette(*bodies, node="judge", status=200, version=1):
@@ -199,12 +204,22 @@ def test_what_is_no_json_or_too_long_is_refused(raw, message):
     assert message in str(caught.value)
 
 
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(UsageError, match=r"pipe\.json: not a file"):
-        read(tmp_path / "pipe.json")
-    with pytest.raises(UsageError, match=r"gone\.json: no such file"):
-        read(tmp_path / "gone.json")
+def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path):
+    lab = labs.lab(FIXTURE, root=tmp_path / "lab")
+    place = lab.root / "cassettes" / "gate" / "rm-root"
+    place.mkdir(parents=True)
+    (tmp_path / "outside.json").write_bytes(said())
+    (place / "outside.json").symlink_to(tmp_path / "outside.json")
+    (place / "nowhere.json").symlink_to("gone.json")
+    os.mkfifo(place / "pipe.json")
+    for target, message in (
+        ("outside", "leads outside through a symbolic link"),
+        ("nowhere", "no such file"),
+        ("pipe", "not a file"),
+    ):
+        with pytest.raises(UsageError, match=f"^c: {message}"):
+            find(lab, FIXTURE, target, name="c")
+    assert find(lab, FIXTURE, "jev", name="c") is None
 
 
 # --- staleness --------------------------------------------------------------------------------------------------
