@@ -136,14 +136,4 @@ def _task_document(task: Task) -> dict[str, Json]:
     values["verifiers"] = [
         {"kind": verifier.kind, **attrs.asdict(cast("attrs.AttrsInstance", verifier))} for verifier in task.verifiers
     ]
-    plain: dict[str, Json] = _plain(values)
-    return plain
-
-
-def _plain(value: Json) -> Json:
-    """Tuples as lists: what canonical JSON takes."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+    return values

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.bundled import BUNDLED
 from orchestrator.lab.model import CASSETTES, Fixture, Lab
 from orchestrator.sharing.secret_fields import secret_fields
 from providers.arguments import INVALID, parsed
@@ -135,20 +134,6 @@ def encode(cassette: LabCassette) -> bytes:
         raise UsageError("a recorded body holds a lone surrogate, which is no text") from error
 
 
-def refuse_installed(root: Path) -> None:
-    """Nothing is recorded into an installed package, whose files are nobody's to change.
-
-    Raises:
-        UsageError: *root* is a bundled lab's, and this is no checkout.
-    """
-    checkout = (BUNDLED.parent / "pyproject.toml").is_file()
-    if root.resolve().is_relative_to(BUNDLED) and not checkout:
-        raise UsageError(
-            f"{root} belongs to the installed package and is not written to",
-            "Copy it to a directory of your own, and name that: --lab-dir DIR.",
-        )
-
-
 def refuse_unwritable(root: Path) -> None:
     """What nobody could keep is not asked for: said before the first call, not after it.
 
@@ -170,10 +155,8 @@ def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> 
 
     Raises:
         UsageError: it holds a secret (told by its field, never shown) or a mark of one, is too long, or is none that
-            could be read again; *file* lies outside *root*, or behind a symbolic link, or in an installed package; or
-            the disk refuses.
+            could be read again; *file* lies outside *root* or behind a symbolic link; or the disk refuses.
     """
-    refuse_installed(root)
     name = file.name
     if secrets := [f"{name}: {field}: holds {what}" for field, what in _secrets(cassette, redactor)]:
         raise UsageError("\n".join(secrets), "Nothing was written. Only status and body of an answer are recorded.")

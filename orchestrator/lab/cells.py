@@ -53,7 +53,7 @@ class Cell:
             "inputSchema": capability.input_schema,
             "outputSchema": capability.output_schema,
             "minConfidence": capability.min_confidence,
-            "flow": [{"kind": node.kind, **_plain(attrs.asdict(node))} for node in capability.flow],
+            "flow": [{"kind": node.kind, **attrs.asdict(node)} for node in capability.flow],
         }
 
 
@@ -96,12 +96,3 @@ def _most_from(node_id: str, nodes: Mapping[str, Node], most_after: int) -> int:
         return most_after
     fallback = _most_from(node.fallback, nodes, most_after) if node.fallback is not None else 0
     return 1 + max(fallback, 0 if node.decides else most_after)
-
-
-def _plain(value: Json) -> Json:
-    """Tuples as lists, and every mapping as a dict: what canonical JSON takes."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

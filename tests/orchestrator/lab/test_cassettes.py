@@ -2,14 +2,12 @@
 
 import json
 import os
-from pathlib import Path
 
 import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.lab import cassettes
 from orchestrator.lab.cassettes import (
     MAX_BYTES,
     SCHEMA,
@@ -17,7 +15,6 @@ from orchestrator.lab.cassettes import (
     decode,
     encode,
     find,
-    refuse_installed,
     stale,
     write,
 )
@@ -338,16 +335,3 @@ def test_disk_that_refuses_is_a_users_problem_and_leaves_nothing(tmp_path):
         "cassettes/gate/rm-root",
         "cassettes/gate/rm-root/jev.json",
     ]
-
-
-def test_installed_package_is_not_recorded_into(tmp_path, monkeypatch):
-    installed = tmp_path / "site-packages" / "suites"
-    lab = installed / "decision-lab"
-    lab.mkdir(parents=True)
-    monkeypatch.setattr(cassettes, "BUNDLED", installed)
-    assert "belongs to the installed package" in refused(lab, cassette())
-    assert files(lab) == []
-    refuse_installed(tmp_path)
-    (tmp_path / "site-packages" / "pyproject.toml").touch()  # a checkout, whose own files these are
-    refuse_installed(lab)
-    assert isinstance(stored(lab, cassette()), Path)
