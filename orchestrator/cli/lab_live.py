@@ -141,7 +141,7 @@ def _run(
         fixtures=lab_options.names(fixture, "--fixture"),
         targets=lab_options.names(target, "--target"),
     )
-    budget = attrs.evolve(spending.caps_of(lab), **options.given(calls=caps[0], nusd=options.nusd(caps[1])))
+    budget = attrs.evolve(spending.budget_of(lab), **options.given(calls=caps[0], nusd=options.nusd(caps[1])))
     mode: Mode = "offline" if verb == "record" else "live"  # what is recorded is for offline
     cells = tuple(live_cells(lab.daemon.capabilities, chosen, mode))
     _refuse_nothing(lab, cells)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +12,7 @@ from providers.decisions.model import Daemon
 from providers.prices.price import Price
 from store.canonical import digest
 from store.events import Json
+from store.rows import Caps
 
 REPLAY = "replay"
 """The target of a fixture whose own `replay` answers every node; no target may be called so."""
@@ -32,14 +32,6 @@ class Target:
     model: str
     local: bool = False
     """It costs nothing."""
-
-
-@attrs.frozen(kw_only=True)
-class LabBudget:
-    """What `record` and `live` may spend; None is no cap."""
-
-    max_calls: int | None = None
-    max_cost_usd: Decimal | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +91,8 @@ class Lab:
     bundled: bool
     daemon: Daemon
     targets: Mapping[str, Target]
-    budget: LabBudget | None
+    budget: Caps | None
+    """What `record` and `live` may spend."""
     repeat: int
     prices: Mapping[str, Price]
     """By model."""

@@ -14,21 +14,18 @@ from store.money import usd
 from store.rows import Caps
 
 
-def caps_of(lab: Lab) -> Caps:
+def budget_of(lab: Lab) -> Caps:
     """The caps that `lab.yaml` sets.
 
     Raises:
         UsageError: it sets none; spending money without a bound is not what anybody means.
     """
-    from store.money import to_nusd
-
-    budget = lab.budget
-    if budget is None or (budget.max_calls is None and budget.max_cost_usd is None):
+    if lab.budget is None:
         raise UsageError(
             f"{lab.root / 'lab.yaml'}: it has no budget, and asking backends spends money",
             "Give it one: budget: { max_calls: 200, max_cost_usd: 1.0 }.",
         )
-    return Caps(calls=budget.max_calls, nusd=None if budget.max_cost_usd is None else to_nusd(budget.max_cost_usd))
+    return lab.budget
 
 
 def runs_of(cells: Iterable[Cell], repeat: int) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.lab.find import CONFIG, FILE, LabPlace
-from orchestrator.lab.model import REPLAY, Lab, LabBudget, Target
+from orchestrator.lab.model import REPLAY, Lab, Target
 from orchestrator.layouts.daemon_yaml import CheckedDaemon, check_daemon, with_backend
 from orchestrator.layouts.fixture_yaml import check_fixtures
 from orchestrator.layouts.flow_rules import no_backend
@@ -36,8 +36,9 @@ from providers.paths import PathEscapes, resolve_inside
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.events import Json
-from store.money import to_nusd, usd
+from store.money import to_nusd
 from store.positions import DocumentPath
+from store.rows import Caps
 from store.structure import Problem, show, suggest
 from store.yaml_document import YamlDocument, read_yaml
 
@@ -184,7 +185,7 @@ def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
     yield from _free_and_not(lab)
     budget = get(lab, "budget", dict)
     if budget is not None:
-        if not budget:
+        if all(cap is None for cap in budget.values()):
             yield ("budget",), "expected max_calls, max_cost_usd or both"
         yield from between(budget, "max_calls", ("budget",), 1, MAX_COUNT)
         yield from _amount(budget, "max_cost_usd", ("budget",))
@@ -236,9 +237,8 @@ def _amount(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
         yield (*at, key), str(error)
 
 
-def _budget(entry: BudgetFile) -> LabBudget:
-    cost = Decimal(usd(to_nusd(entry.max_cost_usd))) if entry.max_cost_usd is not None else None
-    return LabBudget(max_calls=entry.max_calls, max_cost_usd=cost)
+def _budget(entry: BudgetFile) -> Caps:
+    return Caps(calls=entry.max_calls, nusd=to_nusd(entry.max_cost_usd) if entry.max_cost_usd is not None else None)
 
 
 def _price(entry: PriceFile) -> Price:

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from orchestrator.lab.model import Expectation, Fixture, Lab, LabBudget, Target
+from orchestrator.lab.model import Expectation, Fixture, Lab, Target
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Model, Rule
+from store.rows import Caps
 
 VERDICT = {
     "type": "object",
@@ -54,7 +55,7 @@ def lab(*fixtures: Fixture, root: Path = Path("/nowhere"), targets: Any = (JEV, 
             capabilities={capability.name: capability},
         ),
         "targets": {target.id: target for target in targets},
-        "budget": LabBudget(max_calls=100),
+        "budget": Caps(calls=100),
         "repeat": 2,
         "prices": {},
         "fixtures": fixtures,

@@ -1,11 +1,9 @@
-from decimal import Decimal
-
 import pytest
 
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.model import LabBudget, Target
+from orchestrator.lab.model import Target
 from orchestrator.lab.selection import select
-from orchestrator.lab.spending import caps_of, lines
+from orchestrator.lab.spending import budget_of, lines
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.rows import Caps
@@ -46,16 +44,9 @@ def test_where_no_model_is_asked_targets_have_no_price():
     assert [line for line in told(lab(fixture("a"), capability=gate(gate().flow[0]))) if "target " in line] == []
 
 
-def test_a_budget_is_exact():
-    found = lab(budget=LabBudget(max_calls=3, max_cost_usd=Decimal("0.1")))
-
-    assert caps_of(found) == Caps(calls=3, nusd=100_000_000)
-
-
-@pytest.mark.parametrize("budget", [None, LabBudget()])
-def test_without_a_budget_nothing_is_asked(budget):
+def test_without_a_budget_nothing_is_asked():
     with pytest.raises(UsageError, match=r"/nowhere/lab.yaml: it has no budget"):
-        caps_of(lab(budget=budget))
+        budget_of(lab(budget=None))
 
 
 def test_a_model_s_name_is_shown_and_not_obeyed():

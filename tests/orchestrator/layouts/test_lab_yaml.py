@@ -1,14 +1,14 @@
 import hashlib
-from decimal import Decimal
 
 import pytest
 
 from orchestrator.lab.find import find_lab
-from orchestrator.lab.model import LabBudget, Target
+from orchestrator.lab.model import Target
 from orchestrator.layouts.lab_yaml import check_lab, read_lab
 from providers.decisions.model import Backend
 from providers.prices.price import Price
 from store.errors import UsageError
+from store.rows import Caps
 from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, LAB, changed, marked, write_lab
 
 BACKENDS = "backends: anthropic, house, ollama, openai, openai-responses, scripted, typesafe"
@@ -32,7 +32,7 @@ def test_a_lab_is_read_with_its_configuration_and_fixtures(tmp_path):
         "a": Target(id="a", backend="house", model="m"),
         "b": Target(id="b", backend="ollama", model="n", local=True),
     }
-    assert lab.budget == LabBudget(max_calls=20, max_cost_usd=Decimal("0.1"))
+    assert lab.budget == Caps(calls=20, nusd=100_000_000)
     assert lab.prices == {"m": Price(input=1_000_000_000, output=2_500_000_000, cached=100_000_000)}
     assert lab.daemon.backends["ollama"] == Backend(name="ollama", kind="ollama")
     assert list(lab.daemon.capabilities) == ["toolgate", "echo"]
@@ -95,6 +95,11 @@ def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path):
         (
             "budget: { max_calls: 20, max_cost_usd: 0.10 }",
             "‸budget: {}",
+            "budget: expected max_calls, max_cost_usd or both",
+        ),
+        (
+            "budget: { max_calls: 20, max_cost_usd: 0.10 }",
+            "‸budget: { max_calls: null }",
             "budget: expected max_calls, max_cost_usd or both",
         ),
         ("repeat: 3", "‸repeat: 1001", "repeat: expected 1 to 1000, got 1001"),
