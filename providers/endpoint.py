@@ -6,7 +6,6 @@ refusals and what is learnt from them are here. It asks once.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,12 +13,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from providers.base import Answer, Body, Emit, ProviderError, Request, Responded, ToolSpec
+from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
-from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base, shown
+from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
 from providers.quirks import Quirks
 from providers.reader import AnswerReader
 from providers.registry import ProviderOptions
-from store.errors import UsageError
 from store.events import Json
 
 DRAIN_S = 0.25
@@ -70,24 +69,13 @@ class Endpoint(ABC, Generic[Q]):
         keep_bodies: bool = False,
     ) -> None:
         base = urlsplit(checked_base(base_url))
-        if api_key is not None and not (api_key and api_key.isascii() and api_key.isprintable()):
-            raise UsageError(
-                "the API key is empty or holds characters that no header can carry",
-                "Look for a line break or a typographic quotation mark in the variable.",
-            )
+        checked_key(api_key)
         root = "" if base.path.endswith(self.root) else self.root
         self._url = base._replace(path=f"{base.path}{root}{self.path}").geturl()
         self._name = name or self.format_name
         self._secrets = (api_key,) if api_key is not None else ()
-        self._headers = {
-            "Accept": self.accept,
-            "Accept-Encoding": "gzip",
-            "Content-Type": "application/json",
-            "User-Agent": "evalctl",
-            **self.headers(api_key),
-        }
-        owner = hashlib.sha256(api_key.encode()).hexdigest()[:8] if api_key is not None else "nokey"
-        self._account = f"{shown(base.geturl())}#{owner}"
+        self._headers = headers_of_posts(accept=self.accept) | self.headers(api_key)
+        self._account = account_of(base.geturl(), api_key)
         self._pool = pool
         self._first_byte_s = first_byte_s
         self._idle_s = idle_s
@@ -132,7 +120,7 @@ class Endpoint(ABC, Generic[Q]):
 
     def headers(self, api_key: str | None) -> dict[str, str]:
         """The headers that this format adds, the credential's among them."""
-        return {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
+        return bearer(api_key)
 
     # --- the port -----------------------------------------------------------------------------------------------
 

@@ -7,18 +7,17 @@ form, is for the flow to judge; what kept an answer from coming is a `ProviderEr
 from __future__ import annotations
 
 import codecs
-import hashlib
 import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 from providers.base import Answer, Emit, ErrorKind, ProviderError, Request, Responded, TextDelta, UserText
+from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
-from providers.http import HttpPool, HttpResponse, checked_base, shown
+from providers.http import HttpPool, HttpResponse, checked_base
 from providers.process import Finished, ProcessNotStarted, run_process, tool_environment
-from store.errors import UsageError
 from store.text import without_first_word
 
 OUTPUT_LIMIT = 2**20
@@ -136,22 +135,11 @@ class HttpSpecialist:
         wall: Callable[[], int] | None = None,
     ) -> None:
         checked_base(url)
-        if api_key is not None and not (api_key and api_key.isascii() and api_key.isprintable()):
-            raise UsageError(
-                f"the key of {name} is empty or holds characters that no header can carry",
-                "Look for a line break or a typographic quotation mark in the variable.",
-            )
+        checked_key(api_key, called=f"the key of {name}")
         self._url = url.strip().partition("#")[0]
         self._secrets = (api_key,) if api_key is not None else ()
-        self._headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip",
-            "Content-Type": "application/json",
-            "User-Agent": "evalctl",
-            **({"Authorization": f"Bearer {api_key}"} if api_key is not None else {}),
-        }
-        owner = hashlib.sha256(api_key.encode()).hexdigest()[:8] if api_key is not None else "nokey"
-        self._account = f"{shown(self._url)}#{owner}"
+        self._headers = headers_of_posts(accept="application/json") | bearer(api_key)
+        self._account = account_of(self._url, api_key)
         self._name = name
         self._pool = pool
         self._wall = wall
