@@ -282,11 +282,13 @@ def project_file(cwd: Path) -> Path | None:
     return next((at / PROJECT_FILE for at in (here, *here.parents) if (at / PROJECT_FILE).is_file()), None)
 
 
-def resolve_key(variable: str | None, provider: str, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+def resolve_key(
+    variable: str | None, provider: str, environment: Mapping[str, str], *, named_by: str = "--api-key-env"
+) -> tuple[str | None, str | None]:
     """The variable that holds the provider's key, and the key.
 
-    *variable* is what a flag or a file names. Without one, the provider's usual variable is used if it is set; else no
-    key is sent.
+    *variable* is what a flag or a file names; messages say *named_by* for where another can be named. Without one, the
+    provider's usual variable is used if it is set; else no key is sent.
 
     Raises:
         UsageError: the named variable is not set, or what was named is no variable's name (then it is not shown).
@@ -298,13 +300,13 @@ def resolve_key(variable: str | None, provider: str, environment: Mapping[str, s
         return (usual, environment[usual]) if usual and environment.get(usual) else (None, None)
     problem = _variable(variable)
     if problem:
-        raise UsageError(f"--api-key-env: {problem}")
+        raise UsageError(f"{named_by}: {problem}")
     if not environment.get(variable):
         # a key of letters only looks like a name; names of variables that anybody uses are not that long in lower case
         shown = variable if variable.isupper() or len(variable) <= 20 else "given by --api-key-env or apiKeyEnv"
         raise UsageError(
             f"the environment variable {shown} is not set",
-            f"Set it to the key of {provider}, or name another with --api-key-env.",
+            f"Set it to the key of {provider}, or name another with {named_by}.",
         )
     return variable, environment[variable]
 

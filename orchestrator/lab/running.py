@@ -13,7 +13,8 @@ from orchestrator.lab.model import Lab
 from orchestrator.settings import Settings
 from orchestrator.variant import Variant
 from providers.base import AgentSettings, Provider
-from providers.decisions.model import Backend, Capability, Http, Model, Specialist
+from providers.decisions.backends import KeyOf
+from providers.decisions.model import Capability, Http, Model, Specialist
 from providers.decisions.player import Player
 from providers.prices.price import Price
 from providers.prices.table import Prices
@@ -84,9 +85,9 @@ def asked_of(
     return asked or {"nobody": Asked(provider=Player({}, {}), prices={})}
 
 
-def key_of(environment: Mapping[str, str]) -> Callable[[Backend], tuple[str | None, str | None]]:
-    """What finds a backend's credential: the variable's name and its value."""
-    return lambda backend: resolve_key(backend.api_key_env, backend.kind, environment)
+def key_of(environment: Mapping[str, str]) -> KeyOf:
+    """What finds the credentials of a daemon configuration."""
+    return lambda variable, kind: resolve_key(variable, kind, environment, named_by="api_key_env")
 
 
 def credentials_of(lab: Lab, cells: Iterable[Cell], environment: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -95,11 +96,13 @@ def credentials_of(lab: Lab, cells: Iterable[Cell], environment: Mapping[str, st
     find = key_of(environment)
     for cell in cells:
         for node in cell.capability.asking():
-            variable, value = None, None
             if isinstance(node, Model):
-                variable, value = find(lab.daemon.backends[node.backend])
-            elif isinstance(node, Http) and node.api_key_env is not None:
-                variable, value = node.api_key_env, environment.get(node.api_key_env)
+                backend = lab.daemon.backends[node.backend]
+                variable, value = find(backend.api_key_env, backend.kind)
+            elif isinstance(node, Http):
+                variable, value = find(node.api_key_env, node.kind)
+            else:
+                continue
             if variable is not None and value is not None:
                 found[variable] = value
     return sorted(found.items())

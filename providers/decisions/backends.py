@@ -8,13 +8,13 @@ from pathlib import Path
 import attrs
 
 from providers.base import Provider
-from providers.decisions.model import AskingNode, Backend, Capability, Daemon, Exec, Http, Model
+from providers.decisions.model import AskingNode, Capability, Daemon, Exec, Model
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 
-KeyOf = Callable[[Backend], tuple[str | None, str | None]]
-"""The variable that holds a backend's credential, and the credential; None where none is sent. An HTTP specialist is
-asked about as a backend of the kind `http`.
+KeyOf = Callable[[str | None, str], tuple[str | None, str | None]]
+"""Of the variable that a configuration names, if any, and the kind of who is asked (a backend's, or `http`): the
+variable that holds the credential, and the credential; None where none is sent.
 """
 
 
@@ -79,7 +79,11 @@ def _opened(daemon: Daemon, name: str, nodes: list[AskingNode], opening: _Openin
     from providers.http import HttpPool
 
     return HttpSpecialist(
-        name=name, url=node.url, api_key=_key(node, opening), pool=HttpPool(proxy=opening.proxy), wall=opening.wall
+        name=name,
+        url=node.url,
+        api_key=opening.key_of(node.api_key_env, node.kind)[1],
+        pool=HttpPool(proxy=opening.proxy),
+        wall=opening.wall,
     )
 
 
@@ -90,7 +94,7 @@ def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) ->
         raise UsageError(
             f"node {node.id!r} names the backend {node.backend!r}, which is not there", f"There are: {known}."
         )
-    variable, key = opening.key_of(backend)
+    variable, key = opening.key_of(backend.api_key_env, backend.kind)
     options = ProviderOptions(
         model=node.model,
         base_url=backend.base_url,
@@ -105,9 +109,3 @@ def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) ->
         keep_bodies=opening.keep_bodies,
     )
     return find_provider(backend.kind)(options)
-
-
-def _key(node: Http, opening: _Opening) -> str | None:
-    if node.api_key_env is None:
-        return None
-    return opening.key_of(Backend(name=node.id, kind="http", base_url=node.url, api_key_env=node.api_key_env))[1]

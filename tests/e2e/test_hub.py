@@ -107,7 +107,7 @@ def in_process(config: Path, capability: str, value: Any) -> Any:
     async def decided() -> Any:
         daemon = read_daemon(config, path=os.environ["PATH"])  # noqa: TID251 - where programs are
         chosen = daemon.capabilities[capability]
-        opened = open_providers(daemon, [chosen], key_of=lambda _backend: (None, None), base=config.parent)
+        opened = open_providers(daemon, [chosen], key_of=lambda _variable, _kind: (None, None), base=config.parent)
 
         def ask_of(name: str) -> Ask:
             async def ask(request: Request) -> Answer:

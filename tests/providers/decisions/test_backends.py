@@ -36,10 +36,10 @@ LOCAL = {"kind": "ollama", "base_url": "http://127.0.0.1:9"}
 
 
 def keys(asked=None):
-    def key_of(backend):
+    def key_of(variable, kind):
         if asked is not None:
-            asked.append((backend.kind, backend.api_key_env))
-        return (backend.api_key_env, KEY) if backend.api_key_env else (None, None)
+            asked.append((kind, variable))
+        return (variable, KEY) if variable else (None, None)
 
     return key_of
 
@@ -87,15 +87,15 @@ async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp
 
     providers = open_providers(daemon(gate, house=HOUSE, local=LOCAL), [gate], key_of=keys(asked), base=tmp_path)
 
-    assert asked == [("openai", "HOUSE_KEY"), ("ollama", None), ("http", "VENDOR_KEY")]
+    assert asked == [("openai", "HOUSE_KEY"), ("ollama", None), ("http", "VENDOR_KEY"), ("http", None)]
     assert providers["http:gate/h"].account != providers["http:gate/open"].account
     assert KEY not in repr(providers)
     await closed(providers)
 
 
 async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path):
-    def key_of(backend):
-        raise UsageError(f"the environment variable {backend.api_key_env} is not set")
+    def key_of(variable, _kind):
+        raise UsageError(f"the environment variable {variable} is not set")
 
     gate = capability("gate", Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"))
 
