@@ -60,9 +60,9 @@ GROUPS = {
     "lab": (
         "Decision labs: cases that are run through decision flows, offline or against real backends.",
         {
-            "check": ("lab:check", EXIT_READS),
+            "check": ("lab_check:check", EXIT_READS),
             "offline": ("lab_offline:offline", EXIT_LAB_OFFLINE),
-            "record": ("lab_live:record", EXIT_LAB_LIVE),
+            "record": ("lab_record:record", EXIT_LAB_LIVE),
             "live": ("lab_live:live", EXIT_LAB_LIVE),
         },
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli import lab_sweeping
 from orchestrator.cli.surroundings import seconds
+from orchestrator.lab.cells import live_cells
 from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
 from orchestrator.world import World, conceal
@@ -16,6 +17,7 @@ from store.secrets import Redactor, credentials
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
+    from orchestrator.lab.selection import Selection
     from orchestrator.settings import Settings
     from providers.base import Provider
     from providers.decisions.model import Capability
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 IDLE = "EVALCTL_IDLE_SECONDS"
 """How long a begun answer may pause."""
+
+
+def cells_of(verb: str, lab: Lab, chosen: Selection) -> tuple[Cell, ...]:
+    """The plan's cells; what is recorded is for offline."""
+    return tuple(live_cells(lab.daemon.capabilities, chosen, "offline" if verb == "record" else "live"))
 
 
 def going(

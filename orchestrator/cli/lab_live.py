@@ -1,12 +1,11 @@
-"""The verbs `lab live` and `lab record`: ask the backends themselves, within a budget."""
+"""The verb `lab live`: asks the backends themselves, within a budget. `lab record` does the same once, and keeps it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +15,11 @@ from orchestrator.cli.run import LARGEST_SEED
 
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
-    from orchestrator.lab.model import Lab, Mode
+    from orchestrator.lab.model import Lab
     from orchestrator.settings import Settings
+
+RECORD = f"{__name__}.record"
+"""In a context's `meta`: whether what is answered is recorded."""
 
 Repeat = Annotated[
     int | None,
@@ -42,6 +44,7 @@ MaxCostUsd = Annotated[
 
 
 def live(  # noqa: PLR0917 - typer takes options by position
+    context: typer.Context,
     capability: lab_options.Capability = None,
     fixture: lab_options.Fixtures = None,
     target: lab_options.Targets = None,
@@ -65,95 +68,32 @@ def live(  # noqa: PLR0917 - typer takes options by position
     Needs a budget in lab.yaml, says what will be asked at most, and asks before the first call. Results are stored as
     they come; a sweep that was stopped or killed goes on with `evalctl resume`, a spent budget with a higher one there.
     """
-    flags = options.given(
-        concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
-    )
-    _run(
-        "live",
-        (capability, fixture, target, lab_dir, config),
-        caps=(max_calls, max_cost_usd),
-        flags={**flags, "out": options.directory(out), "seed": seed},
-        repeat=repeat,
-        yes=yes,
-    )
-
-
-def record(  # noqa: PLR0917 - typer takes options by position
-    capability: lab_options.Capability = None,
-    fixture: lab_options.Fixtures = None,
-    target: lab_options.Targets = None,
-    lab_dir: lab_options.LabDir = None,
-    config: lab_options.DaemonConfig = None,
-    concurrency: options.Concurrency = None,
-    max_calls: MaxCalls = None,
-    max_cost_usd: MaxCostUsd = None,
-    max_wall: options.MaxWall = None,
-    rpm: options.Rpm = None,
-    tpm: options.Tpm = None,
-    max_wait: options.MaxWait = None,
-    max_stall: options.MaxStall = None,
-    out: lab_options.Out = None,
-    yes: lab_options.Yes = False,
-) -> None:
-    """Run each fixture once against each target, and write what was answered as cassettes.
-
-    A cassette holds the status and the body of each answer, and is what `lab offline` plays. One that would hold a
-    secret is refused by the name of the field. A run that ended in an error of infrastructure leaves none. Needs a
-    budget in lab.yaml, and asks before the first call.
-    """
-    flags = options.given(
-        concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
-    )
-    _run(
-        "record",
-        (capability, fixture, target, lab_dir, config),
-        caps=(max_calls, max_cost_usd),
-        flags={**flags, "out": options.directory(out)},
-        repeat=1,
-        yes=yes,
-    )
-
-
-def _run(
-    verb: str,
-    what: tuple[str | None, list[str] | None, list[str] | None, Path | None, Path | None],
-    *,
-    caps: tuple[int | None, Decimal | None],
-    flags: dict[str, Any],
-    repeat: int | None,
-    yes: bool,
-) -> None:
-    """Everything up to the first call, and then the sweep; raises the exit code."""
     import attrs
 
     from orchestrator.cli import lab_asking
     from orchestrator.lab import spending
-    from orchestrator.lab.cells import live_cells
     from orchestrator.lab.running import settings_of
-    from orchestrator.lab.selection import select
     from orchestrator.world import real_world
 
-    capability, fixture, target, lab_dir, config = what
+    verb = "record" if context.meta.get(RECORD) else "live"
     lab = lab_options.opened(lab_dir, config, programs=True)
-    chosen = select(
-        lab,
-        capability=capability,
-        fixtures=lab_options.names(fixture, "--fixture"),
-        targets=lab_options.names(target, "--target"),
-    )
-    budget = attrs.evolve(spending.budget_of(lab), **options.given(calls=caps[0], nusd=options.nusd(caps[1])))
-    mode: Mode = "offline" if verb == "record" else "live"  # what is recorded is for offline
-    cells = tuple(live_cells(lab.daemon.capabilities, chosen, mode))
+    chosen = lab_options.chosen(lab, capability, fixture, target)
+    budget = attrs.evolve(spending.budget_of(lab), **options.given(calls=max_calls, nusd=options.nusd(max_cost_usd)))
+    cells = lab_asking.cells_of(verb, lab, chosen)
     _refuse_nothing(lab, cells)
-    settings = settings_of(lab, cells, mode=verb, caps=budget, k=repeat or lab.repeat, **flags)
-    going = lab_asking.going(
-        verb,
+    settings = settings_of(
         lab,
         cells,
-        settings,
-        real_world(),
-        chosen=lab_options.stored(chosen),
+        mode=verb,
+        caps=budget,
+        k=repeat or lab.repeat,
+        seed=seed,
+        out=options.directory(out),
+        **options.given(
+            concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
+        ),
     )
+    going = lab_asking.going(verb, lab, cells, settings, real_world(), chosen=lab_options.stored(chosen))
     _confirm(lab, cells, settings, yes=yes)
     raise typer.Exit(going.start())
 

@@ -28,17 +28,11 @@ def offline(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.cli import lab_sweeping
     from orchestrator.lab.offline import programme
     from orchestrator.lab.running import played_by, settings_of
-    from orchestrator.lab.selection import select
     from orchestrator.world import real_world
     from store.rows import Caps
 
     lab = lab_options.opened(lab_dir, config)
-    chosen = select(
-        lab,
-        capability=capability,
-        fixtures=lab_options.names(fixture, "--fixture"),
-        targets=lab_options.names(target, "--target"),
-    )
+    chosen = lab_options.chosen(lab, capability, fixture, target)
     found = anyio.run(partial(programme, lab, chosen))
     settings = settings_of(
         lab,

@@ -69,13 +69,20 @@ def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False)
     return read_lab(place, path=real_world().environment.get("PATH", "") if programs else None)
 
 
+def chosen(lab: Lab, capability: str | None, fixtures: list[str] | None, targets: list[str] | None) -> Selection:
+    """The part of the lab that these options name.
+
+    Raises:
+        UsageError: something in them is not there, or nothing is left.
+    """
+    from orchestrator.lab.selection import select
+
+    return select(lab, capability=capability, fixtures=names(fixtures, "--fixture"), targets=names(targets, "--target"))
+
+
 def stored(selection: Selection) -> dict[str, Json]:
     """What `resume` has to know of what was chosen, and where reports go unless `--out` says otherwise."""
     return {
         "runs": str(Path.cwd() / RUNS),
-        "chosen": {
-            "fixtures": [fixture.case_id for fixture in selection.fixtures],
-            "targets": [target.id for target in selection.targets],
-            "replay": selection.replay,
-        },
+        "chosen": selection.to_json(),
     }

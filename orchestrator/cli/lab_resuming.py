@@ -10,9 +10,8 @@ import attrs
 
 from orchestrator.caps import caps_of, prices_of
 from orchestrator.cli import lab_sweeping
-from orchestrator.lab.cells import live_cells
 from orchestrator.lab.find import place_of
-from orchestrator.lab.selection import Selection
+from orchestrator.lab.selection import Selection, stored_selection
 from orchestrator.layouts.lab_yaml import read_lab
 from orchestrator.settings import Settings
 
@@ -58,7 +57,12 @@ def resume(
     found = row.conditions["lab"]
     lab = read_lab(place_of(Path(found["root"]), Path(found["config"])))
     going = _going(
-        row.command.removeprefix("lab "), lab, _selection(lab, found["chosen"]), settings, world=world, found=found
+        row.command.removeprefix("lab "),
+        lab,
+        stored_selection(lab, found["chosen"]),
+        settings,
+        world=world,
+        found=found,
     )
     going = attrs.evolve(going, part=attrs.evolve(going.part, errors=errors, cancelled=cancelled))
     return going.resume(row, raised=(settings.caps, settings.prices) != (stored.caps, stored.prices))
@@ -80,14 +84,5 @@ def _going(
         return lab_sweeping.going(verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen)
     from orchestrator.cli import lab_asking
 
-    cells = tuple(live_cells(lab.daemon.capabilities, selection, "offline" if verb == "record" else "live"))
+    cells = lab_asking.cells_of(verb, lab, selection)
     return lab_asking.going(verb, lab, cells, settings, world, chosen=chosen)
-
-
-def _selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:
-    """What was chosen of the lab, as far as it is still there; that the rest is gone is told as a change."""
-    return Selection(
-        fixtures=tuple(fixture for fixture in lab.fixtures if fixture.case_id in chosen["fixtures"]),
-        targets=tuple(target for target in lab.targets.values() if target.id in chosen["targets"]),
-        replay=chosen["replay"],
-    )

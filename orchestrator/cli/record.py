@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli import options
 from orchestrator.cli import run as run_verb
 from orchestrator.cli.common import Exit, say
-from orchestrator.cli.like_run import with_the_options_of_run
+from orchestrator.cli.options_of import with_the_options_of
 
 Bundled = Annotated[
     bool,
@@ -66,4 +66,4 @@ def _bundled(tasks: tuple[str, ...], out: str | None) -> int:
     return Exit.DONE if whole else Exit.FAILED
 
 
-with_the_options_of_run(record, own={"bundled": (Bundled, False), "out": (Out, None)}, without=NOT_TAKEN)
+with_the_options_of(run_verb.run, record, own={"bundled": (Bundled, False), "out": (Out, None)}, without=NOT_TAKEN)

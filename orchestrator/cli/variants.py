@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.cli import run as run_verb
-from orchestrator.cli.like_run import with_the_options_of_run
+from orchestrator.cli.options_of import with_the_options_of
 
 File = Annotated[
     Path | None,
@@ -38,4 +38,4 @@ def variants(context: typer.Context, **flags: Any) -> None:
     run_verb.run(context, **flags)
 
 
-with_the_options_of_run(variants, own={"variants": (File, None)}, without=NOT_TAKEN, before="tasks")
+with_the_options_of(run_verb.run, variants, own={"variants": (File, None)}, without=NOT_TAKEN, before="tasks")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
 from store.errors import UsageError
+from store.events import Json
 from store.structure import suggest
 
 
@@ -19,6 +21,23 @@ class Selection:
     targets: tuple[Target, ...]
     replay: bool = True
     """Whether fixtures that are answered by their own `replay` are wanted, too; only offline."""
+
+    def to_json(self) -> dict[str, Json]:
+        """As a sweep stores it."""
+        return {
+            "fixtures": [fixture.case_id for fixture in self.fixtures],
+            "targets": [target.id for target in self.targets],
+            "replay": self.replay,
+        }
+
+
+def stored_selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:
+    """What a sweep stored, as far as the lab still has it; that the rest is gone is told as a change of files."""
+    return Selection(
+        fixtures=tuple(fixture for fixture in lab.fixtures if fixture.case_id in chosen["fixtures"]),
+        targets=tuple(target for target in lab.targets.values() if target.id in chosen["targets"]),
+        replay=chosen["replay"],
+    )
 
 
 def select(

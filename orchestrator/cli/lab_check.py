@@ -30,7 +30,6 @@ def check(
     """
     from orchestrator.lab.doubts import doubts_about
     from orchestrator.lab.find import find_lab
-    from orchestrator.lab.selection import select
     from orchestrator.layouts.lab_yaml import check_lab
     from orchestrator.reports.wording import counted
     from orchestrator.world import real_world
@@ -42,12 +41,7 @@ def check(
     warnings: list[str] = []
     chosen = None
     if checked.lab is not None:
-        chosen = select(
-            checked.lab,
-            capability=capability,
-            fixtures=lab_options.names(fixture, "--fixture"),
-            targets=lab_options.names(target, "--target"),
-        )
+        chosen = lab_options.chosen(checked.lab, capability, fixture, target)
         doubts = doubts_about(checked.lab, chosen, place.root)
         findings += doubts.findings
         warnings += doubts.warnings

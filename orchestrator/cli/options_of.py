@@ -1,4 +1,4 @@
-"""Verbs that take the options of `run`: whatever it learns holds for them, too."""
+"""Verbs that take the options of another: whatever that one learns holds for them, too."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_type_hints
 
-from orchestrator.cli import run as run_verb
 
-
-def with_the_options_of_run(
+def with_the_options_of(
+    other: Callable[..., None],
     verb: Callable[..., None],
     *,
     own: Mapping[str, tuple[Any, object]],
@@ -19,16 +18,17 @@ def with_the_options_of_run(
     """Give *verb*, which takes `context` and keywords, the signature that typer reads the options from.
 
     Args:
+        other: the verb whose options are taken; its first parameter is `context`.
         verb: the function of the verb.
-        own: options that it has beside those of `run`, by parameter: annotation and default.
-        without: parameters of `run` that it does not take.
+        own: options that it has beside those of *other*, by parameter: annotation and default.
+        without: parameters of *other* that it does not take.
         before: the parameter before which its own stand; None is after all others.
     """
-    hints = get_type_hints(run_verb.run, include_extras=True)
+    hints = get_type_hints(other, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     taken = [
         parameter.replace(annotation=hints[name], kind=parameter.kind if name == "context" else keyword)
-        for name, parameter in inspect.signature(run_verb.run).parameters.items()
+        for name, parameter in inspect.signature(other).parameters.items()
         if name not in without
     ]
     added = [
