@@ -1,7 +1,4 @@
-"""One attempt at one run: workspace, subject, verifiers, and what it all comes to.
-
-This is the one place where our errors become outcomes. A failed run is data; a bug is a crash.
-"""
+"""One attempt at one run of a suite: workspace, subject, verifiers, and what it all comes to."""
 
 from __future__ import annotations
 
@@ -9,45 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.gate import Gate, GateOfRun, ProviderBlocked, Tally
+from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
+from orchestrator.gate import Gate, GateOfRun
 from orchestrator.grants import policy_for
 from orchestrator.ports import AttemptLog
 from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
-from orchestrator.waits import Stalled
-from orchestrator.workspaces.fixture import Fixtures, SetupFailed, Workspace, workspace
-from providers.base import Assignment, Done, Origin, ProviderError, Subject
-from providers.divergence import Divergence, NotRecorded, ReplayDiverged
+from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
+from providers.base import Assignment, Done, Origin, Subject
 from providers.sandbox import Sandbox
 from providers.tree import changes
-from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Event, Incident, Json, WorkEnded
-from store.rows import Claim, Ending, FileChange, Judgement, Outcome
+from store.rows import Claim, Ending, FileChange
 from verifiers.aggregate import all_only_look, judge, verdict_of
 from verifiers.base import Evidence
-
-AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
-"""Reasons of outcomes that `resume` runs again."""
-
-
-@attrs.frozen(kw_only=True)
-class Finding:
-    """What an attempt came to, before it is written down."""
-
-    outcome: Outcome
-    reason: str | None = None
-    message: str | None = None
-    divergence: Divergence | None = None
-    """Where a replay left its recording."""
-    composite: float | None = None
-    verdicts: tuple[Judgement, ...] = ()
-    changes: tuple[FileChange, ...] = ()
 
 
 @attrs.define(kw_only=True)
@@ -119,30 +96,12 @@ class Executor:
             ask=GateOfRun(self._gate, claim, log, watch, self._policy_of(claim)),
             subject=self._subject(),
         )
-        try:
-            finding = await self._bounded(attempt)
-        except StoreFailed:
-            raise
-        except anyio.get_cancelled_exc_class():
-            self._ledger.finish(self._ending(attempt, given_up(self._control)))
-            raise
-        except EvalctlError as error:
-            finding = finding_of(error)
-            if isinstance(error, BudgetSpent):
-                self._control.drain("budget", str(error))
-        self._ledger.finish(self._ending(attempt, finding))
-
-    async def _bounded(self, attempt: Attempt) -> Finding:
-        """Try, and give up when the attempt waits too long.
-
-        Raises:
-            Stalled: it did.
-        """
-        bound = attempt.ask.bound
-        with bound.scope:
-            return await self._try(attempt)
-        assert bound.error is not None
-        raise bound.error
+        await concluded(
+            lambda: self._try(attempt),
+            attempt.ask.bound,
+            self._control,
+            lambda finding: self._ledger.finish(self._ending(attempt, finding)),
+        )
 
     async def _try(self, attempt: Attempt) -> Finding:
         claim, task = attempt.claim, attempt.task
@@ -249,11 +208,7 @@ class Executor:
         if done is None and attempt.started_at is not None:
             done = attempt.subject.so_far(finding.reason or "")
         usage = done.usage if done is not None else None
-        detail: dict[str, Json] = {"spent": spent(tally)}
-        if attempt.incidents or tally.incidents:
-            detail["incidents"] = dict(sorted((attempt.incidents + tally.incidents).items()))
-        if finding.message is not None:
-            detail["message"] = finding.message
+        detail = detail_of(finding, tally, attempt.incidents + tally.incidents)
         if finding.divergence is not None:
             detail["divergence"] = finding.divergence.to_json()
         if done is not None and done.cached_partial:
@@ -289,34 +244,6 @@ class Executor:
         )
 
 
-def given_up(control: Control) -> Finding:
-    """An attempt that was cancelled from outside."""
-    if control.why == "deadline":
-        return Finding(outcome="skipped", reason="budget", message=control.message)
-    if control.why == "cancelled":
-        return Finding(outcome="skipped", reason="cancelled", message=control.message)
-    if control.why == "stalled":
-        return Finding(outcome="error", reason="harness", message=control.message)
-    return Finding(outcome="error", reason="interrupted", message="stopped while it ran")
-
-
-def spent(tally: Tally) -> dict[str, Json]:
-    """What every request of the attempt came to, retries included; money only where some cost is known."""
-    found = {"calls": tally.calls, "tokens": tally.tokens, "unknownUsage": tally.unknown}
-    if tally.sources:
-        found |= {"nusd": tally.nusd, "unknownCost": tally.unpriced}
-    return found
-
-
-def source_of(tally: Tally) -> str | None:
-    """Where the attempt's cost comes from; `bound` where a part of it is no more than that, `mixed` beside that."""
-    if not tally.calls or tally.unpriced:
-        return None
-    if tally.sources["bound"]:
-        return "bound"
-    return "mixed" if len(tally.sources) > 1 else next(iter(tally.sources))
-
-
 def _compaction(done: Done) -> dict[str, Json]:
     """What summaries of the transcript took, which is in no figure of the work; tokens only where all were reported."""
     used = done.compaction_usage
@@ -326,43 +253,3 @@ def _compaction(done: Done) -> dict[str, Json]:
         "output": used.output if used is not None else None,
     }
     return {name: number for name, number in found.items() if number is not None}
-
-
-def finding_of(error: EvalctlError) -> Finding:
-    """What an error of ours means for the run it ended."""
-    match error:
-        case ReplayDiverged(divergence=where):
-            return Finding(outcome="error", reason="replay_divergence", message=str(error), divergence=where)
-        case NotRecorded():
-            return Finding(outcome="skipped", reason="no_cassette", message=str(error))
-        case BudgetSpent():
-            return Finding(outcome="skipped", reason="budget", message=str(error))
-        case Stalled(what="budget"):
-            return Finding(outcome="skipped", reason="budget", message=str(error))
-        case ProviderBlocked():
-            return Finding(outcome="skipped", reason="provider_blocked", message=str(error))
-        case ProviderError(kind="auth" | "permission"):
-            reason = "auth"
-        case ProviderError(kind="quota"):
-            reason = "quota"
-        case ProviderError() | Stalled():
-            reason = "provider"
-        case SetupFailed():
-            reason = "setup"
-        case _:
-            reason = "harness"
-    return Finding(outcome="error", reason=reason, message=str(error))
-
-
-def skipped(claim: Claim, reason: str, message: str, at: int) -> Ending:
-    """The ending of a run that was claimed and never started."""
-    return Ending(
-        claim=claim,
-        outcome="skipped",
-        reason=reason,
-        judged=False,
-        again=reason in AGAIN,
-        ended_at=at,
-        calls=0,
-        detail={"message": message},
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from orchestrator.execute import skipped
+from orchestrator.ending import skipped
 from orchestrator.ports import Claims, Ledger
 from store.rows import Claim
 

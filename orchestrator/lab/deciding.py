@@ -1,7 +1,6 @@
 """One attempt at one run of a lab: decide, hold the decision against what is expected, and what it all comes to.
 
-The counterpart of `orchestrator/execute.py`, with the same guarantees: whatever happens, the attempt has an ending,
-unless the store has failed.
+The counterpart of `orchestrator/execute.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.execute import AGAIN, Finding, finding_of, given_up, source_of, spent
+from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
 from orchestrator.gate import Gate, GateOfRun
 from orchestrator.job import Room
 from orchestrator.lab.cells import Cell
@@ -26,14 +24,12 @@ from providers.decisions.flow import decide
 from providers.decisions.shown import shortened
 from providers.divergence import NotRecorded
 from store.encoding import encode
-from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, Judgement
 from verifiers.assertion import Assertion
 
 RECORDED = "recorded"
 """The name by which everybody is asked offline."""
-
 
 Ended = Callable[[Cell, Ending], None]
 
@@ -101,37 +97,14 @@ class Decider:
             watch=watch,
             way=GateOfRun(self._first, claim, log, watch),
         )
-        try:
-            finding = await self._bounded(attempt)
-        except StoreFailed:
-            raise
-        except anyio.get_cancelled_exc_class():
-            self._finish(attempt, given_up(self._control))
-            raise
-        except NotRecorded as error:
-            finding = _unanswered(attempt.cell, error)
-        except EvalctlError as error:
-            finding = finding_of(error)
-            if isinstance(error, BudgetSpent):
-                self._control.drain("budget", str(error))
-        self._finish(attempt, finding)
+        await concluded(
+            lambda: self._try(attempt), attempt.way.bound, self._control, lambda finding: self._finish(attempt, finding)
+        )
 
     def _finish(self, attempt: Attempt, finding: Finding) -> None:
         ending = self._ending(attempt, finding)
         self._ended(attempt.cell, ending)
         self._ledger.finish(ending)
-
-    async def _bounded(self, attempt: Attempt) -> Finding:
-        """Try, and give up when the attempt waits too long.
-
-        Raises:
-            Stalled: it did.
-        """
-        bound = attempt.way.bound
-        with bound.scope:
-            return await self._try(attempt)
-        assert bound.error is not None
-        raise bound.error
 
     async def _try(self, attempt: Attempt) -> Finding:
         cell, claim, watch = attempt.cell, attempt.claim, attempt.watch
@@ -139,20 +112,23 @@ class Decider:
             return Finding(outcome="skipped", reason=cell.skip.reason, message=cell.skip.message)
         loop = asyncio.get_running_loop()
         attempt.started_at = self._wall()
-        with watch.running():
-            decision = await decide(
-                cell.capability,
-                cell.fixture.input,
-                ask_of=lambda name: self._ask(attempt, name),
-                origin=Origin(
-                    suite_id=self._suite_id,
-                    case_id=claim.case_id,
-                    repetition=claim.repetition,
-                    variant=claim.variant,
-                ),
-                # a node's time is its work, not its wait for room
-                clock=(lambda: loop.time() - watch.waited_s) if self._measured else None,
-            )
+        try:
+            with watch.running():
+                decision = await decide(
+                    cell.capability,
+                    cell.fixture.input,
+                    ask_of=lambda name: self._ask(attempt, name),
+                    origin=Origin(
+                        suite_id=self._suite_id,
+                        case_id=claim.case_id,
+                        repetition=claim.repetition,
+                        variant=claim.variant,
+                    ),
+                    # a node's time is its work, not its wait for room
+                    clock=(lambda: loop.time() - watch.waited_s) if self._measured else None,
+                )
+        except NotRecorded as error:
+            return _unanswered(cell, error)
         attempt.decision = decision
         attempt.log.note(WorkEnded(stop=decision.status, reason=_why(decision), text=""))
         verdicts = self._judge(cell.fixture, decision)
@@ -202,11 +178,7 @@ class Decider:
 
     def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
         tally, watch, decision = attempt.way.tally, attempt.watch, attempt.decision
-        detail: dict[str, Json] = {"spent": spent(tally)}
-        if tally.incidents:
-            detail["incidents"] = dict(sorted(tally.incidents.items()))
-        if finding.message is not None:
-            detail["message"] = finding.message
+        detail = detail_of(finding, tally, tally.incidents)
         judged = decision is not None and bool(finding.verdicts)
         if decision is not None:
             detail["decision"] = _told(decision)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.execute import finding_of
+from orchestrator.ending import finding_of
 from orchestrator.waits import Stalled
 from providers.base import ProviderError
 from tests.orchestrator.plain_ports import PlainBudget
