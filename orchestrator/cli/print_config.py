@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.effective import DEFAULT, Effective, Setting, document, rows
-from orchestrator.reports.plain import one_line, printable
+from orchestrator.reports.plain import aligned, one_line, printable
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -110,7 +110,4 @@ def _shown(value: Json) -> str:
 
 
 def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    cells = [[one_line(cell, 300) for cell in line] for line in lines]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    for line in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield from aligned([[one_line(cell, 300) for cell in line] for line in lines])

@@ -25,15 +25,15 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
     A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
     """
     from orchestrator import bundled
+    from orchestrator.reports.plain import aligned
 
     listed = bundled.list_suites(suite_dir)
     if COMMON.json:
         _print_json({"schema": "evalctl.suites/1", "suites": [_described(one) for one in listed]})
         return
     rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_row(one) for one in listed)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in aligned(rows):
+        out(line)
     broken = [one for one in listed if one.outline is None]
     if broken:
         say(f"{len(broken)} broken: evalctl check{_again(suite_dir)} tells what is wrong")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from orchestrator.comparison import wording
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
-from orchestrator.reports.plain import one_line
+from orchestrator.reports.plain import aligned, one_line
 from orchestrator.reports.wording import PLAYING
 
 COLUMNS: dict[Metric, str] = {
@@ -97,7 +97,4 @@ def _changes(found: Comparison) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    clean = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in clean) for column in range(len(clean[0]))]
-    for row in clean:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from aligned([[one_line(cell) for cell in row] for row in rows])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor, screen
@@ -34,6 +35,13 @@ def one_line(text: str, longest: int = 200) -> str:
     """*text* harmless, on one line, and no longer than *longest* characters."""
     line = " ".join(harmless(text[: longest * 4]).split())
     return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line for each row, its cells in columns. No line ends with spaces."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def printable(text: str, encoding: str | None) -> str:

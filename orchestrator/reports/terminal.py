@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.reports import wording
 from orchestrator.reports.model import Report
-from orchestrator.reports.plain import one_line, printable
+from orchestrator.reports.plain import aligned, one_line, printable
 from store.money import usd
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def present(
 
 def plain(report: Report, directory: Path | None = None, typed: Typed = TYPED) -> str:
     """The report as plain lines, without a control character but the line ends."""
-    return "\n".join([*_header(report), "", *_table([HEAD, *_rows(report)]), "", *_footer(report, directory, typed)])
+    return "\n".join([*_header(report), "", *aligned([HEAD, *_rows(report)]), "", *_footer(report, directory, typed)])
 
 
 def _header(report: Report) -> Iterator[str]:
@@ -72,12 +72,6 @@ def _header(report: Report) -> Iterator[str]:
 def _rows(report: Report) -> Iterator[Sequence[str]]:
     for row in wording.results(report, whole=f"all {len(report.tasks)}"):
         yield tuple(map(one_line, row))
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:

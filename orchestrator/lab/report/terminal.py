@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
-from orchestrator.reports.plain import one_line, printable
+from orchestrator.reports.plain import aligned, one_line, printable
 from orchestrator.reports.terminal import TYPED, Typed
 from orchestrator.reports.wording import PLAYING, counted, resumption
 
@@ -45,7 +45,7 @@ def plain(report: LabReport, directory: Path | None = None, typed: Typed = TYPED
     """The report as plain lines, without a control character but the line ends."""
     found: list[str] = []
     for part in _parts(report, directory, typed):
-        found += [part] if isinstance(part, str) else _table(part)
+        found += [part] if isinstance(part, str) else aligned(part)
     return "\n".join(found)
 
 
@@ -113,12 +113,6 @@ def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[s
 
 def _line(text: str, indent: str = "") -> str:
     return f"{indent}{one_line(text, LONGEST)}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _draw(report: LabReport, stream: TextIO, directory: Path | None, typed: Typed) -> None:
