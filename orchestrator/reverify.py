@@ -92,7 +92,7 @@ async def verify_sweep(store: Path, name: str, tasks: Sequence[str], world: Worl
     redactor = Redactor(credentials(world.environment))
     with Reader(store) as reader:
         row = reader.sweep(name)
-        if is_lab(reader, row):
+        if is_lab(row):
             raise UsageError(
                 f"{row.name} ran a decision lab, whose runs no verifier judges",
                 "`evalctl lab offline` holds recorded answers against the assertions as they are now.",

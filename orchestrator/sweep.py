@@ -12,6 +12,7 @@ from orchestrator.job import Planning
 from orchestrator.open_store import writing
 from orchestrator.orders import in_force, to_lift
 from orchestrator.provenance import provenance
+from orchestrator.reports.conditions import is_lab
 from orchestrator.reports.wording import counted
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.world import is_alive, sweep_name, who
@@ -101,7 +102,7 @@ def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     changed = sorted(path for path in stored.keys() | content.keys() if stored.get(path) != content.get(path))
     if changed:
         shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
-        what, verb = ("lab", sweep.command) if "lab" in sweep.conditions else ("suite", "run")
+        what, verb = ("lab", sweep.command) if is_lab(sweep) else ("suite", "run")
         raised = " A higher budget is given to resume itself: --max-calls, --max-cost-usd." if what == "lab" else ""
         raise UsageError(
             f"sweep {sweep.name}: the {what} has changed since it was planned: {shown}",

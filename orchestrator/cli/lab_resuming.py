@@ -55,7 +55,7 @@ def resume(
         stored, caps=attrs.evolve(stored.caps, **caps), prices={**stored.prices, **prices}, **changes
     )
     found = row.conditions["lab"]
-    lab = read_lab(place_of(Path(found["root"]), Path(found["config"])))
+    lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(found["config"])))
     going = _going(
         row.command.removeprefix("lab "),
         lab,

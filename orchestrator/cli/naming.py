@@ -48,7 +48,7 @@ def refuse_lab(reader: Reader, typed: str) -> None:
     from orchestrator.reports.conditions import is_lab
 
     sweep = reader.sweep(typed.partition(":")[0])
-    if is_lab(reader, sweep):
+    if is_lab(sweep):
         raise UsageError(
             f"{sweep.name} ran a decision lab; export knows what to take out of sweeps of suites only",
             "A lab's run directory holds report.md and results.jsonl: read them before you share them.",

@@ -43,6 +43,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.bundled import find_again
     from orchestrator.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.cli import sweeping
+    from orchestrator.reports.conditions import is_lab
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
     from providers.prices import table
@@ -55,7 +56,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         controls = tuple(reader.control(row.id))
         caps = caps_of(row, controls)
         wanted = options.given(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
-        if caps.nusd is None and "nusd" in wanted and "lab" not in row.conditions:
+        if caps.nusd is None and "nusd" in wanted and not is_lab(row):
             refuse_uncounted(reader.accounts(row.id))
     changes = options.given(
         concurrency=concurrency,
@@ -67,7 +68,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         out=options.directory(out),
     )
     known = table.load(prices) if prices is not None else {}
-    if "lab" in row.conditions:
+    if is_lab(row):
         from orchestrator.cli import lab_resuming
 
         _refuse_of_lab({"--base-url": base_url, "--api-key-env": api_key_env, "--keep": keep or None})

@@ -71,7 +71,7 @@ def _sweep(reader: Reader, name: str) -> None:
     from orchestrator.world import real_world
 
     sweep, variant = named_arm(reader, name)
-    if is_lab(reader, sweep):
+    if is_lab(sweep):
         _lab(reader, sweep, variant)
         return
     report = build_report(reader, sweep, variant=variant)

@@ -51,7 +51,7 @@ class LabJob:
         """All timeouts of a flow together."""
         return max((sum(node.timeout_ms for node in cell.capability.asking()) for cell in self.cells), default=0) / 1000
 
-    def conditions(self, settings: Settings) -> dict[str, Json]:
+    def conditions(self, settings: Settings) -> dict[str, Json]:  # noqa: ARG002 - the port's
         """See `orchestrator.job.Job`; `lab` holds what a lab has beyond a suite."""
         lab = self.lab
         return {
@@ -63,17 +63,11 @@ class LabJob:
                 "content": dict(self.content),
             },
             "lab": {
-                "id": lab.id,
-                "version": lab.version,
-                "root": str(lab.root),
                 "config": str(lab.config),
-                "bundled": lab.bundled,
-                "repeat": settings.k,
                 "targets": {
                     target.id: {"backend": target.backend, "model": target.model, "local": target.local}
                     for target in lab.targets.values()
                 },
-                "fixtures": list(dict.fromkeys(cell.fixture.case_id for cell in self.cells)),
                 **self.chosen,
             },
         }

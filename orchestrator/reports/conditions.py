@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from store.canonical import digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 
-if TYPE_CHECKING:
-    from store.reader import Reader
-
-DECISION = "decision"
-"""The target of a lab's cells; those of suites have an agent's."""
 FLOW = "decision flow"
 """What is measured in a lab, as its conditions tell it."""
 AGENTS = frozenset({"provider", "endpoint", "contextWindow", "compaction", "fetchPrivate", "grants", "sandbox"})
@@ -60,7 +55,7 @@ def conditions_of(
         "system": stored.get("system"),
         "sandbox": stored.get("sandbox"),
     }
-    if any(cell.target == DECISION for cell in cells):
+    if is_lab(sweep):
         found = {name: value for name, value in found.items() if name not in AGENTS} | _flow(stored, cells)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -81,9 +76,9 @@ def _flow(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, 
     }
 
 
-def is_lab(reader: Reader, sweep: SweepRow) -> bool:
+def is_lab(sweep: SweepRow) -> bool:
     """Whether the sweep ran a decision lab."""
-    return any(cell.target == DECISION for cell in reader.cells(sweep.id))
+    return "lab" in sweep.conditions
 
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:

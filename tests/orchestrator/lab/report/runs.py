@@ -97,7 +97,7 @@ def sweep(
     conditions = {
         **usual.conditions,
         "suite": {"id": "gates", "version": "1", "root": "/home/me/config/lab", "content": {"lab.yaml": "0" * 64}},
-        "lab": {"id": "gates", "version": "1", "root": "/home/me/config/lab", "targets": told},
+        "lab": {"targets": told},
     }
     return attrs.evolve(
         usual,

@@ -66,7 +66,7 @@ def files(path, directory, name="last"):
 def test_a_run_is_read_back_as_it_ended(live):
     with Reader(live) as reader:
         row = reader.sweep("last")
-        assert is_lab(reader, row)
+        assert is_lab(row)
         found = read_lab_sweep(reader, row)
     runs = {(run.case, run.target, run.repetition): run for run in found.runs}
     assert len(runs) == 12
@@ -88,7 +88,7 @@ def test_a_run_is_read_back_as_it_ended(live):
 def test_a_sweep_of_an_agent_is_no_lab(tmp_path):
     path = stored.write(tmp_path / "agent.db", stored.sweep(["a"], 1), {"a": [{}]})
     with Reader(path) as reader:
-        assert not is_lab(reader, reader.sweep("last"))
+        assert not is_lab(reader.sweep("last"))
 
 
 def test_the_report_of_one_target_is_about_its_runs_alone(live):
