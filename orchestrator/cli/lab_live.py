@@ -129,8 +129,7 @@ def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) 
             "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
             "Pass --yes if that is what you want.",
         )
-    calls = spending.calls_of(cells, settings.k)
-    if settings.caps.calls is not None:
-        calls = min(calls, settings.caps.calls)
-    if not typer.confirm(f"Make up to {counted(calls, 'call')}?", err=True):
+    calls, cap = spending.calls_of(cells, settings.k), settings.caps.calls
+    most = counted(cap, "call") if cap is not None and cap <= calls else f"{counted(calls, 'call')}, and retries"
+    if not typer.confirm(f"Make up to {most}?", err=True):
         raise typer.Exit(Exit.FAILED)
