@@ -19,7 +19,7 @@ MAX_DEPTH = 200
 def parsed(text: str | bytes) -> Any:
     """The JSON value, or `INVALID`: bad syntax, NaN and its kin, nesting or numbers beyond all measure."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, parse_constant=no_constant, parse_float=finite)
     except (ValueError, RecursionError):
         return INVALID
 
@@ -75,12 +75,22 @@ def deeper(value: Json, limit: int) -> bool:
     return True
 
 
-def _finite(digits: str) -> float:
+def finite(digits: str) -> float:
+    """The number, for a decoder of JSON.
+
+    Raises:
+        ValueError: no JSON can be written with it.
+    """
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError("a number that no JSON can be written with")
+        raise ValueError("a number is too large")
     return number
 
 
-def _refuse(constant: str) -> Any:
+def no_constant(constant: str) -> Any:
+    """What a decoder of JSON makes of NaN and its kin.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"{constant} is no JSON")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from providers.arguments import finite, no_constant
 from providers.base import Answer
 from providers.decisions.cel import unfit
 from providers.decisions.schema import Schema, told
@@ -175,15 +175,4 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite)
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=no_constant, parse_float=finite)

@@ -126,21 +126,19 @@ class Taped:
 
 @attrs.define
 class Tape:
-    """The last answer of each origin; its `keep` is for `Taped`."""
+    """The last answer of each node of each run; its `keep` is for `Taped`."""
 
-    _answers: dict[Origin, Recorded] = attrs.field(factory=dict[Origin, Recorded])
+    _answers: dict[tuple[str, str, int], dict[str, Recorded]] = attrs.field(factory=dict, init=False)
 
     def keep(self, origin: Origin, recorded: Recorded) -> None:
         """Take an answer down, in place of an earlier one of the same origin."""
-        self._answers[origin] = recorded
+        run = origin.case_id, origin.variant, origin.repetition
+        self._answers.setdefault(run, {})[origin.node] = recorded
 
     def of(self, case_id: str, variant: str, repetition: int = 0) -> dict[str, tuple[Recorded, ...]]:
         """What was taken down of one run, by node, sorted."""
-        return {
-            origin.node: (recorded,)
-            for origin, recorded in sorted(self._answers.items(), key=lambda item: item[0].node)
-            if (origin.case_id, origin.variant, origin.repetition) == (case_id, variant, repetition)
-        }
+        answers = self._answers.get((case_id, variant, repetition), {})
+        return {node: (recorded,) for node, recorded in sorted(answers.items())}
 
 
 def failed(error: ProviderError) -> Recorded:
