@@ -32,7 +32,7 @@ def cells_of(verb: str, lab: Lab, chosen: Selection) -> tuple[Cell, ...]:
     return tuple(live_cells(lab.daemon.capabilities, chosen, "offline" if verb == "record" else "live"))
 
 
-def going(
+def asking_sweep(
     verb: str,
     lab: Lab,
     cells: Sequence[Cell],
@@ -40,7 +40,7 @@ def going(
     world: World,
     *,
     chosen: Mapping[str, Json],
-) -> lab_sweeping.Going:
+) -> lab_sweeping.LabSweep:
     """A sweep over *cells* that asks whom they name; `record` takes down what they answer.
 
     Raises:
@@ -66,6 +66,6 @@ def going(
     asked = asked_of(cells, settings.prices, open_all)
     if recording is not None:
         asked = recording.attended(asked)
-    return lab_sweeping.going(
+    return lab_sweeping.lab_sweep(
         verb, lab, cells, settings, world, asked=asked, redactor=redactor, chosen=chosen, recording=recording
     )

@@ -93,9 +93,9 @@ def live(  # noqa: PLR0917 - typer takes options by position
             concurrency=concurrency, max_wall_s=max_wall, rpm=rpm, tpm=tpm, max_wait_s=max_wait, max_stall_s=max_stall
         ),
     )
-    going = lab_asking.going(verb, lab, cells, settings, real_world(), chosen=lab_options.stored(chosen))
+    sweep = lab_asking.asking_sweep(verb, lab, cells, settings, real_world(), chosen=lab_options.stored(chosen))
     _confirm(lab, cells, settings, yes=yes)
-    raise typer.Exit(going.start())
+    raise typer.Exit(sweep.start())
 
 
 def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:

@@ -42,7 +42,7 @@ def offline(  # noqa: PLR0917 - typer takes options by position
         out=options.directory(out),
         **options.given(concurrency=concurrency),
     )
-    going = lab_sweeping.going(
+    sweep = lab_sweeping.lab_sweep(
         "offline",
         lab,
         found.cells,
@@ -51,4 +51,4 @@ def offline(  # noqa: PLR0917 - typer takes options by position
         asked=played_by(found.player),
         chosen=lab_options.stored(chosen),
     )
-    raise typer.Exit(going.start())
+    raise typer.Exit(sweep.start())

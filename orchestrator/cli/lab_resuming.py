@@ -56,7 +56,7 @@ def resume(
     )
     found = row.conditions["lab"]
     lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(found["config"])))
-    going = _going(
+    sweep = _sweep(
         row.command.removeprefix("lab "),
         lab,
         stored_selection(lab, found["chosen"]),
@@ -64,13 +64,13 @@ def resume(
         world=world,
         found=found,
     )
-    going = attrs.evolve(going, part=attrs.evolve(going.part, errors=errors, cancelled=cancelled))
-    return going.resume(row, raised=(settings.caps, settings.prices) != (stored.caps, stored.prices))
+    sweep = attrs.evolve(sweep, part=attrs.evolve(sweep.part, errors=errors, cancelled=cancelled))
+    return sweep.resume(row, raised=(settings.caps, settings.prices) != (stored.caps, stored.prices))
 
 
-def _going(
+def _sweep(
     verb: str, lab: Lab, selection: Selection, settings: Settings, *, world: World, found: Mapping[str, Any]
-) -> lab_sweeping.Going:
+) -> lab_sweeping.LabSweep:
     chosen = {name: found[name] for name in ("runs", "chosen")}
     if verb == "offline":
         from functools import partial
@@ -81,8 +81,10 @@ def _going(
         from orchestrator.lab.running import played_by
 
         play = anyio.run(partial(programme, lab, selection))
-        return lab_sweeping.going(verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen)
+        return lab_sweeping.lab_sweep(
+            verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen
+        )
     from orchestrator.cli import lab_asking
 
     cells = lab_asking.cells_of(verb, lab, selection)
-    return lab_asking.going(verb, lab, cells, settings, world, chosen=chosen)
+    return lab_asking.asking_sweep(verb, lab, cells, settings, world, chosen=chosen)

@@ -39,7 +39,7 @@ PURPOSES = {"offline": "ci", "record": "record", "live": "sweep"}
 
 
 @attrs.frozen(kw_only=True)
-class Going:
+class LabSweep:
     """One lab's sweep, about to be started or resumed."""
 
     verb: str
@@ -103,7 +103,7 @@ class Going:
         return code if (balanced and whole) or code != Exit.DONE else Exit.FAILED
 
 
-def going(
+def lab_sweep(
     verb: str,
     lab: Lab,
     cells: Sequence[Cell],
@@ -114,7 +114,7 @@ def going(
     redactor: Redactor | None = None,
     chosen: Mapping[str, Json],
     recording: Recording | None = None,
-) -> Going:
+) -> LabSweep:
     """A sweep over *cells*, with what the command line gives it to work in.
 
     Args:
@@ -146,7 +146,7 @@ def going(
         log=log_of(redactor),
         lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
-    return Going(verb=verb, part=part, runs=chosen["runs"], recording=recording)
+    return LabSweep(verb=verb, part=part, runs=chosen["runs"], recording=recording)
 
 
 def directory_of(settings: Settings, row: SweepRow) -> Path:
