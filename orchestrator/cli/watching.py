@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,19 +28,27 @@ Show = Callable[[Glance], None]
 
 def watch(path: Path, name: str, *, world: World, typed: Callable[[str], str]) -> None:
     """Show the sweep until nothing is left to do and nobody works on it, or Ctrl-C. Only reads."""
-    pause = threading.Event()
-    with Reader(path) as reader, _display(path, world, typed) as show:
+    with Reader(path) as reader, _display(path, world, typed) as show, _interrupted() as interrupted:
         sweep = reader.sweep(name)
-        try:
-            while True:
-                reader.refresh()
-                found = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
-                show(found)
-                if found.over:
-                    return
-                pause.wait(EVERY_S)
-        except KeyboardInterrupt:
-            return
+        over = False
+        while not over:
+            reader.refresh()
+            found = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
+            show(found)
+            over = found.over or interrupted(EVERY_S)
+
+
+@contextmanager
+def _interrupted() -> Iterator[Callable[[float], bool]]:
+    """A wait of so many seconds that Ctrl-C ends, and whether it did. No exception, which a finalizer may swallow."""
+    heard, told = os.pipe()
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: os.write(told, b"!"))
+    try:
+        yield lambda seconds: bool(select.select([heard], [], [], seconds)[0])
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(heard)
+        os.close(told)
 
 
 @contextmanager
