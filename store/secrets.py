@@ -30,6 +30,8 @@ CONTEXT = 3
 MARK = "[redacted:"
 CREDENTIAL = f"{MARK}credential]"
 """The mark where nobody knows any more which variable it was."""
+CUT = "…"
+"""Where a text was cut, by whoever shortened it."""
 HEAD = 4
 """Characters of a literal that are compared before the whole of it."""
 
@@ -107,8 +109,18 @@ class Redactor:
         """No secret is longer than this many characters."""
 
     def text(self, text: str) -> str:
-        """*text* with a mark in place of every secret."""
-        return self._secret.sub(self._mark, text) if self._hint.search(text) else text
+        """*text* with a mark in place of every secret, also of one that was cut short before it came here."""
+        clean = self._secret.sub(self._mark, text) if self._hint.search(text) else text
+        return self._without_stumps(clean) if CUT in clean else clean
+
+    def _without_stumps(self, text: str) -> str:
+        """*text* without what stands before an ellipsis and is the beginning of a secret."""
+        *pieces, rest = text.split(CUT)
+        kept = []
+        for piece in pieces:
+            begun = self.open_from(piece) if len(piece) >= SHORTEST else len(piece)
+            kept.append(f"{piece[:begun]}{CREDENTIAL}" if len(piece) - begun >= SHORTEST else piece)
+        return CUT.join([*kept, rest])
 
     def json(self, value: Any) -> Any:
         """A copy of a JSON value with every string and every key redacted, however deep it is nested.

@@ -103,7 +103,19 @@ def test_the_name_of_a_variable_cannot_break_the_mark():
 awkward = st.sampled_from(
     [
         *("[redacted:", "]", "[", "redacted", "ODD_KEY", "[redacted:ODD_KEY]", "[redacted:jwt]", "\\n", "%20", "x"),
-        *("sk-", "sk-ant-", "a" * 20, "ghp_", "b" * 40, "eyJ", ".eyJ", ".", "-----BEGIN PRIVATE KEY-----", "-----END "),
+        *(
+            "…",
+            "sk-",
+            "sk-ant-",
+            "a" * 20,
+            "ghp_",
+            "b" * 40,
+            "eyJ",
+            ".eyJ",
+            ".",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END ",
+        ),
         *(KEY, PLAIN, KEY[:9], KEY[9:], PLAIN[:5], PLAIN[5:], b64encode(PLAIN.encode()).decode(), "é", "\ud800"),
     ]
 )
@@ -210,3 +222,21 @@ def test_credentials_are_chosen_by_name_and_not_by_value_alone():
         *("AUTHORIZATION", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "DB_PASSWORD", "MY_TOKEN", "OPENAI_API_KEY"),
     ]
     assert ("DATABASE_URL", "hunter2!hunter2") in credentials(environment)
+
+
+@given(
+    st.integers(8, 30), st.sampled_from(["", "so ", "…", "x…", '{"key": "']), st.sampled_from(["", '"}', " and on…"])
+)
+def test_what_a_cut_leaves_of_a_secret_is_taken_out(length, before, after):
+    redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
+    cut = f"{before}{'zq-0123456789-abcdefghijklmnop-9'[:length]}…{after}"
+    clean = redactor.text(cut)
+    assert clean == f"{before}[redacted:credential]…{after}"
+    assert redactor.text(clean) == clean
+    assert redactor.json({cut: [cut]}) == {clean: [clean]}
+
+
+def test_a_cut_text_that_begins_no_secret_stays_as_it_is():
+    redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
+    for text in ("…", "a word zq…", "zq-0123…", "zq-0123456789 is no key…", "sk-…", "x" * 100_000 + "…", "…" * 10_000):
+        assert redactor.text(text) == text
