@@ -72,11 +72,18 @@ def live(  # noqa: PLR0917 - typer takes options by position
 
     from orchestrator.cli import lab_asking
     from orchestrator.lab import spending
+    from orchestrator.lab.find import HERE
     from orchestrator.lab.running import settings_of
     from orchestrator.world import real_world
+    from store.errors import UsageError
 
     verb = "record" if context.meta.get(RECORD) else "live"
     lab = lab_options.opened(lab_dir, config, programs=True)
+    if verb == "live" and lab.bundled and lab_dir is None:
+        raise UsageError(
+            f"there is no {HERE} here, and the bundled lab is asked live only where it is named",
+            f"Go to your project's directory, or say --lab-dir {lab.root}.",
+        )
     chosen = lab_options.chosen(lab, capability, fixture, target)
     budget = attrs.evolve(spending.budget_of(lab), **options.given(calls=max_calls, nusd=options.nusd(max_cost_usd)))
     cells = lab_asking.cells_of(verb, lab, chosen)

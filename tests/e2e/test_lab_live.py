@@ -221,6 +221,13 @@ def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl, endpoint):
     assert key.encode() not in left
 
 
+def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl):
+    done = evalctl.run("lab", "live", "--yes")
+    assert done.code == 1
+    assert "there is no config/lab here, and the bundled lab is asked live only where it is named" in done.stderr
+    assert "--lab-dir" in done.stderr
+
+
 def test_the_bundled_lab_is_not_recorded_into(evalctl):
     refused = evalctl.run("lab", "record", "--yes")
 
