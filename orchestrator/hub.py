@@ -74,6 +74,7 @@ class Hub:
         concurrency: decisions that are made at a time.
         names: further names that a Host may call this machine by.
         told: hears of each decision.
+        clean: takes out of an answer what is secret, as it is taken out of what a lab stores.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Hub:
         concurrency: int,
         names: frozenset[str] = frozenset(),
         told: Told = lambda _capability, _decision, _seconds: None,
+        clean: Callable[[Json], Json] = lambda document: document,
     ) -> None:
         self._daemon = daemon
         self._providers = providers
@@ -92,6 +94,7 @@ class Hub:
         self._room = anyio.CapacityLimiter(concurrency)
         self._names = LOCAL_NAMES | names
         self._told = told
+        self._clean = clean
         self._numbers = itertools.count(1)
         self._running: set[anyio.CancelScope] = set()
         self._stopping = False
@@ -136,12 +139,14 @@ class Hub:
                 decision = await self._answered(request.headers, request.receive)
             except Refused as error:
                 return _response(error)
-            return Response(encoded(decision.to_json()), media_type="application/json")
+            return Response(encoded(self._clean(decision.to_json())), media_type="application/json")
 
-        return Starlette(
+        application = Starlette(
             routes=[Route(PATH, hub, methods=["POST"])],
             exception_handlers={HTTPException: refused, Exception: failed},
         )
+        application.router.redirect_slashes = False
+        return application
 
     def _admit(self, scope: Scope) -> None:
         """Let programs of this machine in.

@@ -67,13 +67,15 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
 
     from orchestrator.cli.surroundings import log_of
     from orchestrator.hub import Hub
-    from orchestrator.lab.running import key_of
+    from orchestrator.lab.running import credentials_of, key_of
     from orchestrator.serving import serve as answering
     from orchestrator.world import sweep_name
     from providers.decisions.backends import open_providers
     from store.secrets import Redactor, credentials
 
-    log = log_of(Redactor(credentials(world.environment)))
+    used = credentials_of(daemon, daemon.capabilities.values(), world.environment)
+    redactor = Redactor([*used, *credentials(world.environment)])
+    log = log_of(redactor)
 
     def told(capability: str, decision: Decision, took_s: float) -> None:
         log("hub.decided", capability=capability, status=decision.status, ms=round(took_s * 1000))
@@ -95,6 +97,7 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
             concurrency=concurrency,
             names=frozenset([listener.host]),
             told=told,
+            clean=redactor.json,
         )
         return await answering(hub, listener, lambda: _tell(daemon, listener))
 

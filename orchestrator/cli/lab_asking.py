@@ -47,7 +47,9 @@ def asking_sweep(
         UsageError: a backend cannot be opened, such as for want of its key; or nothing can be recorded there.
     """
     conceal()
-    redactor = Redactor([*credentials_of(lab, cells, world.environment), *credentials(world.environment)])
+    capabilities = [cell.capability for cell in cells]
+    used = credentials_of(lab.daemon, capabilities, world.environment)
+    redactor = Redactor([*used, *credentials(world.environment)])
     recording = Recording(lab=lab, redactor=redactor) if verb == "record" else None
     # without a word of anybody's, nodes say how long they wait
     idle_ms = round(seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None

@@ -14,7 +14,7 @@ from orchestrator.settings import Settings
 from orchestrator.variant import Variant
 from providers.base import AgentSettings, Provider
 from providers.decisions.backends import KeyOf
-from providers.decisions.model import Capability, Http, Model, Specialist
+from providers.decisions.model import Capability, Daemon, Http, Model, Specialist
 from providers.decisions.player import Player
 from providers.prices.price import Price
 from providers.prices.table import Prices
@@ -90,14 +90,18 @@ def key_of(environment: Mapping[str, str]) -> KeyOf:
     return lambda variable, kind: resolve_key(variable, kind, environment, named_by="api_key_env")
 
 
-def credentials_of(lab: Lab, cells: Iterable[Cell], environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The credentials that the cells' backends and specialists use, with their variables: what is never stored."""
+def credentials_of(
+    daemon: Daemon, capabilities: Iterable[Capability], environment: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """The credentials that the backends and specialists of *capabilities* use, with their variables: what is never
+    stored or told.
+    """
     found: dict[str, str] = {}
     find = key_of(environment)
-    for cell in cells:
-        for node in cell.capability.asking():
+    for capability in capabilities:
+        for node in capability.asking():
             if isinstance(node, Model):
-                backend = lab.daemon.backends[node.backend]
+                backend = daemon.backends[node.backend]
                 variable, value = find(backend.api_key_env, backend.kind)
             elif isinstance(node, Http):
                 variable, value = find(node.api_key_env, node.kind)

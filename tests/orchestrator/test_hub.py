@@ -16,6 +16,7 @@ from orchestrator.hub import MAX_BODY_BYTES, QUEUE, Hub, encoded
 from providers.base import Answer, ProviderError
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, Daemon, Model, Rule
+from store.secrets import Redactor
 
 HOST = (b"host", b"127.0.0.1:8740")
 ANSWER = {"type": "object", "required": ["verdict"], "properties": {"verdict": {"enum": ["allow", "deny"]}}}
@@ -196,6 +197,14 @@ def test_whatever_a_decision_holds_can_be_sent(value):
     assert json.loads(encoded({"decision": value})) == {"decision": value}
 
 
+def test_what_is_secret_is_taken_out_of_an_answer():
+    clean = Redactor([("HOUSE_KEY", "zq-0123456789-abcdef")]).json
+    house = House(error=ProviderError(kind="server_error", message="you sent zq-0123456789-abcdef", retryable=False))
+    reply = ask(hub_of(house, clean=clean), asked({"tool": "write"}))
+    assert "you sent [redacted:HOUSE_KEY]" in reply.json["error"]["message"]
+    assert b"zq-0123456789" not in reply.body
+
+
 def test_a_decision_with_half_a_character_can_be_sent():
     assert json.loads(encoded({"reason": "\ud800 é"})) == {"reason": "\ud800 é"}
 
@@ -233,7 +242,7 @@ def test_a_hostile_name_comes_back_short_and_printable():
     assert "\x1b" not in reply.json["error"]["message"]
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/hub/x", "/v1/hub2", "/docs", "/%2e%2e/etc/passwd"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/hub/", "/v1/hub/x", "/v1/hub2", "/docs", "/%2e%2e/etc/passwd"])
 def test_other_paths_are_not_found(path):
     reply = ask(hub_of(), asked({"tool": "read"}), path=path)
     assert reply.error == (404, "not_found")
