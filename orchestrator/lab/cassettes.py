@@ -81,8 +81,12 @@ def find(lab: Lab, fixture: Fixture, target: str, *, name: str) -> tuple[LabCass
         UsageError: it leads out of the lab, cannot be read, or is no cassette; see `decode`.
     """
     relative = fixture.cassette(target)
-    if not os.path.lexists(lab.root / relative):
+    try:
+        (lab.root / relative).lstat()
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error
     try:
         raw = read_raw(resolve_inside(lab.root, relative), name)
     except PathEscapes as error:

@@ -92,3 +92,13 @@ def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path):
         "target 'a' cannot be asked node 'judge' of 'toolgate'",
     ]
     assert doubts(root, targets=["b"]) == [[], []]
+
+
+def test_a_folder_of_cassettes_that_leads_back_to_itself_is_a_finding(root):
+    (root / "cassettes").mkdir()
+    (root / "cassettes/toolgate").symlink_to("toolgate")
+    findings, _ = doubts(root)
+    assert findings == [
+        f"cassettes/toolgate/rm-root/{target}.json: cannot be read: Too many levels of symbolic links"
+        for target in ("a", "b")
+    ]
