@@ -24,7 +24,7 @@ from orchestrator.skips import skip_rest
 from orchestrator.version import __version__
 from orchestrator.waits import Waits
 from orchestrator.watchdog import Watchdog
-from orchestrator.workspaces.scratch import remove_abandoned, scratch
+from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import ProviderError, quirks_of
 from providers.process import sweep_marker
@@ -235,6 +235,7 @@ async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteC
     killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
     if killed:
         part.say(f"ended {counted(killed, 'process', 'processes')} that a dead worker had left behind")
+    remove_homes(dead)
     remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
     return killed
 

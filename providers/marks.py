@@ -17,6 +17,8 @@ ATTEMPT_VARIABLE = "EVALCTL_ATTEMPT"
 PROCESS_VARIABLE = "EVALCTL_PROCESS"
 """Which call started it; unique."""
 
+HOME = "evalctl-home-"
+"""How the names of homes begin that programs get."""
 PASSES = 70
 """After how many passes a reaper gives up: some 3 s of pauses. What still lives then cannot be killed."""
 
@@ -27,6 +29,11 @@ _PF_KTHREAD = 0x0020_0000
 
 Matches = Callable[[bytes], bool]
 """Decides on an environment, given as its entries with a NUL before and after each."""
+
+
+def home_of(attempt: str) -> str:
+    """How the name of a home begins that a program gets which works for *attempt*: SWEEP/POSITION/ATTEMPT."""
+    return f"{HOME}{attempt.replace('/', '.')}-"
 
 
 def for_process(token: str) -> Matches:

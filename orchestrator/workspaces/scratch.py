@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from providers.marks import HOME, home_of
 from providers.removal import remove_tree
 
 
@@ -28,6 +29,15 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
         for found in Path(tempfile.gettempdir()).glob(f"{prefix}*")
         if (worker := found.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
     ]
+    for directory in abandoned:
+        remove_tree(directory)
+    return len(abandoned)
+
+
+def remove_homes(dead: Collection[tuple[str, int, int]]) -> int:
+    """Remove the homes that programs of *dead* attempts (sweep, position, number) had; how many there were."""
+    names = tuple(home_of(f"{sweep}/{position}/{number}") for sweep, position, number in dead)
+    abandoned = [found for found in Path(tempfile.gettempdir()).glob(f"{HOME}*") if found.name.startswith(names)]
     for directory in abandoned:
         remove_tree(directory)
     return len(abandoned)

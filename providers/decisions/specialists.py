@@ -17,6 +17,7 @@ from providers.credential import account_of, bearer, checked_key, headers_of_pos
 from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.http import HttpPool, HttpResponse, checked_base
+from providers.marks import home_of
 from providers.process import Finished, ProcessNotStarted, run_process, tool_environment
 from store.text import without_first_word
 
@@ -78,13 +79,14 @@ class ExecSpecialist:
         from providers.removal import remove_tree
 
         allowed_ms = request.timeout_ms or DEFAULT_TIMEOUT_MS
-        home = Path(tempfile.mkdtemp(prefix="evalctl-home-"))
+        attempt = request.key.rpartition("/")[0]
+        home = Path(tempfile.mkdtemp(prefix=home_of(attempt)))
         try:
             finished = await run_process(
                 self._argv,
                 cwd=self._base,
                 environment=tool_environment(home),
-                marker=request.key.rpartition("/")[0],
+                marker=attempt,
                 timeout_s=allowed_ms / 1000,
                 output_limit=OUTPUT_LIMIT,
                 grace_s=GRACE_S,

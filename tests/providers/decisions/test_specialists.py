@@ -19,6 +19,7 @@ from providers.decisions.model import Capability, Exec, Http
 from providers.decisions.specialists import OUTPUT_LIMIT, ExecSpecialist, HttpSpecialist
 from providers.http import HttpPool
 from providers.loopback import Exchange, serving
+from providers.marks import home_of
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio
@@ -141,6 +142,7 @@ async def test_a_program_has_a_home_of_its_own_that_is_removed(tmp_path):
     assert first != second
     assert not await anyio.Path(first).exists()
     assert Path(first).parent != tmp_path
+    assert Path(first).name.startswith(home_of(MARKER))
 
 
 async def test_a_byte_order_mark_is_no_part_of_the_answer(tmp_path):
