@@ -189,10 +189,13 @@ class Dispatch:
                     if self._enough():
                         self._wanted = anyio.Event()
                         await self._wanted.wait()
-                elif await self._claims.remaining() == 0:
+                elif (left := await self._claims.remaining()) == 0:
                     break
                 else:
-                    self._others.begin()
+                    if left > self.board.running + self.board.waiting:
+                        self._others.begin()
+                    else:
+                        self._others.end()
                     await anyio.sleep(OTHERS_POLL_S)
         self._others.end()
         self._exhausted = True

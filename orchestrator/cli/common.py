@@ -105,3 +105,19 @@ def out(text: str) -> None:
 
     with printing():
         print(scanned(text), flush=True)  # noqa: T201 - the command line's own output
+
+
+def confirmed(question: str) -> bool:
+    """Ask the person at the terminal; Ctrl-C is no answer, and ends the command as anywhere else.
+
+    Raises:
+        typer.Exit: with 130.
+    """
+    import typer
+
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise typer.Exit(Exit.INTERRUPTED) from error
+        raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import lab_options, options
-from orchestrator.cli.common import Exit, say
+from orchestrator.cli.common import Exit, confirmed, say
 from orchestrator.cli.run import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -138,5 +138,5 @@ def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) 
         )
     calls, cap = spending.calls_of(cells, settings.k), settings.caps.calls
     most = counted(cap, "call") if cap is not None and cap <= calls else f"{counted(calls, 'call')}, and retries"
-    if not typer.confirm(f"Make up to {most}?", err=True):
+    if not confirmed(f"Make up to {most}?"):
         raise typer.Exit(Exit.FAILED)

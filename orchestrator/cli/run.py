@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, not_ours, say
+from orchestrator.cli.common import Exit, confirmed, not_ours, say
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -293,5 +293,5 @@ def _confirm(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
             "a suite from --suite-dir needs a confirmation, and there is no terminal to ask at",
             "Pass --yes if you trust it.",
         )
-    if not typer.confirm("Run it?", err=True):
+    if not confirmed("Run it?"):
         raise typer.Exit(Exit.FAILED)

@@ -390,6 +390,27 @@ def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code
     assert len(house.idle()) == calls
 
 
+def test_ctrl_c_at_the_question_is_ctrl_c(evalctl, house):
+    write_lab(evalctl.home, house.url)
+    here, there = pty.openpty()
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, here)
+        process = opened.enter_context(
+            subprocess.Popen(
+                [COMMAND, "lab", "live"], stdin=there, stderr=subprocess.PIPE, cwd=evalctl.home, env=evalctl.environment
+            )
+        )
+        os.close(there)
+        seen = b""
+        while b"Make up to" not in seen:
+            seen += os.read(process.stderr.fileno(), 1000)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130
+    assert len(house.idle()) == 0
+
+
 def test_a_killed_recording_loses_no_cassette(evalctl, endpoint):
     endpoint.plan(answering(latency_ms=60))
     root = write_lab(evalctl.home, endpoint.url, fixtures=TEN)
