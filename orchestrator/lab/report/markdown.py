@@ -49,6 +49,9 @@ def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str
     yield ""
     rows = [wording.row(row, report.facts) for row in capability.rows]
     yield from _table([head.capitalize() for head in wording.HEAD], rows)
+    if (few := wording.few_times(capability)) is not None:
+        yield f"{_note(few)}."
+        yield ""
     spoken = wording.spoken(capability)
     if spoken:
         yield "### Reliability"

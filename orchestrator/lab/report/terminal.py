@@ -23,7 +23,11 @@ DETAILS = 20
 
 UNBOUNDED = 10_000
 """Characters: the width at which a table is as wide as it likes."""
-BETWEEN = re.compile(r" (?=[\[(]|[0-9.]+ %|the maximum)")
+COUNTED = frozenset({"STABLE", "ABSTAIN", "ERROR"})
+"""Columns whose counts tell as much as their percentages do."""
+PERCENTAGE = re.compile(r" [0-9.]+ %$")
+BOUNDS = re.compile(r"\[([0-9.]+) %, ([0-9.]+) %\]")
+BETWEEN = re.compile(r" (?=\[)|(?<=[0-9]) (?=\()|(?<=[0-9]) (?=[0-9.]+ %$)")
 """Where a cell is broken on a terminal that is too narrow: between figures, never within one."""
 
 Part = str | list[Sequence[str]]
@@ -59,6 +63,8 @@ def _parts(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[
         yield ""
         yield _line(f"{capability.name}, {counted(capability.fixtures, 'fixture')}")
         yield [wording.HEAD, *(tuple(map(one_line, wording.row(row, facts))) for row in capability.rows)]
+        if (few := wording.few_times(capability)) is not None:
+            yield _line(few)
         yield from _below(capability)
     yield ""
     yield _line(wording.summary(report))
@@ -125,10 +131,31 @@ def _draw(report: LabReport, stream: TextIO, directory: Path | None, typed: Type
         if isinstance(part, str):
             console.print(Text(part, style=_style(part)))
         else:
-            table = _drawn(part)
-            if console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum > console.width:
-                table = _drawn([[BETWEEN.sub("\n", cell) for cell in row] for row in part])
-            console.print(table, soft_wrap=False)
+            unbounded = console.options.update_width(UNBOUNDED)
+            tables = [_drawn(rows) for rows in (part, _short(part), _broken(part))]
+            fitting = (one for one in tables if console.measure(one, options=unbounded).maximum <= console.width)
+            console.print(next(fitting, tables[-1]), soft_wrap=False)
+
+
+def _short(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """*rows* in fewer columns, each still on a line: the percentages that counts tell as well are left out."""
+    head = rows[0]
+    return [
+        [
+            PERCENTAGE.sub("", cell) if name in COUNTED else BOUNDS.sub(r"[\1, \2]", cell)
+            for name, cell in zip(head, row, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def _broken(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """*rows* in two lines each: what follows a figure stands below it, and P95 below P50."""
+    found = [[BETWEEN.sub("\n", BOUNDS.sub(r"[\1, \2]", cell)) for cell in row] for row in rows]
+    if "P95" in found[0]:
+        place = found[0].index("P95")
+        found = [[*row[: place - 1], f"{row[place - 1]}\n{row[place]}", *row[place + 1 :]] for row in found]
+    return found
 
 
 def _style(line: str) -> str:
@@ -144,7 +171,7 @@ def _drawn(rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     head, *body = rows
     for name in head:
         table.add_column(name, overflow="fold")

@@ -14,7 +14,6 @@ from orchestrator.lab.report.model import (
     Facts,
     Failing,
     LabReport,
-    Latency,
     Row,
     Skipped,
     Stability,
@@ -69,7 +68,7 @@ def row(found: Row, facts: Facts) -> tuple[str, ...]:
         share(found.abstained, found.judged),
         share(found.errors, found.judged),
         seconds(found.latency.p50_ms),
-        p95(found.latency),
+        seconds(found.latency.p95_ms),
         cost(found.cost) if facts.sampled else NOTHING,
         brier(found.calibration),
     )
@@ -91,12 +90,14 @@ def stability(found: Stability) -> str:
     return share(found.same, found.repeated)
 
 
-def p95(found: Latency) -> str:
-    """`1.2 s`, and where it comes from few runs, how many."""
-    if found.p95_ms is None:
-        return NOTHING
-    few = f" (n={found.n}, near the maximum)" if found.n < FEW_TIMES else ""
-    return f"{seconds(found.p95_ms)}{few}"
+def few_times(capability: CapabilityReport) -> str | None:
+    """`p95 near the maximum: jev (n=16)`: whose times are few; None where nobody's are."""
+    few = [
+        f"{row.target} (n={row.latency.n})"
+        for row in capability.rows
+        if row.latency.p95_ms is not None and row.latency.n < FEW_TIMES
+    ]
+    return f"p95 near the maximum: {', '.join(few)}" if few else None
 
 
 def cost(found: Cost) -> str:

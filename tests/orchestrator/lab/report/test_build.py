@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 
 import attrs
 import pytest
@@ -102,9 +103,13 @@ def test_latency_is_over_runs_that_called_a_backend():
 
     assert (row.latency.n, row.latency.p50_ms) == (4, 250)
     assert row.latency.p95_ms == pytest.approx(385)
-    assert "0.385 s (n=4, near the maximum)" in text(runs)
-    many = [run(repetition=number, wall_ms=100) for number in range(20)]
+    assert "0.385 s" in text(runs)
+    few = "p95 near the maximum: jev (n=4)"
+    assert few in text(runs)
+    many = [run(target="nimble", repetition=number, wall_ms=100) for number in range(20)]
     assert "near the maximum" not in text(many)
+    assert few in text([*runs, *many]).splitlines()
+    assert few in markdown.text(build_report(facts(), [*runs, *many])).replace("\\", "")
 
 
 def test_a_cost_is_the_sum_of_what_is_known_and_unknown_where_one_run_lacks_a_price():
@@ -375,8 +380,54 @@ def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(mo
     assert "\x1b[2J" not in shown
     assert "0.1 s" in shown
     assert "$0.003" in shown
-    assert "maximum)" in shown
-    assert "[0.0 %," in shown
+    assert "p95 near the maximum: jev (n=3)" in shown
+    assert re.search(r"\[0\.0( %)?, [0-9.]+( %)?\]", shown)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ("120", ["large 19/20 95.0 % [76.4 %, 99.1 %] 3/5 60.0 % 3/20 15.0 % 0/20 0.0 % 0.502 s 0.502 s $"]),
+        ("100", ["large 19/20 95.0 % [76.4, 99.1] 3/5 3/20 0/20 0.502 s 0.502 s $0.0015184 0.057"]),
+        (
+            "80",
+            ["large 19/20 95.0 % 3/5 3/20 0/20 0.502 s $0.0015184 0.057", "[76.4, 99.1] 60.0 % 15.0 % 0.0 % 0.502 s"],
+        ),
+    ],
+)
+def test_a_row_is_on_one_line_in_a_hundred_columns_and_on_two_in_eighty(monkeypatch, columns, rows):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    large, small = (attrs.evolve(one, id=name) for one, name in ((JEV, "large"), (NIMBLE, "small")))
+
+    terminal.present(build_report(facts(repeat=4, targets=(large, small)), sampled_runs()), stream)
+
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    start = next(number for number, line in enumerate(shown) if line.lstrip().startswith("TARGET"))
+    table = shown[start + 2 : next(number for number, line in enumerate(shown) if line.startswith("p95 "))]
+    assert len([line for line in table if line.strip()]) == 2 * len(rows)
+    assert all(len(line.rstrip()) <= int(columns) for line in table)
+    for found, expected in zip(table, rows, strict=False):
+        assert expected in re.sub(" +", " ", found)
+
+
+def sampled_runs():
+    """Two targets of five fixtures, four times each, with figures as long as usual ones are."""
+    for target in ("large", "small"):
+        for number in range(20):
+            abstained = {"decision_status": "abstain", "confidence": None} if number < 3 else {}
+            yield run(
+                f"f{number // 4}",
+                target,
+                number % 4,
+                outcome="fail" if number == 19 else "pass",
+                wall_ms=502,
+                cost_nusd=94_900 if target == "large" else 0,
+                local=target == "small",
+                asked=number >= 4,
+                **abstained,
+            )
 
 
 @given(
