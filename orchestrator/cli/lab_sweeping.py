@@ -94,7 +94,7 @@ class LabSweep:
         with Reader(part.store) as reader:
             row = reader.sweep(end.name)
             if self.recording is not None:
-                whole = self.recording.told(say)
+                whole = self.recording.told(say, complain)
             directory = directory_of(part.settings, row)
             report = write_run_directory(reader, row, directory)
             _present(report, directory, part.world)

@@ -34,7 +34,7 @@ class Recording:
     tape: Tape = attrs.field(factory=Tape)
     _written: list[str] = attrs.field(factory=list[str], init=False)
     _remarks: list[str] = attrs.field(factory=list[str], init=False)
-    _refused: int = attrs.field(default=0, init=False)
+    _refused: list[str] = attrs.field(factory=list[str], init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.lab.bundled:
@@ -59,18 +59,19 @@ class Recording:
         try:
             self._written.append(self._write(cell, ending, answers))
         except UsageError as error:
-            self._refused += 1
-            self._remarks.append(f"no cassette of {name}: {error}")
+            self._refused.append(f"no cassette of {name}: {error}")
             return
         if ending.outcome != "pass":
             self._remarks.append(f"warning: {name} did not pass, and its replay will not either")
 
-    def told(self, say: Callable[[str], None]) -> bool:
-        """Say what was written, and what was not and why; whether everything that was answered was written."""
+    def told(self, say: Callable[[str], None], complain: Callable[[str], None]) -> bool:
+        """Say what was written, and complain of what was not; whether everything that was answered was written."""
         for file in sorted(self._written):
             say(f"wrote {file}")
         for remark in sorted(self._remarks):
             say(remark)
+        for refused in sorted(self._refused):
+            complain(refused)
         look = ": look through them before you share them" if self._written else ""
         say(f"{counted(len(self._written), 'cassette')} written to {self.lab.root}{look}")
         return not self._refused

@@ -211,7 +211,7 @@ def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl, endpoint):
     evalctl.environment["HOUSE_KEY"] = key
     root = write_lab(evalctl.home, endpoint.url, backend={"api_key_env": "HOUSE_KEY"})
 
-    recorded = evalctl.run("lab", "record", "--yes", "--target", "jev")
+    recorded = evalctl.run("lab", "record", "--yes", "--quiet", "--target", "jev")
 
     assert recorded.code == 1
     assert "answers" in recorded.stderr

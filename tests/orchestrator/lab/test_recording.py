@@ -21,15 +21,15 @@ pytestmark = pytest.mark.anyio
 
 
 async def recorded(found, tmp_path, answers, *, told=None, mode="offline"):
-    """Record the lab; what was said."""
+    """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
     recording = Recording(lab=found, redactor=Redactor([]))
     cells = tuple(live_cells(found.daemon.capabilities, select(found), mode))
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"told": told} if told is not None else {}
     await swept(found, cells, settings, asked, tmp_path / "runs.db", ended=recording.ended, **more)
-    lines = []
-    return recording.told(lines.append), lines
+    said, complaints = [], []
+    return recording.told(said.append, complaints.append), said, complaints
 
 
 def there(tmp_path):
@@ -49,9 +49,10 @@ async def test_a_cassette_is_there_before_its_result_counts(tmp_path):
 async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path):
     found = lab(fixture("a", modes=("live",)), fixture("b", modes=("offline",)), root=tmp_path, targets=(JEV,))
 
-    whole, lines = await recorded(found, tmp_path, always("allow"))
+    whole, lines, complaints = await recorded(found, tmp_path, always("allow"))
 
     assert whole
+    assert not complaints
     assert there(tmp_path) == ["cassettes/gate/b/jev.json"]
     assert lines[0] == "wrote cassettes/gate/b/jev.json"
 
@@ -66,17 +67,18 @@ async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expe
         fixture("a", expect=(Expectation(cel="status == 'error'", why="refused"),)), root=tmp_path, targets=(JEV,)
     )
 
-    whole, lines = await recorded(found, tmp_path, refused)
+    whole, lines, complaints = await recorded(found, tmp_path, refused)
 
     assert not whole
     assert not (tmp_path / "cassettes").exists()
-    assert lines[0] == "no cassette of gate/a, jev: its decision failed for auth"
+    assert complaints == ["no cassette of gate/a, jev: its decision failed for auth"]
+    assert len(lines) == 1
 
 
 async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path):
     found = lab(fixture("a"), root=tmp_path, targets=(JEV,))
 
-    whole, lines = await recorded(found, tmp_path, always("deny"))
+    whole, lines, _ = await recorded(found, tmp_path, always("deny"))
 
     assert whole
     assert "warning: gate/a, jev did not pass, and its replay will not either" in lines
@@ -93,11 +95,12 @@ async def test_a_secret_refuses_its_cassette_alone(tmp_path):
 
     found = lab(fixture("a", command="ls a"), fixture("c", command="b"), root=tmp_path, targets=(JEV,))
 
-    whole, lines = await recorded(found, tmp_path, leaking)
+    whole, lines, complaints = await recorded(found, tmp_path, leaking)
 
     assert not whole
     assert there(tmp_path) == ["cassettes/gate/c/jev.json"]
-    assert "sk-Q7" not in "".join(lines)
+    assert [text.partition(": answers")[0] for text in complaints] == ["no cassette of gate/a, jev: jev.json"]
+    assert "sk-Q7" not in "".join([*lines, *complaints])
 
 
 async def test_an_installed_lab_is_refused():
