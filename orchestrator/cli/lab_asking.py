@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli import lab_sweeping
 from orchestrator.cli.surroundings import seconds
 from orchestrator.lab.cells import live_cells
+from orchestrator.lab.offline import answered_by_themselves
 from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
 from orchestrator.world import World, conceal
@@ -50,7 +51,7 @@ def asking_sweep(
     capabilities = [cell.capability for cell in cells]
     used = credentials_of(lab.daemon, capabilities, world.environment)
     redactor = Redactor([*used, *credentials(world.environment)])
-    recording = Recording(lab=lab, redactor=redactor) if verb == "record" else None
+    recording = _recording(lab, cells, redactor) if verb == "record" else None
     # without a word of anybody's, nodes say how long they wait
     idle_ms = round(seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
 
@@ -71,3 +72,16 @@ def asking_sweep(
     return lab_sweeping.lab_sweep(
         verb, lab, cells, settings, world, asked=asked, redactor=redactor, chosen=chosen, recording=recording
     )
+
+
+def _recording(lab: Lab, cells: Iterable[Cell], redactor: Redactor) -> Recording:
+    """What takes down the answers.
+
+    Raises:
+        UsageError: nothing can be written.
+    """
+    import anyio
+
+    fixtures = [cell.fixture for cell in cells if cell.skip is None]
+    unplayed = anyio.run(answered_by_themselves, lab, fixtures)
+    return Recording(lab=lab, redactor=redactor, unplayed=unplayed)

@@ -66,6 +66,18 @@ async def programme(lab: Lab, selection: Selection) -> Programme:
     return Programme(cells=tuple(cells), player=Player(answers, _formats(lab, cells)))
 
 
+async def answered_by_themselves(lab: Lab, fixtures: Iterable[Fixture]) -> frozenset[str]:
+    """The cases of those *fixtures* whose own `replay`, or a rule, answers all that their flow asks for offline: of
+    them no cassette is ever played.
+    """
+    found: set[str] = set()
+    for fixture in fixtures:
+        hand = {node: HandWritten(value) for node, value in fixture.replay.items()}
+        if fixture.case_id not in found and await _complete(lab, fixture, hand):
+            found.add(fixture.case_id)
+    return frozenset(found)
+
+
 async def _complete(lab: Lab, fixture: Fixture, hand: Mapping[str, HandWritten]) -> bool:
     """Whether the fixture's own answers are all that its flow asks for: it is run to see."""
     player = Player({(fixture.case_id, REPLAY): hand}, {})

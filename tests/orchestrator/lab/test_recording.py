@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.lab.cells import live_cells
+from orchestrator.lab.offline import answered_by_themselves
 from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
@@ -14,7 +15,7 @@ from providers.base import ProviderError
 from store.errors import UsageError
 from store.rows import Caps
 from store.secrets import Redactor
-from tests.orchestrator.lab.labs import JEV, fixture, lab
+from tests.orchestrator.lab.labs import JEV, fixture, lab, said
 from tests.orchestrator.lab.sweeps import Answering, always, swept
 
 pytestmark = pytest.mark.anyio
@@ -22,14 +23,15 @@ pytestmark = pytest.mark.anyio
 
 async def recorded(found, tmp_path, answers, *, told=None, mode="offline"):
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
-    recording = Recording(lab=found, redactor=Redactor([]))
+    unplayed = await answered_by_themselves(found, found.fixtures)
+    recording = Recording(lab=found, redactor=Redactor([]), unplayed=unplayed)
     cells = tuple(live_cells(found.daemon.capabilities, select(found), mode))
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"told": told} if told is not None else {}
     await swept(found, cells, settings, asked, tmp_path / "runs.db", ended=recording.ended, **more)
-    said, complaints = [], []
-    return recording.told(said.append, complaints.append), said, complaints
+    lines, complaints = [], []
+    return recording.told(lines.append, complaints.append), lines, complaints
 
 
 def there(tmp_path):
@@ -84,6 +86,17 @@ async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path):
     assert "warning: gate/a, jev did not pass, and its replay will not either" in lines
     cassette = json.loads((tmp_path / "cassettes/gate/a/jev.json").read_text(encoding="utf-8"))
     assert cassette["answers"]["judge"][0]["status"] == 200
+
+
+async def test_a_cassette_that_the_fixtures_own_replay_comes_before_is_told_not_to_be_played(tmp_path):
+    found = lab(fixture("a", replay={"judge": said("allow")}), fixture("b"), root=tmp_path, targets=(JEV,))
+
+    _, lines, _ = await recorded(found, tmp_path, always("deny"))
+
+    assert [line for line in lines if line.startswith("warning")] == [
+        "warning: gate/a, jev is not played: the fixture's own replay answers all that is asked",
+        "warning: gate/b, jev did not pass, and its replay will not either",
+    ]
 
 
 async def test_a_secret_refuses_its_cassette_alone(tmp_path):
