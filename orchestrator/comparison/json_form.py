@@ -102,7 +102,9 @@ def _task(found: Comparison, task: TaskComparison) -> dict[str, Json]:
             "measured": _deltas(task.deltas, MEASURED),
             "estimated": _deltas(task.deltas, ESTIMATED),
         },
-        "incidents": {name: {"baseline": before, "candidate": after} for name, before, after in incidents_of(task)},
+        "incidents": {
+            name: {"baseline": before, "candidate": after} for name, before, after in incidents_of(task, found)
+        },
         **({"beyond": _case_beyond(task.beyond)} if task.beyond is not None else {}),
     }
 

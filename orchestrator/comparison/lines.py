@@ -40,9 +40,8 @@ def lines(found: Comparison) -> Iterator[str]:
     yield f"verdicts: {wording.verdicts(found)}; all tasks pooled: {found.suite.verdict}"
     yield from _why(found)
     yield from _changes(found)
-    yield "incidents: " + "; ".join(
-        f"{one_line(name)} {one} -> {other}" for name, one, other in wording.incidents_of(found.suite)
-    )
+    if incidents := wording.incidents_of(found.suite, found):
+        yield "incidents: " + "; ".join(f"{one_line(name)} {one} -> {other}" for name, one, other in incidents)
     if found.gaps is not None and (apart := wording.gaps(found.gaps)) is not None:
         yield apart
     yield from (f"note: {one_line(note, LONGEST)}" for note in found.notes)

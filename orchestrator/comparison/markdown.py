@@ -44,7 +44,7 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield from _section(
         "Incidents",
         ("Incident", "Baseline", "Candidate"),
-        ((name, str(one), str(other)) for name, one, other in wording.incidents_of(found.suite)),
+        ((name, str(one), str(other)) for name, one, other in wording.incidents_of(found.suite, found)),
     )
     if found.gaps is not None and (apart := wording.gaps(found.gaps)) is not None:
         yield f"{apart[0].upper()}{apart[1:]}."

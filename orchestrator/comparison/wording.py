@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
+from orchestrator.reports.conditions import FLOW
 from orchestrator.reports.wording import NOTHING, counted, percent, seconds
 from store.events import Json
 from store.stats.compare import PLAYED
@@ -14,13 +15,15 @@ from store.stats.planning import MOST
 from store.tallies import StartGaps
 
 COMPACTION = "compaction"
-"""The incident that is always told, and first: what failed after it may have been forgotten."""
+"""The incident of an agent that is always told, and first: what failed after it may have been forgotten."""
 
 
-def incidents_of(task: TaskComparison) -> list[tuple[str, int, int]]:
-    """Incidents with their counts on both sides, compaction first and always."""
+def incidents_of(task: TaskComparison, found: Comparison) -> list[tuple[str, int, int]]:
+    """Incidents with their counts on both sides, compaction first and always, where there is a context to compact."""
     before, after = task.baseline.incidents, task.candidate.incidents
-    names = [COMPACTION, *sorted({*before, *after} - {COMPACTION})]
+    flows = found.baseline.conditions.get("subject") == found.candidate.conditions.get("subject") == FLOW
+    always = [] if flows else [COMPACTION]
+    names = [*always, *sorted({*before, *after}.difference(always))]
     return [(name, before.get(name, 0), after.get(name, 0)) for name in names]
 
 

@@ -185,7 +185,8 @@ class Decider:
         measured = self._measured and attempt.started_at is not None
         # what is only known to be at most so much is no cost
         known = measured and not tally.unpriced and not tally.sources["bound"]
-        usage = _total(attempt.reported)
+        # whoever asked nobody took no tokens, which is known
+        usage = _total(attempt.reported) if tally.calls or not measured else Usage(input=0, output=0)
         return Ending(
             claim=attempt.claim,
             outcome=finding.outcome,

@@ -180,6 +180,17 @@ def test_compaction_is_always_told_and_first_among_the_incidents():
     assert "| compaction | 0 | 3 |" in markdown.text(found)
 
 
+def test_a_flow_has_no_context_to_compact_and_only_what_happened_is_told():
+    flow = {"subject": "decision flow"}
+    quiet = compare(arm({"a": (5, 5)}, conditions=flow), arm({"a": (0, 5)}, name="b", conditions=flow))
+    busy = arm({"a": counts(0, 5, incidents={"retried": 2})}, name="b", conditions=flow)
+
+    assert json_form.document(quiet)["summary"]["incidents"] == {}
+    assert "incidents" not in "\n".join(lines.lines(quiet))
+    assert "Incidents" not in markdown.text(quiet)
+    assert "incidents: retried 0 -> 2" in [*lines.lines(compare(quiet.baseline, busy))]
+
+
 def test_every_comparison_ends_with_its_limits():
     found = compare(arm({"a": (0, 5), "b": (1, 5)}), arm({"a": (5, 5), "b": (1, 5)}, name="b"))
     footnote = (

@@ -58,6 +58,7 @@ async def test_a_rule_decides_without_a_call(tmp_path):
 
     run = runs["gate/rm", "jev", 0]
     assert (run.outcome, run.calls, run.cost_nusd) == ("pass", 0, 0)
+    assert (run.input_tokens, run.output_tokens, run.cached_tokens) == (0, 0, None)
     assert not opened["house"].asked
 
 

@@ -84,6 +84,7 @@ async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path):
     assert (nimble.outcome, nimble.decision_status) == ("fail", "error")
     assert nimble.detail["decision"]["error"]["cause"] == "provider"
     assert (jev.wall_ms, jev.cost_nusd, jev.calls) == (None, None, 0)
+    assert nimble.input_tokens is None
 
 
 async def test_recorded_refusals_end_their_own_runs_alone(tmp_path):
