@@ -1,4 +1,6 @@
-"""What is doubtful in a lab that was read: cassettes that nothing plays, nodes that a target cannot be asked."""
+"""What is doubtful in a lab that was read: cassettes that nothing plays, nodes that a target cannot be asked, fields of
+templates that no schema names.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab import cassettes
+from orchestrator.lab.find import CONFIG
 from orchestrator.lab.model import CASSETTES, Fixture, Lab, Target
 from orchestrator.lab.selection import Selection
+from orchestrator.lab.template_fields import strange_fields
 from providers.decisions.model import Model
 from providers.decisions.shown import line
 from store.errors import UsageError
@@ -29,7 +33,7 @@ class Doubts:
 
 
 def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
-    """Look at the cassettes and targets of what was chosen. Messages call the lab's directory *root*."""
+    """Look at the cassettes, targets and templates of what was chosen. Messages call the lab's directory *root*."""
     findings: list[str] = []
     warnings = list(_orphans(lab, root)) if _all(lab, chosen) else []
     for fixture in chosen.fixtures:
@@ -42,6 +46,7 @@ def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
             else:
                 warnings += [f"{name}: {reason}"] if reason is not None else []
     warnings += _unaskable(lab, chosen)
+    warnings += _misnamed(lab, chosen, root)
     return Doubts(findings=tuple(findings), warnings=tuple(warnings))
 
 
@@ -91,3 +96,12 @@ def _unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
                 if isinstance(node, Model) and (problems := problems_of(node.answer)):
                     asked = f"target {target.id!r} cannot be asked node {node.id!r} of {name!r}"
                     yield f"{asked}: {'; '.join(problems)}"
+
+
+def _misnamed(lab: Lab, chosen: Selection, root: Path) -> Iterator[str]:
+    """Fields in templates that no input has; of every capability where everything was chosen."""
+    wanted = {fixture.capability for fixture in chosen.fixtures}
+    capabilities = lab.daemon.capabilities.values()
+    looked_at = [one for one in capabilities if one.name in wanted or _all(lab, chosen)]
+    own = lab.config == (lab.root / CONFIG).resolve()
+    yield from strange_fields(lab.config, str(root / CONFIG if own else lab.config), looked_at)

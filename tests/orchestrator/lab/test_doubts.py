@@ -5,6 +5,7 @@ import pytest
 from orchestrator.lab.doubts import doubts_about
 from orchestrator.lab.find import find_lab
 from orchestrator.lab.selection import select
+from orchestrator.lab.template_fields import missing
 from orchestrator.layouts.lab_yaml import read_lab
 from tests.orchestrator.layouts.labs import CONFIG, LAB, changed, write_lab
 
@@ -102,3 +103,49 @@ def test_a_folder_of_cassettes_that_leads_back_to_itself_is_a_finding(root):
         f"cassettes/toolgate/rm-root/{target}.json: cannot be read: Too many levels of symbolic links"
         for target in ("a", "b")
     ]
+
+
+def test_a_field_of_a_template_that_no_schema_names_is_told_with_its_place(tmp_path):
+    mistyped = changed(CONFIG, "Tool: {{ input.tool_name }}", "Tool: {{ input.tol_name }} {{ input.tol_name }}")
+    root = write_lab(tmp_path / "lab", config=mistyped)
+
+    told = "input.tol_name: the schema names no field 'tol_name' (did you mean 'tool_name'?); what is not there is null"
+    assert doubts(root) == [[], [f"config.yaml:27:9: capabilities.toolgate.flow[4].prompt: {told}"]]
+
+
+def test_a_field_of_an_answer_that_no_schema_names_is_told(tmp_path):
+    closed = changed(CONFIG, "answer: {}, decides", "answer: { properties: { sort: {} } }, decides")
+    root = write_lab(tmp_path / "lab", config=closed)
+
+    _, (warning,) = doubts(root)
+
+    assert "flow[4].system: answers.first.kind: the schema names no field 'kind'; what is not there is null" in warning
+
+
+NESTED = {"properties": {"a": {"properties": {"b": {"type": "string"}}}, "c": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "step"),
+    [
+        (NESTED, "x", "x"),
+        (NESTED, "a.x", "x"),
+        (NESTED, "a.b", None),
+        (NESTED, "a.b.x", None),
+        (NESTED, "c.x", None),
+        (NESTED, "0", None),
+        ({**NESTED, "additionalProperties": False}, "x", "x"),
+        ({**NESTED, "additionalProperties": True}, "x", None),
+        ({**NESTED, "additionalProperties": {"type": "string"}}, "x", None),
+        ({**NESTED, "patternProperties": {"^x": {}}}, "x", None),
+        ({**NESTED, "required": ["x"]}, "x", None),
+        ({**NESTED, "anyOf": [{"properties": {"x": {}}}]}, "x", None),
+        ({**NESTED, "$ref": "#/$defs/more"}, "x", None),
+        ({"type": "object"}, "x", None),
+        ({"properties": {"a": True}}, "a.x", None),
+    ],
+)
+def test_only_what_plain_properties_do_not_name_is_missing(schema, path, step):
+    found = missing(schema, path.split("."))
+
+    assert (found[0] if found is not None else None) == step

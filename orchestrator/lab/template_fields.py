@@ -1,0 +1,91 @@
+"""Fields that a template names and no schema does: `{{ input.subjekt }}` is filled in with `null` without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from providers.decisions.model import Capability, Model
+from providers.decisions.prompts import places
+from providers.decisions.shown import line
+from store.errors import UsageError
+from store.events import Json
+from store.positions import tell
+from store.structure import suggest
+from store.yaml_document import YamlDocument, read_yaml
+
+OPEN = frozenset(
+    {
+        "$dynamicRef",
+        "$ref",
+        "allOf",
+        "anyOf",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "oneOf",
+        "patternProperties",
+        "then",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords that may name properties in another way than `properties`: beside one, nothing is said."""
+
+
+def strange_fields(config: Path, file: str, capabilities: Iterable[Capability]) -> Iterator[str]:
+    """A warning for each field in the templates of *capabilities* that the schema of what is asked about does not name.
+
+    Args:
+        config: the daemon configuration that they were read from.
+        file: what messages call it.
+        capabilities: those that are looked at.
+    """
+    try:
+        document = read_yaml(config, name=file)
+    except UsageError:  # it was read a moment ago, and what is wrong with it has been told
+        return
+    for capability in capabilities:
+        yield from _of(capability, document)
+
+
+def missing(schema: Json, steps: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The first of *steps* that a value of *schema* has no field for, and the fields that there are.
+
+    None where every step is named, or where the schema does not say: only plain `properties` are looked at, and only
+    while nothing beside them allows more.
+    """
+    for step in steps:
+        if not isinstance(schema, Mapping) or OPEN & schema.keys():
+            return None
+        fields = schema.get("properties")
+        if not isinstance(fields, Mapping) or not fields:
+            return None
+        if step not in fields:
+            required = schema.get("required")
+            named = isinstance(required, list) and step in required
+            closed = schema.get("additionalProperties", False) is False
+            return (step, list(fields)) if closed and not named and not step.isdecimal() else None
+        schema = fields[step]
+    return None
+
+
+def _of(capability: Capability, document: YamlDocument) -> Iterator[str]:
+    answers = {node.id: node.answer for node in capability.flow if isinstance(node, Model)}
+    for index, node in enumerate(capability.flow):
+        if not isinstance(node, Model):
+            continue
+        for key, template in (("system", node.system), ("prompt", node.prompt)):
+            for path in dict.fromkeys(places(template)):
+                inside = 1 if path[0] == "input" else 2
+                schema = capability.input_schema if inside == 1 else answers.get(".".join(path[1:2]))
+                found = missing(schema, path[inside:])
+                if found is not None:
+                    step, fields = found
+                    message = f"{line('.'.join(path), 100)}: the schema names no field {line(step, 60)!r}"
+                    at = ("capabilities", capability.name, "flow", index, key)
+                    yield tell(
+                        document.name,
+                        document.finding(at, f"{message}{suggest(step, fields)}; what is not there is null"),
+                    )
