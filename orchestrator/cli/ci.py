@@ -79,6 +79,8 @@ def _below(directory: Path, given: Path) -> bool:
 def _show(found: list[Rehearsed], where: Path) -> None:
     import json
 
+    from orchestrator.reports.wording import told
+
     if COMMON.json:
         out(json.dumps({"schema": "evalctl.ci/1", "suites": [_document(one) for one in found]}))
         return
@@ -87,16 +89,10 @@ def _show(found: list[Rehearsed], where: Path) -> None:
         out(_line(one))
         for task in one.report.tasks if one.report is not None else ():
             for cause, message in task.examples.items():
-                out(f"error({cause}) in {one.suite_id}/{task.id}: {_shown(message)}")
+                out(f"error({cause}) in {one.suite_id}/{task.id}: {told(cause, message)}")
             if task.figures.judged and not task.figures.passes:
                 out(f"{one.suite_id}/{task.id} was replayed and did not pass")
     out(f"reports: {where}")
-
-
-def _shown(message: str) -> str:
-    from orchestrator.reports.plain import one_line
-
-    return "\n".join(one_line(line, 500) for line in message.splitlines())
 
 
 def _line(one: Rehearsed) -> str:

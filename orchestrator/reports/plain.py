@@ -37,6 +37,15 @@ def one_line(text: str, longest: int = 200) -> str:
     return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
 
 
+def indented(text: str, longest: int = 500) -> str:
+    """*text* harmless, its lines kept: all but the first begin with two spaces, so that none passes for one of ours.
+
+    Each is at most *longest* characters, and all that is looked at is four times as many.
+    """
+    lines = [harmless(line.strip()) for line in text[: longest * 4].splitlines() if line.strip()]
+    return "\n  ".join(line if len(line) <= longest else line[: longest - 1] + "…" for line in lines)
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """A line for each row, its cells in columns. No line ends with spaces."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

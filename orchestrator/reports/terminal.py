@@ -94,7 +94,7 @@ def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[st
     yield from (f"note: {one_line(note, 2000)}" for note in report.notes)
     for task in report.tasks:
         for cause, message in task.examples.items():
-            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {one_line(message, 500)}"
+            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {wording.told(cause, message)}"
     yield from _next(report, directory, typed)
 
 

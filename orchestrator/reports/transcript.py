@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.reports import decision, runs_jsonl
 from orchestrator.reports.plain import harmless, one_line
+from orchestrator.reports.wording import told
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
@@ -84,7 +85,7 @@ def lines(
     for attempt in attempts:
         counts = "counts" if attempt.counts else "does not count"
         message = attempt.detail.get("message")
-        said = f": {one_line(str(message), LONGEST)}" if message else ""
+        said = f": {told(attempt.reason, str(message), LONGEST)}" if message else ""
         yield f"attempt {attempt.number}: {_ending(attempt.outcome, attempt.reason)}, {counts}{said}"
     if chosen is None:
         yield "it has not been tried yet"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from orchestrator.reports.plain import indented, one_line
+
 if TYPE_CHECKING:
     from orchestrator.reports.model import Figures, Report, TaskReport
     from store.events import Json
@@ -13,7 +15,9 @@ NOTHING = "n/a"
 
 PRINCIPLE = "Every figure here was measured under the conditions below and means nothing without them."
 
-NOT_BY_ERRORS = ("interrupted", "replay_divergence")
+DIVERGED = "replay_divergence"
+
+NOT_BY_ERRORS = ("interrupted", DIVERGED)
 """Causes for which `resume --errors` is not needed, or does not help."""
 
 PLAYING = {
@@ -35,6 +39,11 @@ LIMITS = (
 def counted(number: int, noun: str, nouns: str | None = None) -> str:
     """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def told(cause: str | None, message: str, longest: int = 500) -> str:
+    """An error's message, harmless: on one line, or, where a replay diverged, with what was asked below it."""
+    return indented(message, longest) if cause == DIVERGED else one_line(message, longest)
 
 
 def requests(calls: int, tokens: int) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.reports import json_report, markdown, terminal, wording
 from orchestrator.reports.build import build_report
 from orchestrator.reports.plain import harmless, one_line, printable
+from orchestrator.reports.wording import told
 from orchestrator.reports.write import write_report
 from store.errors import UsageError
 from store.reader import Reader
@@ -444,6 +445,23 @@ def test_harmless_text_has_no_invisible_character_but_lines_and_tabs(text):
 )
 def test_control_sequences_go_and_lone_controls_are_shown(text, shown):
     assert harmless(text) == shown
+
+
+DIVERGENCE = 'task a, call 2: tools[edit].description\n  recorded: "3 left"\n  asked:    "4 left"'
+
+
+def test_a_divergence_keeps_its_lines_and_any_other_message_is_one():
+    assert told("replay_divergence", DIVERGENCE) == DIVERGENCE
+    assert told("provider", "busy\nerror(provider) in b: made up") == "busy error(provider) in b: made up"
+    assert len(told("replay_divergence", "x" * 9000)) == 500
+
+
+@given(st.text(max_size=200))
+def test_no_line_of_a_divergence_but_the_first_begins_at_the_left(text):
+    first, *rest = told("replay_divergence", f"task a\n{text}\nend").split("\n")
+    assert first == "task a"
+    assert all(line.startswith("  ") for line in rest)
+    assert all(harmless(line) == line for line in rest)
 
 
 @pytest.mark.parametrize("address", ["https://evil.example", "www.evil.example", "WWW.evil.example", "me@evil.example"])
