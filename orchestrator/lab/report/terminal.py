@@ -11,7 +11,7 @@ from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.reports.plain import aligned, one_line, printable
 from orchestrator.reports.terminal import TYPED, Typed
-from orchestrator.reports.wording import PLAYING, counted, resumption
+from orchestrator.reports.wording import NOT_BY_ERRORS, PLAYING, counted, resumption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -107,6 +107,8 @@ def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[s
     if report.again:
         capped = any("budget" in row.skipped for capability in report.capabilities for row in capability.rows)
         yield f"next: {typed(f'resume {sweep}')}   {resumption(report.again, capped=capped)}"
+    if errors := _errors(report):
+        yield f"next: {typed(f'resume {sweep} --errors')}   also runs again what ended in an error ({errors:,})"
     positions = [
         failing.position
         for capability in report.capabilities
@@ -115,6 +117,13 @@ def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[s
     ]
     if positions:
         yield f"next: {typed(f'show {sweep}/{min(positions)}')}   shows the first run that did not pass"
+
+
+def _errors(report: LabReport) -> int:
+    """Runs that ended in an error of infrastructure, and that only `resume --errors` runs again."""
+    rows = [row for capability in report.capabilities for row in capability.rows]
+    causes = [*(row.infrastructure for row in rows), *(row.interrupted for row in rows)]
+    return sum(count for one in causes for cause, count in one.items() if cause not in NOT_BY_ERRORS)
 
 
 def _line(text: str, indent: str = "") -> str:

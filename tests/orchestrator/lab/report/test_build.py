@@ -223,6 +223,19 @@ def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed
     assert (report.judged, report.again) == (1, 2)
     assert "2 of 3 planned runs are in no rate: 1 not judged(interrupted), 1 without a result." in report.notes
     assert "evalctl resume s" in terminal.plain(report)
+    assert "--errors" not in terminal.plain(report)
+
+
+def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so():
+    down = {"outcome": "error", "decision_status": "error", "confidence": None}
+    runs = [
+        run("a"),
+        run("b", reason="provider", **down),
+        run("c", reason="timeout", **down),
+        run("d", outcome="error", reason="subject", judged=False),
+    ]
+
+    assert "next: evalctl resume s --errors   also runs again what ended in an error (3)" in text(runs).splitlines()
 
 
 def pair(rates, k=4):
