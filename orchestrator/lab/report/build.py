@@ -188,6 +188,7 @@ def _failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing
             failed=len(failed),
             judged=len(judged),
             broken=tuple(_broken(failed)),
+            abstentions=_counted(run.abstain for run in failed if run.abstain is not None),
             errors=_counted(why for run in failed if (why := _error(run)) is not None),
             position=min((run.position for run in failed if run.position is not None), default=None),
         )
@@ -225,10 +226,15 @@ def _error(run: LabRun) -> str | None:
     """Why the decision failed: `provider: 503 from ... (node judge)`."""
     if isinstance(run.error, Mapping):
         node = f" (node {run.error['node']})" if run.error.get("node") else ""
-        return f"{_text(run.error.get('cause'))}: {_text(run.error.get('message'))}{node}"
+        return _with_cause(_text(run.error.get("cause")), _text(run.error.get("message"))) + node
     if run.outcome == "error":
-        return f"{run.reason}: {run.message}" if run.message else run.reason
+        return _with_cause(run.reason or "unknown", run.message) if run.message else run.reason
     return None
+
+
+def _with_cause(cause: str, message: str) -> str:
+    """The cause before the message, unless that begins with the word: `timeout: no whole answer within 700 ms`."""
+    return message if message.startswith((f"{cause}:", f"{cause} (")) else f"{cause}: {message}"
 
 
 def _text(value: Json) -> str:

@@ -158,6 +158,7 @@ def _failing(found: Failing) -> dict[str, Json]:
             }
             for one in found.broken
         ],
+        "abstentions": dict(found.abstentions),
         "errors": dict(found.errors),
     }
 

@@ -69,7 +69,7 @@ def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str
                 why, *rest = wording.broken(broken, failing.judged)
                 yield f"  - {_note(why)}"
                 yield from (f"    - {_note(line)}" for line in rest)
-            yield from (f"  - {_note(line)}" for line in wording.errors(failing))
+            yield from (f"  - {_note(line)}" for line in wording.reasons(failing))
         yield ""
     for title, lines in (
         ("Unstable", [wording.unstable(one) for one in capability.unstable]),

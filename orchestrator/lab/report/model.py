@@ -139,6 +139,8 @@ class Failing:
     failed: int
     judged: int
     broken: tuple[Broken, ...]
+    abstentions: Mapping[str, int]
+    """Why failed runs abstained, and in how many of them."""
     errors: Mapping[str, int]
     """Why decisions failed, and in how many runs."""
     position: int | None

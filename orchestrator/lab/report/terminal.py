@@ -87,7 +87,7 @@ def _below(capability: CapabilityReport) -> Iterator[Part]:
             why, *rest = wording.broken(broken, failing.judged)
             yield _line(why, "  ")
             yield from (_line(line, "    ") for line in rest)
-        yield from (_line(line, "  ") for line in wording.errors(failing))
+        yield from (_line(line, "  ") for line in wording.reasons(failing))
     if len(capability.failing) > DETAILS:
         yield f"and {len(capability.failing) - DETAILS} more that failed: --json and report.md tell them all"
     yield from _cut("unstable", [wording.unstable(one) for one in capability.unstable])

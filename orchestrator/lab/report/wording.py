@@ -27,6 +27,8 @@ from store.stats.rates import Interval
 
 HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
 BINS_HEAD = ("TARGET", "CONFIDENCE", "RUNS", "MEAN CONFIDENCE", "RIGHT")
+REASONS = 3
+"""Different reasons of abstentions and of errors that are told of a fixture; of the rest it is told how many."""
 FEW_TIMES = 20
 """With fewer times a 95th percentile is hardly more than the longest."""
 
@@ -151,10 +153,13 @@ def failing(found: Failing) -> str:
     return f"{found.case}, {found.target}: {found.failed} of {counted(found.judged, 'run')} did not pass"
 
 
-def errors(found: Failing) -> Iterator[str]:
-    """Why decisions failed."""
-    for why, times in found.errors.items():
-        yield f"error{_times(times, found.judged)}: {why}"
+def reasons(found: Failing) -> Iterator[str]:
+    """Why flows abstained, and why decisions failed."""
+    for word, given in (("abstained", found.abstentions), ("error", found.errors)):
+        often = sorted(given.items(), key=lambda one: -one[1])
+        yield from (f"{word}{_times(times, found.judged)}: {why}" for why, times in often[:REASONS])
+        if len(often) > REASONS:
+            yield f"{word}: for {counted(len(often) - REASONS, 'other reason')}"
 
 
 def broken(found: Broken, judged: int) -> Iterator[str]:

@@ -200,6 +200,31 @@ def test_a_decision_that_failed_says_why():
     assert "error: specialist: exit status 3 (node gate)" in shown
 
 
+def test_a_cause_that_a_message_begins_with_is_said_once():
+    errors = [
+        {"cause": "timeout", "message": "timeout: no whole answer within 700 ms", "node": "gate"},
+        {"cause": "auth", "message": "auth (HTTP 401): no such key", "node": "judge"},
+    ]
+    shown = text([run(outcome="fail", decision_status="error", error=error) for error in errors])
+
+    assert "error (in 1 of 2 runs): timeout: no whole answer within 700 ms (node gate)" in shown
+    assert "error (in 1 of 2 runs): auth (HTTP 401): no such key (node judge)" in shown
+
+
+def test_an_abstention_that_fails_says_why_the_most_frequent_reason_first():
+    reasons = ["too close", "too far", "too far", "tired", "bored", "\x1b[31mgone"]
+    away = {"outcome": "fail", "decision_status": "abstain", "decision": None}
+    runs = [run(repetition=number, abstain=why, **away) for number, why in enumerate(reasons)]
+    passed = run(repetition=9, decision_status="abstain", decision=None, abstain="fine")
+
+    lines = [line.strip() for line in text([*runs, passed]).splitlines() if line.strip().startswith("abstained")]
+
+    assert lines[0] == "abstained (in 2 of 7 runs): too far"
+    assert lines[-1] == "abstained: for 2 other reasons"
+    assert len(lines) == 4
+    assert not any("fine" in line or "\x1b" in line for line in lines)
+
+
 def test_skipped_fixtures_tell_the_reason_and_are_in_no_rate():
     runs = [run("a"), run("b", outcome="skipped", reason="stale", message="fixture version 1 recorded, now 2")]
 
