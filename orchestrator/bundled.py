@@ -93,21 +93,23 @@ def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
 
 
 def find_place(name: str, suite_dir: Path | None) -> Place:
-    """Where the suite called *name* is, without reading it.
+    """Where the suite called *name* is, without reading it. A *suite_dir* that is itself a suite of that name is it.
 
     Raises:
         UsageError: no such suite (with the nearest names), or several.
     """
     places = find_places(suite_dir)
-    found = [place for place in places if place.suite_id == name]
+    found = [place for place in places if place.directory == suite_dir and name in place.names]
+    found = found or [place for place in places if place.suite_id == name]
     found = found or [place for place in places if place.directory.resolve().name == name]
     if not found:
         raise _unknown(name, places)
     if len(found) > 1:
         where = "\n".join(f"  {place.directory}" for place in found)
+        given = shlex.quote(str(found[-1].directory))  # bundled ones come first, and have names of their own
         raise UsageError(
             f"{len(found)} suites are called {name!r}:\n{where}",
-            "Give one of them another suiteId, or name the suite by its directory.",
+            f"Say which, such as {shlex.quote(name)} --suite-dir {given}, or give one of them another suiteId.",
         )
     return found[0]
 

@@ -222,7 +222,19 @@ def test_two_suites_of_one_id_are_refused_until_one_is_named_by_its_directory(tm
         find_suite("same", tmp_path)
     assert str(tmp_path / "a") in str(caught.value)
     assert str(tmp_path / "b") in str(caught.value)
+    assert str(caught.value).splitlines()[-1].startswith(f"Say which, such as same --suite-dir {tmp_path / 'b'}")
+    assert find_suite("same", tmp_path / "b").root == tmp_path / "b"
     assert find_suite("a", tmp_path).root == tmp_path / "a"
+
+
+def test_what_is_advised_about_a_suite_called_as_a_bundled_one_leads_to_it(tmp_path):
+    make(tmp_path / "demo", "demo")
+    for name, suite_dir in (("demo", tmp_path), (str(tmp_path / "demo"), tmp_path), (str(tmp_path / "demo"), None)):
+        with pytest.raises(UsageError) as caught:
+            find_suite(name, suite_dir)
+        called, directory = re.findall(r"(\S+) --suite-dir ([^\s,]+)", str(caught.value))[-1]
+        assert find_suite(called, Path(directory)).root == tmp_path / "demo"
+    assert find_suite("demo", None).bundled
 
 
 def test_a_broken_suite_is_listed_and_does_not_hide_the_others(tmp_path):
