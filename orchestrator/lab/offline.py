@@ -57,7 +57,9 @@ async def programme(lab: Lab, selection: Selection) -> Programme:
             cells.append(cell)
             answers[cell.key] = {**recorded, **hand}
     if bad:
-        raise UsageError("\n".join(bad))
+        raise UsageError(
+            "\n".join(bad), "`evalctl lab record` writes them anew; without the file a run is skipped as `no_cassette`."
+        )
     if not cells:
         why = "only cassettes of targets answer the chosen fixtures"
         if not selection.replay:
@@ -123,7 +125,7 @@ def _under(lab: Lab, fixture: Fixture, target: Target) -> tuple[Cell, Answers]:
         aim=target,
         capability=lab.daemon.capabilities[fixture.capability].aimed(target.backend, target.model),
     )
-    found = find(lab, fixture, target.id, name=shown)
+    found = find(lab, fixture, target.id, name=str(lab.root / shown))
     if found is None:
         missing = Skip(reason="no_cassette", message=f"there is no {shown}; `lab record` writes one")
         return attrs.evolve(cell, unanswered=missing), {}

@@ -163,8 +163,9 @@ async def test_all_bad_cassettes_are_told_at_once(tmp_path):
         await programme(found, select(found))
 
     text = str(refused.value)
-    assert "cassettes/gate/one/jev.json:1:" in text
-    assert "cassettes/gate/one/nimble.json:1:" in text
+    assert f"{tmp_path}/cassettes/gate/one/jev.json:1:" in text
+    assert f"{tmp_path}/cassettes/gate/one/nimble.json:1:" in text
+    assert refused.value.hint.startswith("`evalctl lab record` writes them anew")
 
 
 async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path):
@@ -208,5 +209,5 @@ async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_i
     with pytest.raises(UsageError) as refused:
         await programme(found, select(found))
 
-    assert str(refused.value).startswith("cassettes/gate/asks/jev.json: ")
+    assert str(refused.value).startswith(f"{tmp_path}/lab/cassettes/gate/asks/jev.json: ")
     assert "confidential" not in str(refused.value)
