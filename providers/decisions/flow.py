@@ -13,7 +13,7 @@ from providers.decisions.answers import Abstained, BadAnswer, Said, of_model, of
 from providers.decisions.cel import RULE_VARIABLES, Expression, Unevaluable
 from providers.decisions.cel import compile as compiled
 from providers.decisions.decision import Cause, Decision, Failure, Outcome, Step
-from providers.decisions.model import AskingNode, Capability, Model, Node, Rule
+from providers.decisions.model import AskingNode, Capability, Exec, Model, Node, Rule
 from providers.decisions.prompts import answer_form, rendered
 from providers.decisions.schema import Schema, told
 from providers.decisions.shown import line
@@ -163,6 +163,8 @@ class _Flow:
             answer = await self.ask_of(self.capability.asked(node))(self._request(node))
         except ProviderError as error:
             heard.usage = error.usage
+            if isinstance(node, Exec):
+                error.status = None  # a recording has one for every error; a program speaks no HTTP
             return _Failed(_cause(node, error), line(str(error)))
         heard.usage = answer.usage
         try:

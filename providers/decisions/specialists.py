@@ -26,7 +26,9 @@ OUTPUT_LIMIT = 2**20
 GRACE_S = 1.0
 """How long a process that is out of time may take to end after SIGTERM."""
 _TAIL = 160
-"""Bytes of the end of stderr that go into a message."""
+"""Characters of whole lines at the end of stderr that go into a message; of its last line more."""
+_READ = 8192
+"""Bytes of the end of stderr that are looked at."""
 
 
 class ExecSpecialist:
@@ -235,9 +237,23 @@ def _ended(finished: Finished) -> str:
     """How a process failed, with the end of what it had to say about it."""
     code = finished.exit_code or 0
     how = f"ended by {_signal(-code)}" if code < 0 else f"ended with exit code {code}"
-    tail = finished.stderr[-_TAIL:].decode("utf-8", "replace")
-    said = excerpt(without_first_word(tail) if len(finished.stderr) > _TAIL else tail)
+    said = excerpt(_last_lines(finished.stderr))
     return f"{how}: {said}" if said else how
+
+
+def _last_lines(stderr: bytes) -> str:
+    """The end of *stderr*, from the beginning of a line on; from within it only where that is too far away."""
+    text = stderr[-_READ:].decode("utf-8", "replace")
+    if len(stderr) > _READ:
+        _, _, text = text.partition("\n")
+        if not text.strip():
+            return without_first_word(stderr[-_TAIL:].decode("utf-8", "replace"))
+    kept = ""
+    for one in reversed(text.splitlines()):
+        if kept and len(one) + 1 + len(kept) > _TAIL:
+            break
+        kept = f"{one}\n{kept}" if kept else one.rstrip()
+    return kept
 
 
 def _signal(number: int) -> str:

@@ -260,7 +260,7 @@ async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(nod
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: error}))
 
     expected = cause or ("provider" if node.kind == "model" else "specialist")
-    message = f"{kind} (HTTP 503): it broke"
+    message = f"{kind}: it broke" if node.kind == "exec" else f"{kind} (HTTP 503): it broke"
     assert (decision.status, decision.error) == ("error", Failure(cause=expected, message=message, node=node.id))
     assert (decision.trace[0].outcome, decision.trace[0].reason) == ("failed", message)
     assert decision.trace[0].usage == Usage(input=7)

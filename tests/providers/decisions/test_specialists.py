@@ -200,6 +200,28 @@ async def test_the_end_of_a_traceback_is_what_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        ("a\n" * 10 + "File gate.py, line 7\n\n" + "  raise ValueError(here)\n" * 6 + "ValueError: no", None),
+        ("first\n" + "x" * 150 + "\nKeyError: 'verdict'\n", "KeyError: 'verdict'"),
+        ("Traceback\nValueError: " + "word " * 100, "ValueError: word word"),
+        ("z" * 9000 + " last words of one endless line", "last words of one endless line"),
+        ("z" * 9000 + "\nthe last line", "the last line"),
+        ("first\n\n \n", "first"),
+    ],
+)
+async def test_what_a_program_said_last_is_told_from_the_beginning_of_a_line(tmp_path, stderr, said):
+    (tmp_path / "stderr").write_text(stderr, encoding="utf-8")
+
+    error = await failure(in_sh(tmp_path, "cat stderr >&2; exit 1"))
+
+    told = error.message.removeprefix("sh ended with exit code 1: ")
+    lines = [" ".join(line.split()) for line in stderr.splitlines()]
+    assert told.startswith(said or tuple(filter(None, lines)))
+    assert len(told) <= 200
+
+
+@pytest.mark.parametrize(
     ("command", "message"),
     [
         (("specialists/nope",), "cannot start specialists/nope: No such file or directory"),
