@@ -48,7 +48,7 @@ def live(  # noqa: PLR0917 - typer takes options by position
     capability: lab_options.Capability = None,
     fixture: lab_options.Fixtures = None,
     target: lab_options.Targets = None,
-    lab_dir: lab_options.LabDir = None,
+    lab_dir: lab_options.AskedLabDir = None,
     config: lab_options.DaemonConfig = None,
     repeat: Repeat = None,
     seed: Seed = 0,

@@ -28,6 +28,11 @@ LabDir = Annotated[
     Path | None,
     typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab, else the bundled one]"),
 ]
+AskedLabDir = Annotated[
+    Path | None,
+    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab]"),
+]
+"""Of verbs that ask backends: the bundled lab has to be named."""
 DaemonConfig = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="The daemon configuration. [default: the lab's config.yaml]"),

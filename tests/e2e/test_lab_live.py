@@ -228,6 +228,14 @@ def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl):
     assert "--lab-dir" in done.stderr
 
 
+@pytest.mark.parametrize(("verb", "bundled"), [("live", False), ("record", False), ("offline", True), ("check", True)])
+def test_only_verbs_that_ask_nobody_take_the_bundled_lab_unnamed_and_say_so(evalctl, verb, bundled):
+    told = " ".join(evalctl.run("lab", verb, "--help").stdout.replace("│", " ").split())
+
+    assert "[default: ./config/lab" in told
+    assert ("else the bundled one]" in told) is bundled
+
+
 def test_the_bundled_lab_is_not_recorded_into(evalctl):
     refused = evalctl.run("lab", "record", "--yes")
 
