@@ -45,7 +45,9 @@ def require_server() -> None:
     """
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise UsageError(f"hub serve needs {' and '.join(missing)}", "Install them: pip install 'evalctl-lab[hub]'")
+        raise UsageError(
+            f"hub serve needs {' and '.join(missing)}", "Install them, in the checkout: pip install '.[hub]'"
+        )
 
 
 def listen(host: str, port: int) -> Listener:

@@ -116,6 +116,8 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
         StoreFailed: the record can no longer be kept.
     """
     member = await _join(part, writer, sweep)
+    if sweep.before and not await member.claims.remaining():
+        part.say(f"sweep {sweep.name}: nothing is left to run")
     control = Control(_saying(part), at_once=lambda: writer.hurry(LEAVING_S))
     ways = _Ways(part, sweep, member, control)
     try:

@@ -19,8 +19,8 @@ class Variant:
     """Measured keys by their dotted names, such as `compaction.threshold`."""
 
 
-def find_variant(variants: Sequence[str], wanted: str, *, sweep: str) -> str:
-    """The variant called *wanted* among those that *sweep* has.
+def find_variant(variants: Sequence[str], wanted: str, *, sweep: str, noun: str = "variant") -> str:
+    """The variant called *wanted* among those that *sweep* has; *noun* is what the sweep calls one.
 
     Raises:
         UsageError: it has no such variant, with the nearest name; or none at all.
@@ -30,7 +30,7 @@ def find_variant(variants: Sequence[str], wanted: str, *, sweep: str) -> str:
     from store.structure import suggest
 
     if not variants:
-        raise UsageError(f"sweep {sweep} has no variants", f"Name it without one: {sweep}.")
+        raise UsageError(f"sweep {sweep} has no {noun}s", f"Name it without one: {sweep}.")
     raise UsageError(
-        f"sweep {sweep} has no variant {wanted!r}{suggest(wanted, variants)}", f"It has {', '.join(variants)}."
+        f"sweep {sweep} has no {noun} {wanted!r}{suggest(wanted, variants)}", f"It has {', '.join(variants)}."
     )

@@ -20,7 +20,11 @@ def named_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     """
     name, colon, variant = typed.partition(":")
     sweep = reader.sweep(name)
-    return sweep, find_variant(variants_of(reader, sweep), variant, sweep=sweep.name) if colon else None
+    if not colon:
+        return sweep, None
+    from orchestrator.reports.conditions import noun_of
+
+    return sweep, find_variant(variants_of(reader, sweep), variant, sweep=sweep.name, noun=noun_of(sweep))
 
 
 def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
@@ -32,8 +36,10 @@ def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     sweep, variant = named_arm(reader, typed)
     variants = variants_of(reader, sweep)
     if variant is None and variants:
+        from orchestrator.reports.conditions import noun_of
+
         raise UsageError(
-            f"sweep {sweep.name} has {len(variants)} variants",
+            f"sweep {sweep.name} has {len(variants)} {noun_of(sweep)}s",
             f"Name one of them: {', '.join(f'{sweep.name}:{name}' for name in variants)}",
         )
     return sweep, variant

@@ -64,10 +64,9 @@ def _give(order: Order, name: str, why: str) -> None:
         if (needless := _needless(order, None if held is None else held.verb, reader.remaining(sweep.id))) is not None:
             _tell(sweep, order, needless, given=False)
             return
+        found = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
     redactor = Redactor(credentials(world.environment))
     skipped = anyio.run(partial(give, store, sweep, order, why=why, redactor=redactor, world=world, say=say))
-    with Reader(store) as reader:
-        found = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
     _tell(sweep, order, _effect(order, found, skipped), given=True, processes=_working(found), skipped=skipped)
 
 
@@ -97,9 +96,10 @@ def _effect(order: Order, found: Standing, skipped: int) -> str:
         return f"paused: {processes}, and what runs may end" if working else "paused, though no process works on it"
     if order == "continue":
         return f"it goes on: {processes}" if working else "it may go on: no process works on it, so `evalctl resume` it"
-    return f"cancelled: {counted(skipped, 'run')} skipped" + (
-        f"; {processes}, and end what they have begun" if working else ""
-    )
+    if not working:
+        return f"cancelled: {counted(skipped, 'run')} skipped"
+    already = f"; {counted(skipped, 'run')} skipped already" if skipped else ""
+    return f"cancelled: {processes}, to end what has begun and to skip the rest{already}"
 
 
 def _tell(sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0) -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
-from orchestrator.reports.conditions import conditions_of, rates_of
+from orchestrator.reports.conditions import conditions_of, noun_of, rates_of
 from orchestrator.reports.plain import one_line
 from store.errors import UsageError
 from store.events import Json
@@ -37,7 +37,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
             targets, so that its runs are not one side's.
     """
     cells = reader.cells(sweep.id, variant) or reader.cells(sweep.id)
-    chosen = _chosen(sweep.name, sorted({cell.variant for cell in cells}), variant)
+    chosen = _chosen(sweep, sorted({cell.variant for cell in cells}), variant)
     mine = {cell.id: cell for cell in cells if cell.variant == chosen}
     _one_cell_a_task(sweep.name, mine.values())
     price = rates_of(sweep.conditions)
@@ -66,15 +66,16 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
     )
 
 
-def _chosen(sweep: str, variants: Sequence[str], wanted: str | None) -> str:
-    arms = ", ".join(f"{sweep}:{one_line(name)}" for name in variants[:NAMED] if name)
+def _chosen(sweep: SweepRow, variants: Sequence[str], wanted: str | None) -> str:
+    noun = noun_of(sweep)
+    arms = ", ".join(f"{sweep.name}:{one_line(name)}" for name in variants[:NAMED] if name)
     if wanted is None:
         if len(variants) > 1:
-            raise UsageError(f"{sweep} has {len(variants)} variants; one side is one of them", f"Say which: {arms}")
+            raise UsageError(f"{sweep.name} has {len(variants)} {noun}s; one side is one of them", f"Say which: {arms}")
         return variants[0] if variants else ""
     if wanted not in variants:
         has = f"It has {arms}{suggest(wanted, variants)}." if arms else "It has none: give its name alone."
-        raise UsageError(f"{sweep} has no variant {wanted!r}", has)
+        raise UsageError(f"{sweep.name} has no {noun} {wanted!r}", has)
     return wanted
 
 

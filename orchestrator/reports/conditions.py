@@ -81,6 +81,11 @@ def is_lab(sweep: SweepRow) -> bool:
     return "lab" in sweep.conditions
 
 
+def noun_of(sweep: SweepRow) -> str:
+    """What the sweep calls the configurations that it compares."""
+    return "target" if is_lab(sweep) else "variant"
+
+
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
     """USD per million input and output tokens, where the sweep was given both."""
     settings = _mapping(conditions.get("settings"))

@@ -153,7 +153,7 @@ def test_killed_at_any_moment(evalctl: Driver, endpoint: Endpoint, make_suite: M
 
 def test_a_resume_with_nothing_to_do_asks_nobody(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> None:
     assert evalctl.run(*sweep(make_suite(numbered(1)), endpoint, k=3, concurrency=2)).code == 0
-    resume(evalctl)
+    assert f"sweep {evalctl.sweep_names()[-1]}: nothing is left to run" in evalctl.run("resume", "last").stderr
     assert endpoint.counts()["requests"] == 3
 
 

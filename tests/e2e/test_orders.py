@@ -87,7 +87,9 @@ def test_cancel_ends_what_runs_skips_the_rest_and_resume_can_run_it_after_all(
     second = evalctl.start("resume", "last", "--concurrency", "2")
     until(lambda: endpoint.counts()["held"] == 5, "the second's requests")
     begun = time.monotonic()
-    assert evalctl.run("cancel", "last", "--why", "wrong model").code == 0
+    told = evalctl.run("cancel", "last", "--why", "wrong model")
+    assert told.code == 0
+    assert "cancelled: 2 processes work on it, to end what has begun and to skip the rest" in told.stdout
     for one in (first, second):
         done = one.finish(20)
         assert done.code == 1

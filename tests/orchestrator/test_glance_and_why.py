@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import anyio
+import attrs
 import pytest
 
 from orchestrator.cli import app
@@ -126,6 +127,16 @@ def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(st
     assert found.rate == pytest.approx(3)
     assert found.left_s == pytest.approx(7 / 3 * 60)
     assert not found.over
+
+
+def test_several_wait_for_their_turn_and_for_their_verifiers(store):
+    found = look(store)
+    doubled = attrs.evolve(found, activities=(*found.activities, *found.activities))
+    assert {
+        "2 wait for their turn (longest 10 s)",
+        "2 wait for their verifiers (longest 10 s)",
+        "2 wait for an answer of openai#1 (longest 10 s)",
+    } <= set(glance.waiting(doubled))
 
 
 def test_nothing_is_under_way_and_no_end_is_foretold_when_the_process_is_dead(store):

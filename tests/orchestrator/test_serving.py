@@ -74,5 +74,5 @@ def test_without_the_extra_the_command_to_install_it_is_told(monkeypatch, missin
     with pytest.raises(UsageError) as caught:
         serving.require_server()
     assert str(caught.value) == (
-        f"hub serve needs {' and '.join(missing)}\nInstall them: pip install 'evalctl-lab[hub]'"
+        f"hub serve needs {' and '.join(missing)}\nInstall them, in the checkout: pip install '.[hub]'"
     )

@@ -60,7 +60,7 @@ def harmless(text: str) -> bool:
 def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalctl):
     code, out, _ = evalctl("status")
     assert code == 0
-    assert "5 of 6 runs have a result" in out
+    assert "5 of 6 runs have a result, 3 of them a final one, 0 claimed" in out
     assert "1  error(provider)  (in no rate)" in out
     assert "2  skipped(budget)  (in no rate, runs again with resume)" in out
     assert "1  without a result" in out

@@ -141,3 +141,5 @@ def test_an_unknown_variant_is_told_with_the_nearest():
         find_variant(["base", "early"], "earl", sweep="s")
     with pytest.raises(UsageError, match="has no variants"):
         find_variant([], "early", sweep="s")
+    with pytest.raises(UsageError, match="sweep s has no target 'big'"):
+        find_variant(["large"], "big", sweep="s", noun="target")

@@ -140,7 +140,8 @@ def waiting(glance: Glance) -> Iterator[str]:
             when = f"the next in {span(max(0, min(ends) - glance.at) / 1_000_000)}"
         else:
             when = f"longest {span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
-        yield f"{len(group)} {'waits' if len(group) == 1 else 'wait'} for {what} ({when})"
+        whose = f"their {what.removeprefix('its ')}" if what.startswith("its ") else what
+        yield f"1 waits for {what} ({when})" if len(group) == 1 else f"{len(group)} wait for {whose} ({when})"
 
 
 def line(glance: Glance) -> str:

@@ -63,6 +63,11 @@ class Standing:
         return sum(tally.count for tally in self.tallies)
 
     @property
+    def final(self) -> int:
+        """Runs whose result no `resume` replaces by itself."""
+        return sum(tally.count for tally in self.tallies if not tally.again)
+
+    @property
     def unfinished(self) -> int:
         """Runs that have none."""
         return self.sweep.runs - self.with_result
@@ -163,9 +168,10 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
     have = "has" if sweep.runs == 1 else "have"
+    final = f", {standing.final:,} of them a final one" if standing.final < standing.with_result else ""
     yield (
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of "
-        f"{wording.counted(sweep.runs, 'run')} {have} a result, {standing.in_flight} claimed"
+        f"{wording.counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight} claimed"
     )
     if standing.order is not None:
         yield ordered(standing.order)

@@ -62,6 +62,7 @@ def test_show_of_a_target_that_does_not_exist_names_the_others(store, evalctl):
     code, out, err = evalctl("show", "last:nimbel")
 
     assert (code, out) == (1, "")
+    assert f"sweep {stored.NAME} has no target 'nimbel'" in err
     assert "nimble" in err
 
 
