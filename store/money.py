@@ -1,6 +1,6 @@
 """Money: US dollars as people write them, and the integer nano-USD that is reckoned with.
 
-A leaf without SQL. Nothing here is ever a float: a dollar is 1,000,000,000 nano-USD, and a price per million tokens has
+Without SQL. Nothing here is ever a float: a dollar is 1,000,000,000 nano-USD, and a price per million tokens has
 at most nine decimals, so every cost is a sum and a division of integers.
 """
 
@@ -10,6 +10,7 @@ import re
 from decimal import Decimal
 
 from store.events import Json
+from store.structure import show
 
 NUSD = 1_000_000_000
 """Nano-USD in a US dollar."""
@@ -29,7 +30,7 @@ def parse_usd(text: str) -> int:
     """
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"expected US dollars such as 5, $5 or 0.25, got {_shown(text)}")
+        raise ValueError(f"expected US dollars such as 5, $5 or 0.25, got {show(text)}")
     return to_nusd(Decimal(found[1]))
 
 
@@ -43,12 +44,12 @@ def to_nusd(value: Json) -> int:
         return parse_usd(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(  # noqa: TRY004 - one error for every value that is no amount
-            f"expected US dollars as a number or as text, got {_shown(value)}"
+            f"expected US dollars as a number or as text, got {show(value)}"
         )
     if isinstance(value, Decimal) and not value.is_finite():
-        raise ValueError(f"expected US dollars, got {_shown(value)}")
+        raise ValueError(f"expected US dollars, got {show(value)}")
     if not 0 <= value <= DEAREST:
-        raise ValueError(f"expected 0 to {DEAREST:,} US dollars, got {_shown(value)}")
+        raise ValueError(f"expected 0 to {DEAREST:,} US dollars, got {show(value)}")
     # By the digits themselves: arithmetic of decimals would round what is longer than its context.
     _sign, digits, exponent = Decimal(value).as_tuple()
     assert isinstance(exponent, int), "a finite number has an exponent"
@@ -56,7 +57,7 @@ def to_nusd(value: Json) -> int:
     while number and power < 0 and number % 10 == 0:
         number, power = number // 10, power + 1
     if number and power < 0:
-        raise ValueError(f"expected at most {DECIMALS} decimals, got {_shown(value)}")
+        raise ValueError(f"expected at most {DECIMALS} decimals, got {show(value)}")
     return number * 10**power if number else 0
 
 
@@ -77,8 +78,3 @@ def divided(numerator: int, denominator: int) -> int:
 def divided_up(numerator: int, denominator: int) -> int:
     """The same, rounded up: what a bound needs."""
     return -(-numerator // denominator)
-
-
-def _shown(value: Json) -> str:
-    text = str(value) if isinstance(value, Decimal) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -260,7 +260,7 @@ def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutli
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
         yield document.finding((*at, "confidence"), f"expected a number from 0 to 1, got {show(confidence)}")
     elif not 0 <= confidence <= 1:
-        yield document.finding((*at, "confidence"), f"expected 0 to 1, got {confidence}")
+        yield document.finding((*at, "confidence"), f"expected 0 to 1, got {show(confidence)}")
     answer = given["answer"]
     if answer is not None and node.answer is not None:
         problems = node.answer.problems(answer)

@@ -177,7 +177,7 @@ def _between(of: Mapping[str, Json], key: str, at: DocumentPath, least: int, mos
     value = _get(of, key, int)
     if value is not None and not least <= value <= most:
         wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
-        yield (*at, key), f"expected {wanted}, got {value}"
+        yield (*at, key), f"expected {wanted}, got {show(value)}"
 
 
 def _duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator[Problem]:

@@ -107,7 +107,7 @@ def between(of: Json, key: str, at: DocumentPath, least: float, most: float) -> 
     if not isinstance(value, int | float) or isinstance(value, bool) or least <= value <= most:
         return
     wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
-    yield (*at, key), f"expected {wanted}, got {value}"
+    yield (*at, key), f"expected {wanted}, got {show(value)}"
 
 
 def connection(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:

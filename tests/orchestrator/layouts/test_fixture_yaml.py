@@ -68,6 +68,7 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab)
             "id: expected lower-case letters, digits and '-', at most 100 characters; got 'Rm Root'",
         ),
         ("version: 2", "‸version: 0", "version: expected at least 1, got 0"),
+        ("version: 2", f"‸version: {'9' * 400}", f"version: expected 1 to 9007199254740991, got {'9' * 57}..."),
         ("version: 2", "‸version: true", "version: expected an integer, got true"),
         ("version: 2", "‸verison: 2", "verison: unknown field 'verison' (did you mean 'version'?)"),
         (

@@ -79,6 +79,12 @@ def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path):
             "‸local: yes",
             "targets.b.local: expected true or false, got 'yes' (in YAML here, write true or false)",
         ),
+        ("max_calls: 20", f"‸max_calls: -{'9' * 300}", f"budget.max_calls: expected at least 1, got -{'9' * 56}..."),
+        (
+            "max_cost_usd: 0.10",
+            "‸max_cost_usd: true",
+            "budget.max_cost_usd: expected US dollars as a number or as text, got true",
+        ),
         ("max_calls: 20", "‸max_calls: 0", "budget.max_calls: expected at least 1, got 0"),
         ("max_calls: 20", "‸max_calls: 1.5", "budget.max_calls: expected an integer, got 1.5"),
         ("max_cost_usd: 0.10", "‸max_cost_usd: -1", "budget.max_cost_usd: expected 0 to 1,000,000 US dollars, got -1"),

@@ -46,6 +46,7 @@ def test_a_digit_that_a_float_would_lose_is_seen(tmp_path):
         (None, "missing required field 'prices'"),
         ({"m": 3}, "prices.m: expected an object such as"),
         ({"m": {"input": 1}}, "prices.m: missing required field 'output'"),
+        ({"m": {"input": 1, "output": True}}, "prices.m.output: expected US dollars as a number or as text, got true"),
         ({"m": {"input": 1, "output": -1}}, "prices.m.output: expected 0 to 1,000,000 US dollars, got -1"),
         ({"m": {"input": 1, "output": True}}, "prices.m.output: expected US dollars"),
         ({"m": {"input": 1, "output": "cheap"}}, "prices.m.output: expected US dollars such as"),
