@@ -12,10 +12,11 @@ from orchestrator.breaker import Breaker
 from orchestrator.bucket import Bucket
 from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
-from orchestrator.gate import Gate, Permits
+from orchestrator.gate import Gate
 from orchestrator.governor import Governor
 from orchestrator.job import Asked, Job, Room
 from orchestrator.log import Log, silent
+from orchestrator.permits import Permits
 from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.reports.wording import counted
 from orchestrator.retry import RetryPolicy

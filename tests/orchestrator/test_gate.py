@@ -4,8 +4,9 @@ import anyio
 import attrs
 import pytest
 
-from orchestrator.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun, Permits
+from orchestrator.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun
 from orchestrator.governor import Governor
+from orchestrator.permits import Permits
 from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
