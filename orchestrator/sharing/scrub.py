@@ -35,7 +35,7 @@ _APART = r"(?:(?<![\w.~$}*?+\\/-])" + "".join(f"(?<!{mark})" for mark in _PLACEH
 _FILE = rf"(?:(?<![\w+.-])|{_AFTER})(?i:file):(?:{_SLASH}|\\)+(?:[A-Za-z]:[\\/])?{_CHAR}{_TAIL}*"
 _URL = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}:(?:\\*/){2}(?=[\w\[])[^\s\"'`<>\\,;?#]*"
 _DRIVE = rf"(?:(?<![A-Za-z0-9])|{_AFTER})[A-Za-z]:(?:/|{_BACK}){_TAIL}*"
-_SHARE = rf"(?<![\w\\])\\\\+[?.\w][\w.$?-]*\\+{_TAIL}*"
+_SHARE = rf"(?<![\w\\])\\\\+[?.\w][\w.$?-]*{_BACK}{_TAIL}*"
 _POSIX = rf"{_APART}{_SLASH}+{_CHAR}(?:{_CHAR}|{_SLASH})*"
 _PATHS = re.compile(rf"(?P<file>{_FILE})|(?P<drive>{_DRIVE})|(?P<url>{_URL})|(?P<share>{_SHARE})|(?P<posix>{_POSIX})")
 _TAG = re.compile(r"/[A-Za-z][A-Za-z0-9-]*")

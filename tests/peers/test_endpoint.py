@@ -51,7 +51,7 @@ def test_streams_a_text_in_as_many_pieces_as_asked_with_usage_last(endpoint: End
     assert said(chunks) == "It is done as asked."
     assert sum(bool(c["choices"] and c["choices"][0]["delta"].get("content")) for c in chunks) == 7
     assert chunks[-1]["choices"] == []
-    [line] = endpoint.lines()
+    [line] = endpoint.idle()
     assert chunks[-1]["usage"]["prompt_tokens"] == line["input_tokens"]
     assert (line["key"], line["status"], line["gone"], line["seq"]) == ("sweep/0/1/1", 200, False, 1)
 

@@ -3,7 +3,7 @@ import re
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.sharing.scrub import PATH, Scrubber, names_of_endpoint
@@ -126,6 +126,7 @@ AROUND = st.sampled_from(["", " ", '"', "'", "=", ":", ", ", "\n", "(", "["])
 
 
 @given(path=PATHS, before=AROUND, after=AROUND, depth=st.integers(0, 3))
+@example(path="/home/mia/ª", before="", after='"', depth=2)
 def test_nothing_absolute_is_left_whatever_it_stands_in(path: str, before: str, after: str, depth: int) -> None:
     text = before + path + after
     for _ in range(depth):
