@@ -1,7 +1,12 @@
 """What holds for every test."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # How fast a machine draws examples, and how busy it is, says nothing about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and programs inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)

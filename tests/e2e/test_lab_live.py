@@ -412,6 +412,7 @@ def test_ctrl_c_at_the_question_is_ctrl_c(evalctl, house):
         seen = b""
         while b"Make up to" not in seen:
             seen += os.read(process.stderr.fileno(), 1000)
+        opened.callback(process.kill)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
 
