@@ -8,5 +8,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-# A shell starts what it runs in the background with Ctrl-C ignored, and programs inherit that.
+# A shell starts what it runs in the background with Ctrl-C ignored, and nohup ignores hang-ups; programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
