@@ -24,10 +24,13 @@ check: $(READY)  ## formatting, lint, types, layers
 	$(BIN)/lint-imports
 
 test: $(READY)  ## everything that needs nothing beyond the lock; whole commands beside all the rest
-	$(MAKE) --no-print-directory --jobs=2 test-commands test-modules test-crashes
+	$(MAKE) --no-print-directory --jobs=3 test-commands-a-l test-commands-m-z test-modules test-crashes
 
-test-commands: $(READY)
-	$(BIN)/python -m pytest -m "not peers" tests/e2e
+test-commands-a-l: $(READY)
+	$(BIN)/python -m pytest -m "not peers" tests/e2e/test_[a-l]*.py
+
+test-commands-m-z: $(READY)
+	$(BIN)/python -m pytest -m "not peers" tests/e2e/test_[m-z]*.py
 
 test-modules: $(READY)
 	$(BIN)/python -m pytest -m "not peers" --ignore=tests/e2e --ignore=tests/crash
