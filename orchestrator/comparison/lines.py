@@ -8,7 +8,7 @@ from orchestrator.comparison import wording
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
 from orchestrator.reports.plain import aligned, one_line
-from orchestrator.reports.wording import PLAYING
+from orchestrator.reports.wording import PLAYING, condition
 
 COLUMNS: dict[Metric, str] = {
     "tokensPerRun": "TOKENS/RUN",
@@ -32,7 +32,7 @@ def lines(found: Comparison) -> Iterator[str]:
     if found.replay:
         yield PLAYING[before.mode]
     for name, values in found.differences.items():
-        told = [one_line(wording.worded(value)) for value in values]
+        told = [one_line(condition(value)) for value in values]
         yield f"differs: {one_line(name)}: {told[0]} -> {told[1]}"
     yield ""
     yield from _results(found)
@@ -56,7 +56,7 @@ def lines(found: Comparison) -> Iterator[str]:
 
 def _conditions(arm: Arm) -> str:
     """The short ones, on the side's line."""
-    known = {name: one_line(wording.worded(value)) for name, value in arm.conditions.items()}
+    known = {name: one_line(condition(value)) for name, value in arm.conditions.items()}
     labels = (("mode", ""), ("provider", ""), ("model", "model "), ("k", "k "), ("harnessVersion", "harness "))
     return ", ".join(f"{label}{known[name]}" for name, label in labels if name in known)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from orchestrator.comparison import wording
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
 from orchestrator.reports.markdown import escaped
+from orchestrator.reports.wording import condition
 
 LONGEST = 2000
 """Characters of a note."""
@@ -30,7 +31,7 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield from _section(
         "What differs",
         ("Condition", "Baseline", "Candidate"),
-        ((name, wording.worded(one), wording.worded(other)) for name, (one, other) in found.differences.items()),
+        ((name, condition(one), condition(other)) for name, (one, other) in found.differences.items()),
     )
     yield from _section(
         "Results",

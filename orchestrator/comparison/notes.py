@@ -8,6 +8,7 @@ from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.reports.conditions import FLOW
+from orchestrator.reports.wording import counted
 
 NAMED = 10
 """Names in a note; the rest is counted."""
@@ -58,8 +59,8 @@ def limits_of(found: Comparison) -> tuple[str, ...]:
         "Conservative screen on interval overlap, not a significance test.",
         'Inconclusive is not "no difference".',
         "Repetitions are assumed independent; nothing is paired.",
-        f"No correction across the {_count(len(found.tasks), 'task')} compared.",
-        f"{_count(found.errored, 'errored run')} excluded.",
+        f"No correction across the {counted(len(found.tasks), 'task')} compared.",
+        f"{counted(found.errored, 'errored run')} excluded.",
     )
 
 
@@ -74,7 +75,3 @@ def _listed(names: Iterable[str]) -> str:
     every = list(names)
     more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
     return ", ".join(every[:NAMED]) + more
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,9 +14,9 @@ from orchestrator.comparison.build import compare
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
-from orchestrator.comparison.wording import worded
 from orchestrator.reports.markdown import escaped
 from orchestrator.reports.model import Report
+from orchestrator.reports.wording import condition
 from orchestrator.reports.write import replacing, write_report
 from store.errors import UsageError
 from store.events import Json
@@ -112,9 +112,9 @@ def _overview(found: Variants) -> Iterator[str]:
         told = _variant(name, report)
         cells = (
             name,
-            worded(told["overrides"]) if told["overrides"] else "none",
+            condition(told["overrides"]) if told["overrides"] else "none",
             f"{told['compactedRuns']} of {report.summary.judged}",
-            worded(told["incidents"]) if told["incidents"] else "none",
+            condition(told["incidents"]) if told["incidents"] else "none",
         )
         yield f"| {' | '.join(map(escaped, cells))} |"
     yield ""

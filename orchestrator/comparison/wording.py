@@ -8,7 +8,6 @@ from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
 from orchestrator.reports.conditions import FLOW
 from orchestrator.reports.wording import NOTHING, counted, percent, seconds
-from store.events import Json
 from store.stats.compare import PLAYED
 from store.stats.paired import MIN_CASES
 from store.stats.planning import MOST
@@ -175,7 +174,7 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
         yield f"cases not judged on both sides, and left out here: {len(beyond.left_out)}"
     like = beyond.like_these
     if like is None:
-        yield f"paired over cases: n/a with {_cases(beyond.cases)}"
+        yield f"paired over cases: n/a with {counted(beyond.cases, 'case')}"
     else:
         moved = like.p is None
         found = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
@@ -183,7 +182,7 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
         if beyond.cases < MIN_CASES:
             tail = f"; below {MIN_CASES} cases an interval says nothing"
         check = "" if beyond.signflip_p is None else f", sign-flip p {probability(beyond.signflip_p)}"
-        yield f"cases like these, paired over {_cases(beyond.cases)}: {found}{tail}{check}: {beyond.verdict}"
+        yield f"cases like these, paired over {counted(beyond.cases, 'case')}: {found}{tail}{check}: {beyond.verdict}"
     if beyond.these is not None:
         yield (
             f"these cases only: {points(beyond.these.diff)} points {interval(beyond.these.ci)}; "
@@ -223,16 +222,3 @@ def _needed(beyond: SuiteBeyond) -> Iterator[str]:
     )
     advice = "; more cases help, more repetitions hardly" if needed.buy_cases else ""
     yield f"to see {points(like.diff)} points: {needed.cases:,} cases with these repetitions, or {more}{advice}"
-
-
-def worded(value: Json) -> str:
-    """A condition's value on one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {worded(inner)}" for name, inner in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(worded(inner) for inner in value) or "none"
-    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
-
-
-def _cases(number: int) -> str:
-    return f"{number:,} case{'' if number == 1 else 's'}"

@@ -11,6 +11,7 @@ from orchestrator.agent_job import AgentJob
 from orchestrator.config import config_hash
 from orchestrator.grants import policy_for
 from orchestrator.replay.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
+from orchestrator.reports.wording import counted
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from providers.cassette import SUFFIX, Cassette, Header
@@ -66,8 +67,7 @@ class Taping:
         for remark in remarks:
             say(remark)
         if cassettes:
-            number = f"{len(cassettes)} cassette{'' if len(cassettes) == 1 else 's'}"
-            say(f"{number} written to {self._directory}. {REVIEWED}")
+            say(f"{counted(len(cassettes), 'cassette')} written to {self._directory}. {REVIEWED}")
         return len(cassettes) == len(self._tasks)
 
     def _tape(self, sweep: str, run: RunRecord) -> Tape | None:
