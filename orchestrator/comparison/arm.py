@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
+from orchestrator.reports.conditions import FLOW
 from store.events import Json
 from store.stats import rates
 from store.stats.rates import Interval
@@ -76,6 +77,11 @@ class Arm:
     """By task, where tasks have versions of their own; nothing where the source does not tell."""
     content: Mapping[str, str] | None = None
     """Hashes of the suite's files, by path; None where the source does not tell."""
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether a decision flow was measured, and no agent."""
+        return self.conditions.get("subject") == FLOW
 
 
 def pooled(arm: Arm, chosen: Collection[str]) -> Counts:

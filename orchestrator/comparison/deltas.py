@@ -9,7 +9,6 @@ import attrs
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Delta, Metric
-from orchestrator.reports.conditions import FLOW
 from store.stats import rates
 
 SIDES = ("baseline", "candidate")
@@ -107,12 +106,12 @@ def _missing(metric: Metric, sides: tuple[Counts, Counts], values: tuple[float |
 
 def _compaction(baseline: Arm, candidate: Arm) -> str | None:
     """Token figures leave out what compaction took, so that they mean the same under the same settings only."""
+    if baseline.is_flow and candidate.is_flow:
+        return None
     settings = [
         (arm.conditions.get("compaction"), arm.conditions.get("contextWindow")) for arm in (baseline, candidate)
     ]
     (before, window), (after, other) = settings
-    if baseline.conditions.get("subject") == candidate.conditions.get("subject") == FLOW:
-        return None
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         # The hash covers the settings, not the window.
         hashes = [arm.conditions.get("configHash") for arm in (baseline, candidate)]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
-from orchestrator.reports.conditions import FLOW
 from orchestrator.reports.wording import counted
 
 NAMED = 10
@@ -44,7 +43,7 @@ def notes_of(found: Comparison) -> Iterator[str]:
             yield f"{skipped} of the {arm.whole.planned} runs planned for the {name} were skipped, and are in no rate."
     asked = found.differences.keys() & {"provider", "endpoint", "model"}
     # a lab's configuration holds whom it asks
-    if asked and "configHash" in found.differences and before.conditions.get("subject") != FLOW:
+    if asked and "configHash" in found.differences and not before.is_flow:
         yield "the model (or who serves it) and the measured configuration differ: a difference may be due to either."
     if found.gaps is not None and found.gaps.wide:
         yield (

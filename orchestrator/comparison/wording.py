@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.reports.conditions import FLOW
 from orchestrator.reports.wording import NOTHING, counted, percent, seconds
 from store.stats.compare import PLAYED
 from store.stats.paired import MIN_CASES
@@ -20,8 +19,7 @@ COMPACTION = "compaction"
 def incidents_of(task: TaskComparison, found: Comparison) -> list[tuple[str, int, int]]:
     """Incidents with their counts on both sides, compaction first and always, where there is a context to compact."""
     before, after = task.baseline.incidents, task.candidate.incidents
-    flows = found.baseline.conditions.get("subject") == found.candidate.conditions.get("subject") == FLOW
-    always = [] if flows else [COMPACTION]
+    always = [] if found.baseline.is_flow and found.candidate.is_flow else [COMPACTION]
     names = [*always, *sorted({*before, *after}.difference(always))]
     return [(name, before.get(name, 0), after.get(name, 0)) for name in names]
 
