@@ -54,7 +54,7 @@ def queries(connection: sqlite3.Connection) -> list[Query]:
         Query("claim, all that is free", "claim_free_runs", None, nobody),
         Query("status", "read_tally", 1.5, now),
         Query("remaining", "read_remaining", None, {**now, "sweep": last}),
-        Query("spent", "read_spent", None, now),
+        Query("spent", "read_spent", None, {**now, "variant": None}),
         Query("report per cell", "report_cells", 4.3, now),
         Query("drift of one lineage", "drift_series", 1.0, lineage),
         Query("last 50 of one lineage", "drift_last", 0.03, lineage),

@@ -379,6 +379,6 @@ def _balance(connection: sqlite3.Connection, sweep_id: int) -> tuple[int, Amount
     """
     row = connection.execute(statement("grant_balance"), (sweep_id,)).fetchone()
     if row is None:
-        everything = {"sweep": sweep_id, "attempt": MAX_ID}
+        everything = {"sweep": sweep_id, "variant": None, "attempt": MAX_ID}
         row = (0, *connection.execute(statement("read_spent"), everything).fetchone())
     return row[0], Amount(calls=row[1], tokens=row[2], nusd=row[3])

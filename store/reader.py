@@ -195,8 +195,7 @@ class Reader:
         nothing, by the outcome's columns; an attempt without one, running or killed, by its `call_sent` and `call`
         events. Tokens of requests whose usage was never reported are missing.
         """
-        name = "read_spent" if variant is None else "read_spent_of_variant"
-        (row,) = self._rows(name, {"sweep": sweep_id, "variant": variant})
+        (row,) = self._rows("read_spent", {"sweep": sweep_id, "variant": variant})
         return _value(Amount, row)
 
     def granted(self, sweep_id: int) -> Amount:

@@ -1,6 +1,6 @@
--- What a sweep has used up. An attempt that ended tells it in its outcome: `detail.spent` counts every request, the
--- columns only what made up the answer. One that was killed left only its events. The bound of 10^15 keeps what a
--- provider claims from overflowing a sum.
+-- What a sweep has used up, or one variant of it. An attempt that ended tells it in its outcome: `detail.spent` counts
+-- every request, the columns only what made up the answer. One that was killed left only its events. The bound of 10^15
+-- keeps what a provider claims from overflowing a sum.
 SELECT ifnull(sum(min(calls, 1000000000000000)), 0) AS calls,
   ifnull(sum(min(tokens, 1000000000000000)), 0) AS tokens,
   ifnull(sum(min(nusd, 1000000000000000)), 0) AS nusd
@@ -12,6 +12,7 @@ FROM (
     CAST(coalesce(json_extract(o.detail, '$.spent.nusd'), o.cost_nusd, 0) AS INTEGER) AS nusd
   FROM run CROSS JOIN attempt a ON a.run_id = run.id CROSS JOIN outcome o ON o.attempt_id = a.id
   WHERE run.sweep_id = :sweep AND a.id <= :attempt
+    AND (:variant IS NULL OR EXISTS (SELECT 1 FROM cell WHERE cell.id = run.cell_id AND cell.variant = :variant))
   UNION ALL
   SELECT
     e.kind = 'call_sent',
@@ -19,6 +20,8 @@ FROM (
       AS INTEGER),
     CAST(ifnull(json_extract(e.payload, '$.cost_nusd'), 0) AS INTEGER)
   FROM run CROSS JOIN attempt a ON a.run_id = run.id CROSS JOIN event e ON e.attempt_id = a.id
-  WHERE run.sweep_id = :sweep AND a.id <= :attempt AND e.kind IN ('call_sent', 'call')
+  WHERE run.sweep_id = :sweep AND a.id <= :attempt
+    AND (:variant IS NULL OR EXISTS (SELECT 1 FROM cell WHERE cell.id = run.cell_id AND cell.variant = :variant))
+    AND e.kind IN ('call_sent', 'call')
     AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.attempt_id = a.id)
 )

@@ -381,6 +381,11 @@ def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path):
             assert list(reader.runs(1, wanted)) == [run for run in reader.runs(1) if run.cell_id in wanted]
             assert list(reader.tallies(1, wanted)) == [one for one in reader.tallies(1) if one.cell_id in wanted]
         assert reader.cells(1, "nobody") == list(reader.runs(1, [])) == list(reader.tallies(1, [])) == []
+        spent = [reader.spent(1, variant) for variant in sorted({cell.variant for cell in every})]
+        assert all(one.calls for one in spent)
+        assert sum(one.calls for one in spent) == reader.spent(1).calls
+        assert sum(one.tokens for one in spent) == reader.spent(1).tokens
+        assert reader.spent(1, "nobody") == Amount()
 
 
 def test_reading_runs_holds_no_statement_open(path):
