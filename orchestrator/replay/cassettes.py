@@ -126,6 +126,7 @@ def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[st
 def _replace_all(texts: Mapping[Path, bytes]) -> None:
     """Put every file in its place once all of them are on the disk."""
     unfinished: dict[Path, Path] = {}
+    path = Path()
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +139,7 @@ def _replace_all(texts: Mapping[Path, bytes]) -> None:
         for path, beside in unfinished.items():
             beside.replace(path)
     except OSError as error:
-        raise UsageError(f"{error.filename}: the cassettes cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"{path}: the cassettes cannot be written: {error.strerror or error}") from error
     finally:
         _remove(unfinished.values())
 

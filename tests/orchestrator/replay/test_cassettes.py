@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import attrs
@@ -106,6 +107,19 @@ def test_a_directory_that_would_be_too_full_is_refused(tmp_path):
     with pytest.raises(UsageError, match="a directory of cassettes has at most"):
         write_cassettes({tmp_path / "t.jsonl": cassette()}, REDACTOR)
     assert [file.name for file in tmp_path.iterdir()] == ["old.jsonl"]
+
+
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(tmp_path):
+    (tmp_path / "t.jsonl").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+        with pytest.raises(UsageError) as caught:
+            write_cassettes({tmp_path / "t.jsonl": cassette()}, REDACTOR)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(caught.value).startswith(f"{tmp_path / 't.jsonl'}: the cassettes cannot be written: ")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("t.jsonl", b"old")]
 
 
 @pytest.mark.parametrize(
