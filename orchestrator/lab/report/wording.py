@@ -51,7 +51,7 @@ def _target(facts: Facts, name: str) -> str:
 
 
 def summary(report: LabReport) -> str:
-    """`31 of 34 judged runs passed, 3 failed, 2 skipped`."""
+    """`31 of 34 judged runs passed, 3 did not, 2 skipped`."""
     parts = [f"{report.passes} of {counted(report.judged, 'judged run')} passed", f"{report.failed} did not"]
     if report.skipped:
         parts.append(f"{report.skipped} skipped")
