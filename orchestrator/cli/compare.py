@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,15 +32,15 @@ def compare(
     disjoint; inconclusive where they overlap; low power; or not comparable. Where recordings were played (a replay, a
     lab offline) it has changed or not.
     """
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.comparison import json_form, lines
     from orchestrator.comparison.build import compare as compared
     from orchestrator.comparison.model import Incompatible
     from orchestrator.comparison.sides import read_sides
     from orchestrator.reports.plain import printable
     from orchestrator.world import real_world
-    from store.database import locate_store
 
-    sides = read_sides(baseline, candidate, locate_store(COMMON.store, real_world().environment, Path.cwd()))
+    sides = read_sides(baseline, candidate, store_of(real_world()))
     try:
         found = compared(sides.baseline, sides.candidate, gaps=sides.gaps, detail=detail)
     except Incompatible as error:

@@ -28,17 +28,18 @@ def export(
     import json
 
     from orchestrator.cli.naming import one_arm, refuse_lab
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.reports.wording import counted
     from orchestrator.settings import Settings
     from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.world import real_world
-    from store.database import locate_store
     from store.reader import Reader
     from store.secrets import Redactor, credentials
 
-    environment = real_world().environment
+    world = real_world()
+    environment = world.environment
     refuse_existing(file, force=force)
-    with Reader(locate_store(COMMON.store, environment, Path.cwd())) as reader:
+    with Reader(store_of(world)) as reader:
         refuse_lab(reader, sweep)
         row, variant = one_arm(reader, sweep)
         document = bundle(reader, row, variant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,15 +48,15 @@ def _give(order: Order, name: str, why: str) -> None:
 
     import anyio
 
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.orders import give, in_force
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
-    from store.database import locate_store
     from store.reader import Reader
     from store.secrets import Redactor, credentials
 
     world = real_world()
-    store = locate_store(COMMON.store, world.environment, Path.cwd())
+    store = store_of(world)
     with Reader(store) as reader:
         sweep = reader.sweep(name)
         held = in_force(reader.control(sweep.id))

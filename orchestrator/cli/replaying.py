@@ -7,7 +7,8 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.cli.common import COMMON, say
+from orchestrator.cli.common import say
+from orchestrator.cli.surroundings import store_of
 from orchestrator.config import Config
 from orchestrator.replay.recordings import Recordings, of_directory, warnings
 from orchestrator.settings import Settings
@@ -58,10 +59,9 @@ def repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) ->
     """
     if sweep is None:
         return k or 1, None
-    from store.database import locate_store
     from store.reader import Reader
 
-    with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
+    with Reader(store_of(world)) as reader:
         row = reader.sweep(sweep)
     if row.suite_id != suite.suite_id:
         raise UsageError(f"--from: sweep {row.name} is of the suite {row.suite_id!r}, not {suite.suite_id!r}")

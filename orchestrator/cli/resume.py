@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON
 
 
 def resume(  # noqa: PLR0917 - typer takes options by position
@@ -43,15 +42,15 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.bundled import find_again
     from orchestrator.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.cli import sweeping
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.reports.conditions import is_lab
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
     from providers.prices import table
-    from store.database import locate_store
     from store.reader import Reader
 
     world = real_world()
-    with Reader(locate_store(COMMON.store, world.environment, Path.cwd())) as reader:
+    with Reader(store_of(world)) as reader:
         row = reader.sweep(sweep)
         controls = tuple(reader.control(row.id))
         caps = caps_of(row, controls)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,13 +38,13 @@ def show(
     target of a lab. SWEEP/POSITION shows how the run ended, what its verifiers or assertions said, its attempts and
     files, how it was decided, and the transcript of what happened.
     """
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.world import real_world
-    from store.database import locate_store
     from store.errors import UsageError
     from store.reader import Reader
 
     name, slash, position = what.partition("/")
-    with Reader(locate_store(COMMON.store, real_world().environment, Path.cwd())) as reader:
+    with Reader(store_of(real_world())) as reader:
         if slash and runs:
             raise UsageError("--runs lists a whole sweep", f"Say {name!r} without a position.")
         if ":" in name and (slash or runs):

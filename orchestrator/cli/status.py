@@ -39,15 +39,16 @@ def status(
     import json
 
     from orchestrator import audit
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.reports.plain import printable
     from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world
-    from store.database import examine, locate_store
+    from store.database import examine
     from store.reader import Reader
 
     world = real_world()
     typed = partial(command, environment=world.environment)
-    path = locate_store(COMMON.store, world.environment, Path.cwd())
+    path = store_of(world)
     if sweep == "last" and examine(path) == "absent":
         _nothing_yet(path, typed)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,14 +23,13 @@ def verify(
 
     import anyio
 
+    from orchestrator.cli.surroundings import store_of
     from orchestrator.reverify import verify_sweep
     from orchestrator.world import conceal, real_world
-    from store.database import locate_store
 
     conceal()
     world = real_world()
-    store = locate_store(COMMON.store, world.environment, Path.cwd())
-    verified = anyio.run(partial(verify_sweep, store, sweep, options.names(tasks), world, say))
+    verified = anyio.run(partial(verify_sweep, store_of(world), sweep, options.names(tasks), world, say))
     if COMMON.json:
         out(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
     else:
