@@ -114,7 +114,7 @@ async def run_process(
     loop = asyncio.get_running_loop()
     token = secrets.token_hex(16)
     marks = {ATTEMPT_VARIABLE: marker, PROCESS_VARIABLE: token, "PYTHONDONTWRITEBYTECODE": "1"}
-    with _input_file(stdin) as source:
+    with _input_file(stdin, argv) as source:
         child = _spawn(
             argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge, pass_fds=pass_fds
         )
@@ -171,7 +171,7 @@ def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
 
 
 @contextlib.contextmanager
-def _input_file(stdin: bytes) -> Iterator[IO[bytes] | int]:
+def _input_file(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
     """What the program reads: /dev/null, or a file in memory. A file needs no writer that could block."""
     import subprocess
     import tempfile
@@ -179,10 +179,22 @@ def _input_file(stdin: bytes) -> Iterator[IO[bytes] | int]:
     if not stdin:
         yield subprocess.DEVNULL
         return
-    with os.fdopen(os.memfd_create("stdin"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile() as file:
-        file.write(stdin)
-        file.seek(0)
+    with contextlib.ExitStack() as opened:
+        try:
+            if sys.platform == "linux":
+                file = opened.enter_context(os.fdopen(os.memfd_create("stdin"), "w+b"))
+            else:
+                file = opened.enter_context(tempfile.TemporaryFile())
+            file.write(stdin)
+            file.seek(0)
+        except OSError as error:
+            raise ProcessNotStarted(_program(argv), f"its input: {error.strerror or 'failed'}") from error
         yield file
+
+
+def _program(argv: Sequence[str]) -> str:
+    """What messages call the program."""
+    return str(argv[0])[:200] if argv else "nothing"
 
 
 @functools.cache
@@ -216,7 +228,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     import subprocess
 
-    program = str(argv[0])[:200] if argv else "nothing"
+    program = _program(argv)
     try:
         return subprocess.Popen(
             list(argv),

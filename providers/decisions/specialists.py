@@ -82,7 +82,10 @@ class ExecSpecialist:
 
         allowed_ms = request.timeout_ms or DEFAULT_TIMEOUT_MS
         attempt = request.key.rpartition("/")[0]
-        home = Path(tempfile.mkdtemp(prefix=home_of(attempt)))
+        try:
+            home = Path(tempfile.mkdtemp(prefix=home_of(attempt)))
+        except OSError as error:
+            raise self._unstarted(f"a home for it: {error.strerror or 'failed'}") from error
         try:
             finished = await run_process(
                 self._argv,
@@ -95,7 +98,7 @@ class ExecSpecialist:
                 stdin=_input(request) + b"\n",
             )
         except ProcessNotStarted as error:
-            raise _failed("server_error", f"cannot start {self._shown}: {error.problem}", turned_away=True) from error
+            raise self._unstarted(error.problem) from error
         finally:
             remove_tree(home)
         if finished.timed_out:
@@ -113,6 +116,9 @@ class ExecSpecialist:
 
     async def aclose(self) -> None:
         """Nothing is kept open."""
+
+    def _unstarted(self, problem: str) -> ProviderError:
+        return _failed("server_error", f"cannot start {self._shown}: {problem}", turned_away=True)
 
 
 class HttpSpecialist:

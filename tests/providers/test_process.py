@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -148,6 +149,19 @@ async def test_program_that_cannot_start_is_named(tmp_path, argv, problem):
 async def test_missing_directory_is_told_from_a_missing_program(tmp_path):
     with pytest.raises(ProcessNotStarted, match="working directory"):
         await run(tmp_path / "gone", "true")
+
+
+async def test_program_that_nothing_can_be_handed_to_is_not_started(tmp_path):
+    assert (await run(tmp_path, "cat", stdin=b"x")).stdout == b"x"
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        with pytest.raises(ProcessNotStarted, match="sh: its input: Too many open files"):
+            await run(tmp_path, "cat", stdin=b"x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_timeout_kills_the_command_and_its_child(tmp_path):
