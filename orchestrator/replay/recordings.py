@@ -75,10 +75,10 @@ def of_directory(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Rec
                 problems.append(error)
     if problems:
         raise UsageError("\n".join(error.problem for error in problems), problems[0].hint)
-    why = f"there is no cassette in {directory}; `evalctl record {suite.suite_id} --tasks TASK` makes one"
+    record = f"there is no cassette in {directory}; `evalctl record {suite.suite_id} --tasks"
     return Recordings(
         cassettes=cassettes,
-        missing={(task.id, 0): why.replace("TASK", task.id) for task in tasks if (task.id, 0) not in cassettes},
+        missing={(task.id, 0): f"{record} {task.id}` makes one" for task in tasks if (task.id, 0) not in cassettes},
     )
 
 

@@ -1,0 +1,33 @@
+"""What a replay plays: the cassettes of a directory, and why there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.bundled import BUNDLED
+from orchestrator.config import config_hash
+from orchestrator.grants import Grants
+from orchestrator.layouts.suite_json import read_suite
+from orchestrator.replay.recordings import UNKNOWN_MODEL, of_directory
+from orchestrator.settings import Settings
+from providers.base import AgentSettings
+from providers.divergence import NotRecorded
+
+
+def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_called(tmp_path):
+    suite = read_suite(BUNDLED / "demo", bundled=True)
+    directory = tmp_path / "TASKS"
+    agent = AgentSettings()
+    settings = Settings(
+        suite=suite.suite_id,
+        cassette_dir=str(directory),
+        provider="replay",
+        model=UNKNOWN_MODEL,
+        agent=agent,
+        config_hash=config_hash(agent),
+        grants=Grants(),
+    )
+    task = suite.tasks[0].id
+    with pytest.raises(NotRecorded) as caught:
+        of_directory(suite, suite.tasks, settings).find(task, 3)
+    assert f"no cassette in {directory}; `evalctl record demo --tasks {task}` makes one" in str(caught.value)
