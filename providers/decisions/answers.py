@@ -24,6 +24,7 @@ _LONGEST_REASON = 200
 
 _FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')
+_EMPTY = re.compile(r"\s*\{\s*\}\s*")
 _THOUGHTS = ("<think>", "</think>")
 
 
@@ -109,6 +110,8 @@ def _object_in(text: str) -> dict[str, Json]:
     # What looks like an object and is broken is not searched for others inside of it: they would be parts of it.
     begun = _OBJECT.search(text)
     if begun is None:
+        if _EMPTY.fullmatch(text):
+            return {}
         raise BadAnswer(f"there is no JSON object in the answer: {value(text)}")
     with _reading(text):
         document, _ = _DECODER.raw_decode(text, begun.start())
