@@ -11,6 +11,7 @@ from pathlib import Path
 
 from providers.agent.tools import Place, Tool, parameters
 from providers.base import ToolSpec
+from providers.marks import HOME
 from providers.process import tool_environment
 from providers.sandbox import run_confined
 from store.events import Json
@@ -71,7 +72,7 @@ class Home:
         if self.path is None:
             import tempfile
 
-            self.path = Path(tempfile.mkdtemp(prefix="evalctl-home-"))
+            self.path = Path(tempfile.mkdtemp(prefix=HOME))
             self.made = True
         else:
             self.path.mkdir(mode=0o700, exist_ok=True)
