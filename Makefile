@@ -6,7 +6,8 @@ READY := $(VENV)/.ready
 DOCS := .venv-docs
 PEER_LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: setup demo check test test-commands test-modules test-crashes faults crash peers live-llm bench docs lock clean
+.PHONY: setup demo check test test-commands-a-l test-commands-m-z test-modules test-crashes \
+	faults crash peers live-llm bench docs lock clean
 
 setup: $(READY)  ## an environment of its own, from the hashed lock
 
