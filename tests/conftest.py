@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast a machine draws examples, and how busy it is, says nothing about the code.
@@ -12,3 +13,9 @@ settings.load_profile("any machine")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """aiosqlite runs on asyncio alone."""
+    return "asyncio"

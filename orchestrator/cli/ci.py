@@ -121,11 +121,11 @@ def _document(one: Rehearsed) -> dict[str, object]:
 
 def _exit_code(found: list[Rehearsed]) -> int:
     """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
-    import signal
+    from orchestrator.cli.surroundings import signalled
 
     number = next((one.end.signal for one in found if one.end is not None and one.end.signal is not None), None)
     if number is not None:
-        return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED
+        return signalled(number)
     if any(one.diverged for one in found):
         return Exit.DIVERGED
     if not any(one.replayed for one in found) or not all(one.passed for one in found):

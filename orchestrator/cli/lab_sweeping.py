@@ -15,8 +15,8 @@ import attrs
 from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
-from orchestrator.cli.streams import OutputLost, printing
-from orchestrator.cli.surroundings import at_terminal, audited, log_of, seconds, signalled, store_of
+from orchestrator.cli.streams import printing
+from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.lab.job import LabJob
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from store.errors import UsageError
@@ -79,13 +79,8 @@ class LabSweep:
             be_ready()
 
     def _conclude(self, end: SweepEnd) -> int:
-        """Report; the exit code. When a signal ended it, that is told even if nobody can read the report any more."""
-        try:
-            return self._reported(end)
-        except (OutputLost, BrokenPipeError):
-            if end.signal is None:
-                raise
-            return signalled(end.signal)
+        """Report; the exit code."""
+        return concluded(end, partial(self._reported, end))
 
     def _reported(self, end: SweepEnd) -> int:
         from orchestrator.lab.report.write import write_run_directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from store.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.log import Log
+    from orchestrator.share import SweepEnd
     from orchestrator.world import World
     from store.reader import Reader
     from store.rows import SweepRow
@@ -66,6 +68,20 @@ def audited(reader: Reader, row: SweepRow, world: World) -> bool:
     for line in audit.lines(found):
         (complain if found.problems else say)(line)
     return not found.problems
+
+
+def concluded(end: SweepEnd, report: Callable[[], int]) -> int:
+    """The exit code that *report* comes to. When a signal ended the sweep, that is told even if nobody can read the
+    report any more.
+    """
+    from orchestrator.cli.streams import OutputLost
+
+    try:
+        return report()
+    except (OutputLost, BrokenPipeError):
+        if end.signal is None:
+            raise
+        return signalled(end.signal)
 
 
 def signalled(number: int) -> int:

@@ -17,8 +17,8 @@ from orchestrator.cli import arms, replaying
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
-from orchestrator.cli.streams import OutputLost, printing
-from orchestrator.cli.surroundings import at_terminal, audited, log_of, seconds, signalled, store_of
+from orchestrator.cli.streams import printing
+from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.config import resolve_key
 from orchestrator.plan import choose
 from orchestrator.reports import json_report
@@ -158,13 +158,8 @@ def _provider(settings: Settings, options: ProviderOptions) -> Provider:
 
 
 def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
-    """Report; the exit code. When a signal ended it, that is told even if nobody can read the report any more."""
-    try:
-        return _reported(part, end, records)
-    except (OutputLost, BrokenPipeError):
-        if end.signal is None:
-            raise
-        return signalled(end.signal)
+    """Report; the exit code."""
+    return concluded(end, partial(_reported, part, end, records))
 
 
 def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:

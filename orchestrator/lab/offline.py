@@ -41,7 +41,7 @@ async def programme(lab: Lab, selection: Selection) -> Programme:
     answers: dict[Key, Answers] = {}
     bad: list[str] = []
     for fixture in selection.fixtures:
-        hand = {node: HandWritten(value) for node, value in fixture.replay.items()}
+        hand = _by_hand(fixture)
         skip = not_in(fixture, "offline")
         if skip is not None or not lab.targets or await _complete(lab, fixture, hand):
             if selection.replay:
@@ -72,12 +72,13 @@ async def answered_by_themselves(lab: Lab, fixtures: Iterable[Fixture]) -> froze
     """The cases of those *fixtures* whose own `replay`, or a rule, answers all that their flow asks for offline: of
     them no cassette is ever played.
     """
-    found: set[str] = set()
-    for fixture in fixtures:
-        hand = {node: HandWritten(value) for node, value in fixture.replay.items()}
-        if fixture.case_id not in found and await _complete(lab, fixture, hand):
-            found.add(fixture.case_id)
-    return frozenset(found)
+    by_case = {fixture.case_id: fixture for fixture in fixtures}
+    return frozenset([case for case, fixture in by_case.items() if await _complete(lab, fixture, _by_hand(fixture))])
+
+
+def _by_hand(fixture: Fixture) -> dict[str, HandWritten]:
+    """The fixture's own answers, by node."""
+    return {node: HandWritten(value) for node, value in fixture.replay.items()}
 
 
 async def _complete(lab: Lab, fixture: Fixture, hand: Mapping[str, HandWritten]) -> bool:

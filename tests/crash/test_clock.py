@@ -32,11 +32,6 @@ JUMPS = ((10, 2 * DAY_US), (30, -DAY_US), (45, 0))
 """From so many answers on, the clock is so far off."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def settings(endpoint: Endpoint) -> Settings:
     agent = AgentSettings()
     return Settings(

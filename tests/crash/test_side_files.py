@@ -19,11 +19,6 @@ SIDES = ("-wal", "-shm", ".lock")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def left(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> Path:
     """The folder of a store whose process was killed while it wrote."""
     endpoint.plan({"do": {"hold": 0}})

@@ -25,11 +25,6 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 LONG = 4_000_000
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def assert_harmless(text: str, where: str) -> None:
     """Nothing that moves a cursor, hides, reorders or cannot be encoded."""
     bad = {letter for letter in set(text) if letter not in "\n\t" and unicodedata.category(letter) in HIDDEN}

@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 WEB_SEARCH = {"type": "web_search", "user_location": None}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def asked(evalctl: Driver, *flags: str, usage: Any = None, answer: str = "done") -> tuple[Finished, list[Any]]:
     """Run against a server that says *answer*; what it was asked, in order."""
 

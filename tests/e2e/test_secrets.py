@@ -35,11 +35,6 @@ WINDOW = 16
 """So many characters of a secret in a row are too many."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def encodings(secret: str) -> list[str]:
     """The secret as it is and encoded, base64 also within something longer."""
     octets = secret.encode()

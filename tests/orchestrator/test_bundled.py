@@ -88,11 +88,6 @@ async def verdict(suite, task, tmp_path, *, repetition=None, outputs=None):
         return verdict_of(judgements)[0]
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def this_python(monkeypatch):
     """The checks' `python3` is the one that runs the tests: whatever else the machine calls so may be slow to start."""

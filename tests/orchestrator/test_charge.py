@@ -112,11 +112,6 @@ def test_usage_within_its_bound_never_costs_more_than_was_reserved(price, usage,
 # --- at the gate ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def priced(provider, **more):
     ask, log, gate = opened(provider, caps=Caps(nusd=10**12), **more)
     gate.prices = {"m": PRICE}

@@ -16,11 +16,6 @@ PATH = {"PATH": os.environ["PATH"]}  # noqa: TID251 - a test is its own edge
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def root(tmp_path: Path) -> Path:
     made = tmp_path / "fixture"
     (made / "src" / "__pycache__").mkdir(parents=True)

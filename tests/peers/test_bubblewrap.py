@@ -18,11 +18,6 @@ SWEEP = "bwrap-0badcafe"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Path:
     work = tmp_path / "work"
     work.mkdir()

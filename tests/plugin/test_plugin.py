@@ -18,11 +18,6 @@ PARROT = ("--provider", "parrot", "--model", "polly")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """One task of which the untouched fixture passes, judged by a verifier of the package."""
     return write_suite(tmp_path / "tiny", SHORT)

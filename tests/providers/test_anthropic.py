@@ -21,11 +21,6 @@ USES = [
 ]
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def opened(url, key=KEY):
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 

@@ -8,11 +8,6 @@ from providers.scripted import Scripted
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def plays(text: str) -> tuple[Play, ...]:
     return (Play(answers=(ScriptedAnswer(text=text),)),)
 

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.anyio
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def sse(*chunks):
     return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
 

@@ -15,11 +15,6 @@ SECRET = "sk-hidden-value"
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 async def pool():
     pool = HttpPool()
     yield pool

@@ -14,11 +14,6 @@ pytestmark = pytest.mark.anyio
 LONG = attrs.evolve(ASKED, messages=(UserText(text="x" * 60_000),))
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def opened(url, key=None):
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 

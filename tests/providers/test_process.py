@@ -35,11 +35,6 @@ os.wait()
 """Four descendants: in the group, in a session of its own, orphaned by a double fork, both."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def run(cwd: Path, script: str, **settings) -> Finished:
     given = {"timeout_s": 20.0, "output_limit": 32_000, "marker": MARKER, **settings}
     return await run_process(["sh", "-c", script], cwd=cwd, environment=tool_environment(cwd), **given)

@@ -32,11 +32,6 @@ from providers.replay import Replay
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def assignment(number=1, workspace="/tmp/w/1-1", task="t"):
     return Assignment(
         origin=Origin(suite_id="s", case_id=task, repetition=0),

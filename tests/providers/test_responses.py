@@ -16,11 +16,6 @@ WRITTEN = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '
 THOUGHT = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAA"}
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def opened(url):
     return open_provider(ProviderOptions(base_url=url, api_key=KEY))
 

@@ -11,11 +11,6 @@ from providers.sandbox import Sandbox, SandboxUnusable, bubblewrap, prove, run_c
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def program(path: Path, text: str = "exit 0") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="ascii")

@@ -27,11 +27,6 @@ QUESTION = attrs.evolve(ASKED, answer_schema=SCHEMA, messages=(UserText(text='{"
 GIVEN = {"verdict": choice("deny", 0.8), "urgent": noul(0.1), "risk": score(1.6, 0.6)}
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def opened(url, key=KEY):
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 

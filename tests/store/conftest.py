@@ -6,12 +6,6 @@ import pytest
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """aiosqlite runs on asyncio alone."""
-    return "asyncio"
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Where a store may be made; nothing is there yet."""
     return tmp_path / "runs.db"

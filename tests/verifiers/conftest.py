@@ -14,11 +14,6 @@ from verifiers.base import Evidence
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def fixture(tmp_path: Path) -> Path:
     root = tmp_path / "fixture"
     (root / "src").mkdir(parents=True)

@@ -5,11 +5,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def this_python(monkeypatch):
     """The checks' `python3` is the one that runs the tests: whatever else the machine calls so may be slow to start."""

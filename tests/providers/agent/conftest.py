@@ -25,11 +25,6 @@ from store.events import Event, Incident
 EVERYTHING: frozenset[Effect] = frozenset({"read", "write", "process"})
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def call(name: str, /, *, id: str = "c1", **arguments) -> ToolCall:  # noqa: A002 - reads as the field it fills
     return ToolCall(id=id, name=name, arguments=arguments, raw=json.dumps(arguments))
 

@@ -11,11 +11,6 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-house-0123456789"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def model(node_id, backend, **more):
     return Model(id=node_id, prompt="p", backend=backend, model="m-1", answer={}, **more)
 

@@ -19,11 +19,6 @@ INPUT = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
 VERDICT = {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]}
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def rule(node_id="guard", when="true", decision="ruled"):
     return Rule(id=node_id, when=when, decision=decision)
 

@@ -86,11 +86,6 @@ REFUSALS = {
 }
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 async def outcome(provider, request=NODE, emit=lambda _item: None):
     try:
         return await provider.answer(request, emit)
