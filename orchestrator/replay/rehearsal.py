@@ -25,6 +25,7 @@ from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
 from orchestrator.share import Part, SweepEnd
 from orchestrator.suite import Suite, Task
+from orchestrator.workspaces.scratch import temporary
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings
@@ -81,14 +82,14 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
         say: told what was written.
 
     Raises:
-        UsageError: an unknown task, or cassettes that are refused.
+        UsageError: an unknown task, cassettes that are refused, or there is no temporary directory.
     """
     whole = True
     for suite, chosen in _chosen(tasks):
         directory = suite.root / FOLDER if out is None else out / suite.suite_id
         settings = _settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
         provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
-        with tempfile.TemporaryDirectory(prefix="evalctl-record-") as place:
+        with tempfile.TemporaryDirectory(prefix="evalctl-record-", dir=temporary()) as place:
             store = Path(place) / "runs.db"
             redactor = Redactor(credentials(world.environment))
             taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)

@@ -12,7 +12,7 @@ from providers.removal import remove_tree
 from store.errors import UsageError
 
 
-def _temporary() -> Path:
+def temporary() -> Path:
     """The system's temporary directory.
 
     Raises:
@@ -27,7 +27,7 @@ def _temporary() -> Path:
 @contextmanager
 def scratch(sweep: str, worker_id: int) -> Iterator[Path]:
     """A private directory (0700) below the system's temporary one, removed at the end."""
-    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=_temporary()))
+    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=temporary()))
     try:
         yield made
     finally:
@@ -39,7 +39,7 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
     prefix = f"evalctl-{sweep}-"
     abandoned = [
         found
-        for found in _temporary().glob(f"{prefix}*")
+        for found in temporary().glob(f"{prefix}*")
         if (worker := found.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
     ]
     for directory in abandoned:
@@ -50,7 +50,7 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
 def remove_homes(dead: Collection[tuple[str, int, int]]) -> int:
     """Remove the homes that programs of *dead* attempts (sweep, position, number) had; how many there were."""
     names = tuple(home_of(f"{sweep}/{position}/{number}") for sweep, position, number in dead)
-    abandoned = [found for found in _temporary().glob(f"{HOME}*") if found.name.startswith(names)]
+    abandoned = [found for found in temporary().glob(f"{HOME}*") if found.name.startswith(names)]
     for directory in abandoned:
         remove_tree(directory)
     return len(abandoned)
