@@ -24,6 +24,7 @@ from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.backends import open_providers
 from providers.decisions.flow import decide
 from tests.peers.driver import PATIENCE_S, Driver, Endpoint, Started, until
+from tests.providers.test_process import is_alive
 
 CONFIG = """
 backends:
@@ -63,6 +64,7 @@ os.rename("pids.part", "pids")
 time.sleep(600)
 """
 TEXT = json.dumps({"answer": {"verdict": "ask"}, "confidence": 0.75})
+SLOW = json.dumps({"capability": "slow", "input": {}}).encode()
 
 
 @pytest.fixture
@@ -92,12 +94,19 @@ def serving(evalctl: Driver, config: Path, *more: str) -> Iterator[tuple[Started
             started.kill()
 
 
-def post(url: str, body: bytes) -> Any:
-    """What `curl -d @FILE` sends, and the answer."""
+@contextlib.contextmanager
+def asking(url: str, body: bytes) -> Iterator[http.client.HTTPConnection]:
+    """A connection on which what `curl -d @FILE` sends has been sent."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
     with contextlib.closing(connection):
         connection.request("POST", parts.path, body, {"content-type": "application/x-www-form-urlencoded"})
+        yield connection
+
+
+def post(url: str, body: bytes) -> Any:
+    """What is answered to it."""
+    with asking(url, body) as connection:
         return json.loads(connection.getresponse().read())
 
 
@@ -169,39 +178,25 @@ def test_a_signal_ends_the_hub_and_all_that_it_started(
     evalctl: Driver, config: Path, number: signal.Signals, code: int
 ) -> None:
     with serving(evalctl, config) as (started, url):
-        parts = urlsplit(url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
-        with contextlib.closing(connection):
-            connection.request("POST", parts.path, json.dumps({"capability": "slow", "input": {}}))
+        with asking(url, SLOW) as connection:
             until((config.parent / "pids").exists, "the specialist")
             started.signal(number)
             answer = connection.getresponse()
             assert (answer.status, json.loads(answer.read())["error"]["code"]) == (503, "stopping")
         assert started.finish().code == code
     pids = [int(pid) for pid in (config.parent / "pids").read_text(encoding="ascii").split()]
-    until(lambda: not any(alive(pid) for pid in pids), "the specialist and what it started to be gone")
+    until(lambda: not any(is_alive(pid) for pid in pids), "the specialist and what it started to be gone")
     assert started.said() == ""
 
 
 def test_who_hangs_up_takes_the_specialist_with_it_and_the_hub_goes_on(evalctl: Driver, config: Path) -> None:
     with serving(evalctl, config) as (_, url):
-        parts = urlsplit(url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE_S)
-        with contextlib.closing(connection):
-            connection.request("POST", parts.path, json.dumps({"capability": "slow", "input": {}}))
+        with asking(url, SLOW):
             until((config.parent / "pids").exists, "the specialist")
         pids = [int(pid) for pid in (config.parent / "pids").read_text(encoding="ascii").split()]
-        until(lambda: not any(alive(pid) for pid in pids), "the specialist and what it started to be gone")
+        until(lambda: not any(is_alive(pid) for pid in pids), "the specialist and what it started to be gone")
         answer = post(url, json.dumps({"capability": "gate", "input": {"tool": "read"}}).encode())
     assert answer["decision"] == {"verdict": "allow"}
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return b"\nState:\tZ" not in Path(f"/proc/{pid}/status").read_bytes()
 
 
 def test_a_client_that_only_begins_to_speak_does_not_hold_up_the_end(evalctl: Driver, config: Path) -> None:

@@ -21,6 +21,7 @@ from providers.http import HttpPool
 from providers.loopback import Exchange, serving
 from providers.marks import home_of
 from store.errors import UsageError
+from tests.providers.test_process import is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -66,18 +67,11 @@ async def failure(specialist, request=REQUEST):
     return raised.value
 
 
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def none_survives(base, at_least):
     """Of the processes that a specialist has written down."""
     pids = [int(line) for line in (base / "pids").read_text().split()]
     assert len(pids) >= at_least
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if is_alive(pid)] == []
 
 
 # --- programs that answer ---------------------------------------------------------------------------------------
