@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from providers.base import Answer, Body, Emit, ProviderError, Request, Responded, ToolSpec
+from providers.base import Answer, Body, Emit, ErrorKind, ProviderError, Request, Responded, ToolSpec
 from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
@@ -161,7 +161,7 @@ class Endpoint(ABC, Generic[Q]):
             if not 200 <= response.status < 300:
                 raise await self._refused(response, quirks, emit)
             try:
-                return await self._read(response, self.reader(request, emit), emit)
+                return await self._read(response, request, emit)
             except ProviderError as error:
                 error.status = response.status
                 raise
@@ -193,8 +193,8 @@ class Endpoint(ABC, Generic[Q]):
         """Close the connections."""
         await self._pool.aclose()
 
-    async def _read(self, response: HttpResponse, reader: AnswerReader, emit: Emit) -> Answer:
-        kept = bytearray()
+    async def _read(self, response: HttpResponse, request: Request, emit: Emit) -> Answer:
+        reader, kept = self.reader(request, emit), bytearray()
         broke: ProviderError | None = None
         try:
             async for piece in response.chunks():
@@ -206,10 +206,26 @@ class Endpoint(ABC, Generic[Q]):
                     break
         except ProviderError as error:
             broke = error
-        # Half a body does not tell that time ran out, and would be read as if it had been cut.
-        if self._keep_bodies and (broke is None or broke.kind != "timeout" or reader.finish_raw is not None):
-            emit(Body(status=response.status, content=bytes(kept)))
-        return reader.finish() if broke is None else reader.broken(broke)
+        kind: ErrorKind | None = None
+        try:
+            return reader.finish() if broke is None else reader.broken(broke)
+        except ProviderError as error:
+            kind = error.kind
+            raise
+        finally:
+            # What broke off does not always tell so: half a body says nothing of time that ran out, and a connection
+            # may break right behind the last word.
+            content = bytes(kept)
+            if self._keep_bodies and (broke is None or self._reread_as(response.status, content, request) == kind):
+                emit(Body(status=response.status, content=content))
+
+    def _reread_as(self, status: int, body: bytes, request: Request) -> ErrorKind | None:
+        """The kind of the error that *body* is, read again; None where it is an answer."""
+        try:
+            self.reread(status, body, request, lambda _item: None)
+        except ProviderError as error:
+            return error.kind
+        return None
 
     async def _refused(self, response: HttpResponse, sent_by: Q, emit: Emit) -> ProviderError:
         body = await response.start(MAX_ERROR_BODY)

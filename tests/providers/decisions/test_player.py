@@ -362,6 +362,35 @@ async def test_answer_that_stalls_is_played_as_a_timeout():
     assert live.kind == (await played("openai", recorded)).kind == "timeout"
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("missing", [0, 9])
+async def test_document_whose_connection_broke_is_played_as_no_answer(kind, missing):
+    body = json.dumps(DOCUMENTS[kind]).encode()
+
+    async def script(exchange):
+        await exchange.head()
+        await exchange.chunk(body[: len(body) - missing])
+        exchange.close()
+
+    live, tape = await taped(kind, script)
+    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    again = await played(kind, recorded)
+    assert (live.kind, again.kind, recorded.status) == ("truncated", "server_error", 500)
+    assert live.message in again.message
+
+
+async def test_stream_whose_connection_broke_is_played_as_it_was_taped():
+    async def script(exchange):
+        await exchange.head()
+        await exchange.event({"model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]})
+        exchange.close()
+
+    live, tape = await taped("openai", script)
+    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    again = await played("openai", recorded)
+    assert (live.kind, live.text, recorded.status) == (again.kind, again.text, 200) == ("truncated", "a", 200)
+
+
 async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bound():
     padding = b"/" * (MAX_KEPT // 2)
     body = json.dumps(DOCUMENTS["openai"]).encode() + b" " * (MAX_KEPT + len(padding))
