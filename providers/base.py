@@ -208,8 +208,8 @@ class ReasoningDelta:
 
 @attrs.frozen(kw_only=True)
 class Body:
-    """An answer's body as it came, refusals too. Handed over only by endpoints that were opened to keep bodies, once, at
-    its end, and not where it broke off and does not tell so; what is no part of recording passes over it.
+    """An answer's body as it came, refusals too. Handed over only by endpoints that were opened to keep bodies, once,
+    at its end, and not where it broke off and does not tell so; what is no part of recording passes over it.
     """
 
     status: int
