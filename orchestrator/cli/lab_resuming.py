@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.caps import caps_of, prices_of
 from orchestrator.cli import lab_sweeping
 from orchestrator.lab.find import place_of
 from orchestrator.lab.selection import Selection, stored_selection
 from orchestrator.layouts.lab_yaml import read_lab
-from orchestrator.settings import Settings
 
 if TYPE_CHECKING:
     from orchestrator.lab.model import Lab
+    from orchestrator.settings import Settings
     from orchestrator.world import World
-    from providers.prices.price import Price
-    from store.records import ControlRow
     from store.rows import SweepRow
 
 
-def resume(
-    row: SweepRow,
-    controls: Sequence[ControlRow],
-    world: World,
-    *,
-    caps: Mapping[str, int],
-    prices: Mapping[str, Price],
-    changes: Mapping[str, Any],
-    errors: bool,
-    cancelled: bool,
-) -> int:
+def resume(row: SweepRow, settings: Settings, world: World, *, raised: bool, errors: bool, cancelled: bool) -> int:
     """Finish what the sweep *row* has left; the exit code of its own command.
 
     Args:
         row: the stored sweep.
-        controls: its orders, which may have raised caps.
+        settings: those that it is finished under.
         world: clocks and environment.
-        caps: new totals, by name.
-        prices: of models whose price was not known, or is another now.
-        changes: settings that hold for this process.
+        raised: whether their caps or prices are new.
         errors: whether runs that ended in an error of infrastructure are run again.
         cancelled: the same for cancelled ones.
 
     Raises:
         UsageError: the lab is not what it was, or cannot be read any more.
     """
-    stored = Settings.from_json(row.conditions["settings"])
-    stored = attrs.evolve(stored, caps=caps_of(row, controls), prices=prices_of(row, controls))
-    settings = attrs.evolve(
-        stored, caps=attrs.evolve(stored.caps, **caps), prices={**stored.prices, **prices}, **changes
-    )
     found = row.conditions["lab"]
     lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(found["config"])))
     sweep = _sweep(
@@ -65,7 +45,7 @@ def resume(
         found=found,
     )
     sweep = attrs.evolve(sweep, part=attrs.evolve(sweep.part, errors=errors, cancelled=cancelled))
-    return sweep.resume(row, raised=(settings.caps, settings.prices) != (stored.caps, stored.prices))
+    return sweep.resume(row, raised=raised)
 
 
 def _sweep(

@@ -52,47 +52,40 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     world = real_world()
     with Reader(store_of(world)) as reader:
         row = reader.sweep(sweep)
+        of_lab = is_lab(row)
         controls = tuple(reader.control(row.id))
         caps = caps_of(row, controls)
         wanted = options.given(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd))
-        if caps.nusd is None and "nusd" in wanted and not is_lab(row):
+        if caps.nusd is None and "nusd" in wanted and not of_lab:
             refuse_uncounted(reader.accounts(row.id))
+    if of_lab:
+        _refuse_of_lab({"--base-url": base_url, "--api-key-env": api_key_env, "--keep": keep or None})
     changes = options.given(
+        base_url=base_url,
+        api_key_env=api_key_env,
         concurrency=concurrency,
         max_wall_s=max_wall,
         rpm=rpm,
         tpm=tpm,
         max_wait_s=max_wait,
         max_stall_s=max_stall,
+        keep=keep or None,
         out=options.directory(out),
     )
-    known = table.load(prices) if prices is not None else {}
-    if is_lab(row):
+    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps, prices=prices_of(row, controls))
+    caps = attrs.evolve(caps, **wanted)
+    known = {**stored.prices, **(table.load(prices) if prices is not None else {})}
+    asked = known if of_lab else prices_of_asked(caps, [stored.model], known)
+    settings = attrs.evolve(stored, caps=caps, prices=asked, **changes)
+    raised = (caps, asked) != (stored.caps, stored.prices)
+    if of_lab:
         from orchestrator.cli import lab_resuming
 
-        _refuse_of_lab({"--base-url": base_url, "--api-key-env": api_key_env, "--keep": keep or None})
-        code = lab_resuming.resume(
-            row, controls, world, caps=wanted, prices=known, changes=changes, errors=errors, cancelled=cancelled
-        )
+        code = lab_resuming.resume(row, settings, world, raised=raised, errors=errors, cancelled=cancelled)
         raise typer.Exit(code)
-    stored = attrs.evolve(Settings.from_json(row.conditions["settings"]), caps=caps, prices=prices_of(row, controls))
-    changes |= options.given(base_url=base_url, api_key_env=api_key_env, keep=keep or None)
-    caps = attrs.evolve(caps, **wanted)
-    asked = prices_of_asked(caps, [stored.model], {**stored.prices, **known})
-    settings = attrs.evolve(stored, caps=caps, prices=asked, **changes)
     planned = row.conditions["suite"]
     suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
-    raise typer.Exit(
-        sweeping.go_on(
-            suite,
-            settings,
-            world,
-            row,
-            raised=(settings.caps, settings.prices) != (stored.caps, stored.prices),
-            errors=errors,
-            cancelled=cancelled,
-        )
-    )
+    raise typer.Exit(sweeping.go_on(suite, settings, world, row, raised=raised, errors=errors, cancelled=cancelled))
 
 
 def _refuse_of_lab(flags: dict[str, object]) -> None:
