@@ -67,16 +67,17 @@ def listen(host: str, port: int) -> Listener:
             "The hub has no passwords, so it answers this machine alone: 127.0.0.1, ::1 or localhost.",
         )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # named, so that asyncio knows the connections for TCP and does not hold back their second piece
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        hint = "Give another --port; 0 takes one that is free."
-        raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}", hint) from error
+    with contextlib.ExitStack() as opened:
+        try:
+            # named, so that asyncio knows the connections for TCP and does not hold back their second piece
+            listener = opened.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            hint = "Give another --port; 0 takes one that is free."
+            raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}", hint) from error
+        opened.pop_all()
     listener.setblocking(False)
     return Listener(socket=listener, host=address, port=int(listener.getsockname()[1]))
 

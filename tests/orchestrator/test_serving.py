@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 
 import pytest
@@ -61,6 +62,17 @@ def test_a_port_that_is_taken_is_told():
     first = serving.listen("127.0.0.1", 0)
     with first.socket, pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {first.port}: Address"):
         serving.listen("127.0.0.1", first.port)
+
+
+def test_a_socket_that_cannot_be_had_is_told():
+    """As where the kernel has no IPv6."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(UsageError, match=r"cannot listen on ::1, port 0: "):
+            serving.listen("::1", 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_address_of_version_6_is_bracketed_in_urls():
