@@ -1,16 +1,15 @@
 """`lab offline`: needs nobody, and says the same every time."""
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.lab_files import run_directory, write_fixture, write_lab
-from tests.peers.driver import ROOT
+from orchestrator.lab.find import BUNDLED_LAB
+from tests.e2e.lab_files import answering, run_directory, write_fixture, write_lab
+from tests.peers.driver import through
+from tests.peers.without_network import NOT_ALLOWED
 
-ALONE = (sys.executable, str(Path(__file__).with_name("alone.py")))
-BUNDLED = ROOT / "suites" / "decision-lab"
+ALONE = through("without_network", "--alone")
 ANSWER = {"answer": {"verdict": "allow"}, "confidence": 0.9}
 REPLAYED = {"replay": {"judge": ANSWER}}
 
@@ -21,16 +20,16 @@ def files(home):
 
 
 def test_the_bundled_lab_passes_without_a_network_a_process_or_a_key(evalctl):
-    done = evalctl.start("lab", "offline", program=ALONE).finish()
+    done = evalctl.run("lab", "offline", prefix=ALONE)
 
     assert done.code == 0, done.stderr
-    assert "FORBIDDEN" not in done.stderr
+    assert "NOT ALLOWED" not in done.stderr
 
 
 def test_the_guard_of_that_test_holds(evalctl):
-    done = evalctl.start("run", "demo", "--provider", "scripted", "--allow-write", "--allow-process", program=ALONE)
+    done = evalctl.run("run", "demo", "--provider", "scripted", "--allow-write", "--allow-process", prefix=ALONE)
 
-    assert done.finish().code == 99
+    assert done.code == NOT_ALLOWED
 
 
 def test_results_and_report_are_the_same_bytes_every_time(evalctl):
@@ -46,7 +45,7 @@ def test_results_and_report_are_the_same_bytes_every_time(evalctl):
 
 def test_a_copy_of_the_bundled_lab_breaks_where_it_is_broken(evalctl):
     root = evalctl.home / "config" / "lab"
-    shutil.copytree(BUNDLED, root)
+    shutil.copytree(BUNDLED_LAB, root)
     fixture = root / "fixtures" / "toolgate" / "rm-root.yaml"
     text = fixture.read_text(encoding="utf-8")
     assert "decision.verdict != 'allow'" in text
@@ -101,8 +100,6 @@ def test_where_everything_is_skipped_nothing_was_tested(evalctl):
 
 
 def test_a_bumped_version_skips_its_cassette_and_says_so(evalctl, endpoint):
-    from tests.e2e.lab_files import answering
-
     endpoint.plan(answering())
     root = write_lab(evalctl.home, endpoint.url, fixtures=["one", "two"])
     assert evalctl.run("lab", "record", "--yes").code == 0

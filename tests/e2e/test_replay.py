@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from base64 import b64encode
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import MakeSuite, against, tiny
-from tests.peers.driver import ROOT, Driver, Endpoint, Finished
+from tests.peers.driver import ROOT, Driver, Endpoint, Finished, through
 from tests.peers.without_network import NOT_ALLOWED
 
 GRANTED = ("--allow-write", "--allow-process")
@@ -38,15 +36,6 @@ def replay(evalctl: Driver, suite: Path, *more: str) -> Finished:
 
 def record(evalctl: Driver, suite: Path, *more: str) -> Finished:
     return evalctl.run("record", "tiny", "--suite-dir", suite, "--yes", "--provider", "scripted", *more)
-
-
-def through(module: str, *arguments: str) -> Sequence[str]:
-    """A prefix's place: the same command through one of the peers."""
-    code = (
-        f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:2] = {list(arguments)!r}; "
-        f"runpy.run_module('tests.peers.{module}', run_name='__main__')"
-    )
-    return [sys.executable, "-c", code]
 
 
 def files(directory: Path) -> dict[str, bytes]:

@@ -159,6 +159,15 @@ class Started:
         return done
 
 
+def through(module: str, *arguments: str) -> Sequence[str]:
+    """A prefix's place: the same command through a *module* of this folder, which is given *arguments* first."""
+    code = (
+        f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:2] = {list(arguments)!r}; "
+        f"runpy.run_module('tests.peers.{module}', run_name='__main__')"
+    )
+    return [sys.executable, "-c", code]
+
+
 class Driver:
     """Runs the installed command in a folder of its own."""
 
@@ -172,15 +181,13 @@ class Driver:
     def store(self) -> Path:
         return Path(self.environment["EVALCTL_STORE"])
 
-    def start(
-        self, *arguments: str | Path, prefix: Sequence[str] = (), program: Sequence[str] = (str(COMMAND),)
-    ) -> Started:
+    def start(self, *arguments: str | Path, prefix: Sequence[str] = ()) -> Started:
         """Start `evalctl ARGUMENTS`; *prefix* goes before the program."""
         number = len(self._started)
         out, err = self.home / f"{number}.stdout", self.home / f"{number}.stderr"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(  # kept in _started and ended by close
-                [*prefix, *program, *map(str, arguments)],
+                [*prefix, str(COMMAND), *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
