@@ -53,6 +53,7 @@ def check(
     """
     from orchestrator import bundled
     from orchestrator.installation import warnings_here
+    from orchestrator.reports.wording import counted
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
@@ -73,12 +74,12 @@ def check(
             out(line)
         for listed, lines in results:
             if listed.outline is not None and not lines:
-                tasks = _count(len(listed.outline.tasks), "task")
+                tasks = counted(len(listed.outline.tasks), "task")
                 say(f"{listed.outline.suite_id} {listed.outline.suite_version}: ok, {tasks}")
         for line in warnings:
             say(f"warning: {line}")
     if findings:
-        complain(f"{_count(len(findings), 'finding')} in {_count(len(results), 'suite')}")
+        complain(f"{counted(len(findings), 'finding')} in {counted(len(results), 'suite')}")
         raise typer.Exit(Exit.FAILED)
 
 
@@ -99,11 +100,13 @@ def _described(listed: Listed) -> dict[str, Json]:
 
 
 def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
+    from orchestrator.reports.wording import counted
+
     suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)
     if suite is None:
         name = place.suite_id if place.suite_id and place.suite_id.isprintable() else place.directory.resolve().name
-        return (name, "-", "-", "-", origin, f"BROKEN ({_count(len(listed.errors), 'finding')})")
+        return (name, "-", "-", "-", origin, f"BROKEN ({counted(len(listed.errors), 'finding')})")
     scripted = sum(name in listed.scripted for name in suite.tasks)
     description = "".join(character if character.isprintable() else " " for character in suite.description)
     return (suite.suite_id, suite.suite_version, str(len(suite.tasks)), str(scripted), origin, description)
@@ -111,10 +114,6 @@ def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
 
 def _again(suite_dir: Path | None) -> str:
     return "" if suite_dir is None else f" --suite-dir {suite_dir}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_json(document: Json) -> None:
