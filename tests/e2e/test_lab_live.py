@@ -5,14 +5,14 @@ import json
 import os
 import pty
 import signal
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.lab_files import VERDICT, answering, run_directory, said, write_fixture, write_lab
-from tests.peers.driver import COMMAND, PATIENCE_S, marked, running_endpoint, until
+from tests.peers.driver import marked, running_endpoint, until
 
 TEN = [f"case-{number}" for number in range(10)]
 
@@ -377,48 +377,45 @@ def test_two_processes_share_a_labs_sweep(evalctl, house):
     evalctl.assert_sound()
 
 
-@pytest.mark.parametrize(("word", "code", "calls"), [(b"n\n", 1, 0), (b"y\n", 0, 2)])
-def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code, calls):
-    write_lab(evalctl.home, house.url)
+@contextlib.contextmanager
+def asked_at_a_terminal(evalctl):
+    """`lab live` that has asked whether it may begin, and the end of the terminal to answer at."""
     here, there = pty.openpty()
     with contextlib.ExitStack() as opened:
         opened.callback(os.close, here)
-        process = subprocess.Popen(
-            [COMMAND, "lab", "live"],
-            stdin=there,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            cwd=evalctl.home,
-            env=evalctl.environment,
-        )
-        os.close(there)
-        os.write(here, word)
-        _, said_there = process.communicate(timeout=PATIENCE_S)
+        opened.callback(os.close, there)
+        started = evalctl.start("lab", "live", stdin=there)
+        until(lambda: started.process.poll() is not None or waits_for_a_word(started), "the question")
+        assert "at most 2 calls" in started.said()
+        yield started, here
 
-    assert process.returncode == code, said_there
-    assert b"at most 2 calls" in said_there
+
+def waits_for_a_word(started):
+    """A signal that comes between the question and the reading of its answer would be seen only after that."""
+    if "Make up to" not in started.said():
+        return False
+    state = Path(f"/proc/{started.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    return state == "S"
+
+
+@pytest.mark.parametrize(("word", "code", "calls"), [(b"n\n", 1, 0), (b"y\n", 0, 2)])
+def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code, calls):
+    write_lab(evalctl.home, house.url)
+    with asked_at_a_terminal(evalctl) as (started, terminal):
+        os.write(terminal, word)
+        done = started.finish()
+
+    assert done.code == code, done.stderr
     assert len(house.idle()) == calls
 
 
 def test_ctrl_c_at_the_question_is_ctrl_c(evalctl, house):
     write_lab(evalctl.home, house.url)
-    here, there = pty.openpty()
-    with contextlib.ExitStack() as opened:
-        opened.callback(os.close, here)
-        process = opened.enter_context(
-            subprocess.Popen(
-                [COMMAND, "lab", "live"], stdin=there, stderr=subprocess.PIPE, cwd=evalctl.home, env=evalctl.environment
-            )
-        )
-        os.close(there)
-        seen = b""
-        while b"Make up to" not in seen:
-            seen += os.read(process.stderr.fileno(), 1000)
-        opened.callback(process.kill)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE_S)
+    with asked_at_a_terminal(evalctl) as (started, _):
+        started.signal(signal.SIGINT)
+        done = started.finish()
 
-    assert process.returncode == 130
+    assert done.code == 130
     assert len(house.idle()) == 0
 
 

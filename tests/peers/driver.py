@@ -181,14 +181,19 @@ class Driver:
     def store(self) -> Path:
         return Path(self.environment["EVALCTL_STORE"])
 
-    def start(self, *arguments: str | Path, prefix: Sequence[str] = ()) -> Started:
+    def start(
+        self,
+        *arguments: str | Path,
+        prefix: Sequence[str] = (),
+        stdin: int = subprocess.DEVNULL,
+    ) -> Started:
         """Start `evalctl ARGUMENTS`; *prefix* goes before the program."""
         number = len(self._started)
         out, err = self.home / f"{number}.stdout", self.home / f"{number}.stderr"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(  # kept in _started and ended by close
                 [*prefix, str(COMMAND), *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=self.home,
