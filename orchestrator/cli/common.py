@@ -28,7 +28,7 @@ EXIT_RUNS = (
 )
 EXIT_REPLAYS = (
     "Exit codes: 0 every recording replayed and passed; 1 usage or infrastructure error, a replayed task did not pass, "
-    "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM."
+    "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
 )
 EXIT_COMPARES = (
     "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
