@@ -282,7 +282,7 @@ async def test_failed_writer_is_told_to_who_waits(store):
             await spending.reserve(ONE)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     cap=st.integers(0, 60),
     blocks=st.sampled_from([Amount(calls=1, tokens=1), Amount(calls=7, tokens=100), Amount(calls=200, tokens=10_000)]),

@@ -44,7 +44,7 @@ async def calls(capability, way):
     return len(asked)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flows())
 async def test_the_bound_is_what_the_longest_way_takes(capability):
     most = most_calls(capability)

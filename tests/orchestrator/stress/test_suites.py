@@ -78,7 +78,7 @@ def test_the_command_line_allows_what_the_generator_does():
     assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MOST_INSTANCES)
 
 
-@settings(deadline=None, max_examples=30)  # a chain takes milliseconds, on a busy machine many
+@settings(max_examples=30)
 @given(st.integers(min_value=0, max_value=2**53))
 def test_every_segment_names_the_next_and_its_own_code_once(seed):
     chain = make_chain(seed)
@@ -94,7 +94,6 @@ def test_every_segment_names_the_next_and_its_own_code_once(seed):
         assert len(content) + 6 * content.count("\n") + 200 < LONGEST_ITEM
 
 
-@settings(deadline=None)
 @given(st.integers(), st.lists(st.integers(), max_size=30), st.data())
 def test_a_sample_holds_each_place_at_most_once(seed, items, data):
     count = data.draw(st.integers(0, len(items)))
