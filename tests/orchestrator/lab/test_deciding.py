@@ -20,13 +20,13 @@ CAPS = Caps(calls=100)
 NEVER_BROKEN = (Expectation(cel="status != 'error'", why="a plain command breaks nothing"),)
 
 
-async def measured(found, tmp_path, answers, *, k=1, caps=CAPS, prices=None, open_all=None, **part):
+async def measured(found, tmp_path, answers, *, k=1, caps=CAPS, prices=None, open_all=None):
     """Run the lab live against *answers*; the providers that were asked."""
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
     settings = settings_of(found, cells, mode="live", caps=caps, k=k, seed=1)
     opened = open_all or {"house": Answering(answers)}
     asked = asked_of(cells, prices or {}, lambda _capabilities: opened)
-    end = await swept(found, cells, settings, asked, tmp_path / "runs.db", **part)
+    end = await swept(found, cells, settings, asked, tmp_path / "runs.db")
     return end, opened, results(tmp_path / "runs.db")
 
 
@@ -196,7 +196,7 @@ async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path):
     assert len(runs) == 8
 
 
-async def test_asked_is_never_empty():
+def test_asked_is_never_empty():
     found = lab(fixture("one"), capability=gate(gate().flow[0]))
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
 

@@ -1,5 +1,6 @@
 import pytest
 
+from orchestrator.lab.job import LabJob
 from orchestrator.lab.model import Expectation
 from orchestrator.lab.offline import programme
 from orchestrator.lab.running import played_by, settings_of
@@ -7,7 +8,7 @@ from orchestrator.lab.selection import select
 from store.errors import UsageError
 from store.rows import Caps
 from tests.orchestrator.lab.labs import GUARD, JUDGE, SPECIALIST, completion, fixture, gate, lab, record, said
-from tests.orchestrator.lab.sweeps import results, swept
+from tests.orchestrator.lab.sweeps import CHOSEN, results, swept
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +103,7 @@ async def test_recorded_refusals_end_their_own_runs_alone(tmp_path):
 
 async def test_a_stale_cassette_skips_its_run_with_the_reason(tmp_path):
     one, two = fixture("one", version=2), fixture("two")
-    found = lab(one, two, root=tmp_path, targets=lab().targets.values())
+    found = lab(one, two, root=tmp_path)
     for target in ("jev", "nimble"):
         record(found, one, target, {"status": 200, "body": completion("allow")}, fixtureVersion=1)
         record(found, two, target, {"status": 200, "body": completion("allow")}, inputHash="0" * 64)
@@ -169,9 +170,6 @@ async def test_all_bad_cassettes_are_told_at_once(tmp_path):
 
 
 async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path):
-    from orchestrator.lab.job import LabJob
-    from tests.orchestrator.lab.sweeps import CHOSEN
-
     one = fixture("one")
     found = lab(one, root=tmp_path)
     record(found, one, "jev", {"status": 200, "body": completion("allow")})

@@ -3,10 +3,10 @@
 import json
 import os
 
-import anyio
 import pytest
 
 from orchestrator.lab.cells import live_cells
+from orchestrator.lab.model import Expectation
 from orchestrator.lab.offline import answered_by_themselves
 from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
@@ -21,11 +21,11 @@ from tests.orchestrator.lab.sweeps import Answering, always, swept
 pytestmark = pytest.mark.anyio
 
 
-async def recorded(found, tmp_path, answers, *, told=None, mode="offline"):
+async def recorded(found, tmp_path, answers, *, told=None):
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
     unplayed = await answered_by_themselves(found, found.fixtures)
     recording = Recording(lab=found, redactor=Redactor([]), unplayed=unplayed)
-    cells = tuple(live_cells(found.daemon.capabilities, select(found), mode))
+    cells = tuple(live_cells(found.daemon.capabilities, select(found), "offline"))
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"told": told} if told is not None else {}
@@ -62,8 +62,6 @@ async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path):
 async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expects(tmp_path):
     async def refused(request):
         raise ProviderError(kind="auth", message="no such key", retryable=False, status=401)
-
-    from orchestrator.lab.model import Expectation
 
     found = lab(
         fixture("a", expect=(Expectation(cel="status == 'error'", why="refused"),)), root=tmp_path, targets=(JEV,)
@@ -116,8 +114,7 @@ async def test_a_secret_refuses_its_cassette_alone(tmp_path):
     assert "sk-Q7" not in "".join([*lines, *complaints])
 
 
-async def test_an_installed_lab_is_refused():
-    await anyio.lowlevel.checkpoint()
+def test_an_installed_lab_is_refused():
     with pytest.raises(UsageError, match="part of the installed package"):
         Recording(lab=lab(bundled=True), redactor=Redactor([]))
 
