@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import MakeSuite, numbered
-from tests.peers.driver import Driver
+from tests.peers.driver import ROOT, Driver
 
-ROOT = Path(__file__).parents[2]
 DONE = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
 SPOILT = {"path": "note.txt", "content": "gone", "expectedHash": hashlib.sha256(b"hello\n").hexdigest()}
 SPOIL = {"toolCalls": [{"id": "w", "name": "write_file", "arguments": SPOILT}]}
