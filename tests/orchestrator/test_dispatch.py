@@ -38,7 +38,7 @@ class Runs:
             self.now -= 1
 
 
-def dispatch(source, runs, *, concurrency=4, control=None, permits=None):
+def dispatch(source, runs, *, concurrency=4, control=None, permits=None, waits=None):
     return Dispatch(
         claims=source,
         execute=runs,
@@ -46,6 +46,7 @@ def dispatch(source, runs, *, concurrency=4, control=None, permits=None):
         permits={"a": permits or Permits(Governor(cap=1000, limit=1000))},
         control=control or Control(),
         concurrency=concurrency,
+        waits=waits,
     )
 
 
@@ -225,15 +226,7 @@ async def test_draining_ends_a_pause():
 
 async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
     waits, source = Waits(), PlainClaims(claims(1), held_by_others=1)
-    share = Dispatch(
-        claims=source,
-        execute=Runs(),
-        account=lambda _claim: "a",
-        permits={"a": Permits(Governor(cap=4))},
-        control=Control(),
-        concurrency=2,
-        waits=waits,
-    )
+    share = dispatch(source, Runs(), permits=Permits(Governor(cap=4)), concurrency=2, waits=waits)
     async with anyio.create_task_group() as group:
         group.start_soon(share.run)
         with anyio.fail_after(10):
@@ -271,15 +264,7 @@ async def test_its_own_runs_in_flight_are_no_other_processs():
         await ended.wait()
         source.held_by_others = 0
 
-    share = Dispatch(
-        claims=source,
-        execute=execute,
-        account=lambda _claim: "a",
-        permits={"a": Permits(Governor(cap=4))},
-        control=Control(),
-        concurrency=2,
-        waits=waits,
-    )
+    share = dispatch(source, execute, permits=Permits(Governor(cap=4)), concurrency=2, waits=waits)
     async with anyio.create_task_group() as group:
         group.start_soon(share.run)
         await anyio.wait_all_tasks_blocked()
