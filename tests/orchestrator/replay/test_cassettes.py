@@ -14,31 +14,14 @@ from orchestrator.replay import cassettes
 from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from providers.arguments import tool_call
 from providers.base import Answer, ReasoningDelta, TextDelta
-from providers.cassette import Cassette, Header, RecordedCall, decode
-from providers.material import fingerprint
+from providers.cassette import Header, decode
 from store.errors import UsageError
 from store.secrets import Redactor
+from tests.orchestrator.replay.recorded import cassette
 
 PLANTED = "correct-horse-battery"
 SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
 REDACTOR = Redactor([("SOME_KEY", PLANTED)])
-
-
-def cassette(text="hello", answer=None, task="t"):
-    request = {
-        "model": "m",
-        "instructions": "",
-        "tools": [],
-        "maxOutputTokens": None,
-        "reasoningEffort": None,
-        "nativeTools": [],
-        "messages": [{"user": {"text": text}}],
-    }
-    call = RecordedCall(
-        request=request, fingerprint=fingerprint(request), events=(TextDelta("hi"),), reply=answer or Answer(text="hi")
-    )
-    header = Header(suite_id="s", suite_version="1.0.0", task_id=task, config_hash="", model="m", grants=())
-    return Cassette(header=header, calls=(call,))
 
 
 def test_what_is_written_can_be_read(tmp_path):
@@ -53,14 +36,14 @@ def test_what_is_written_can_be_read(tmp_path):
     ("make", "field"),
     [
         (lambda secret: cassette(f"use {secret} now"), "calls[0].request.messages[0].user.text"),
-        (lambda secret: cassette(answer=Answer(text=f"it is {secret} here")), "calls[0].answer.text"),
-        (lambda secret: cassette(answer=Answer(continuation={"a": [secret]})), "calls[0].answer.continuation.a[0]"),
+        (lambda secret: cassette(reply=Answer(text=f"it is {secret} here")), "calls[0].answer.text"),
+        (lambda secret: cassette(reply=Answer(continuation={"a": [secret]})), "calls[0].answer.continuation.a[0]"),
         (
-            lambda secret: cassette(answer=Answer(calls=(tool_call("1", "bash", json.dumps({"command": secret})),))),
+            lambda secret: cassette(reply=Answer(calls=(tool_call("1", "bash", json.dumps({"command": secret})),))),
             "calls[0].answer.calls[0].arguments",
         ),
         (
-            lambda secret: cassette(answer=Answer(continuation={"a": {secret: {secret: 1}}})),
+            lambda secret: cassette(reply=Answer(continuation={"a": {secret: {secret: 1}}})),
             "calls[0].answer.continuation.a",
         ),
         (lambda secret: cassette(task=secret), "taskId"),

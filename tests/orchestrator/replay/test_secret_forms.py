@@ -9,11 +9,11 @@ from urllib.parse import quote
 import pytest
 
 from orchestrator.replay.cassettes import write_cassettes
-from providers.base import Answer, ProviderError, TextDelta
-from providers.cassette import Cassette, Header, RecordedCall, decode
-from providers.material import fingerprint
+from providers.base import Answer, ProviderError
+from providers.cassette import decode
 from store.errors import UsageError
 from store.secrets import Redactor
+from tests.orchestrator.replay.recorded import cassette
 
 KEY = "p4ss/w+rd ü-of-ours-77"
 """No shape that anybody knows, and characters that every encoding writes otherwise."""
@@ -27,23 +27,6 @@ FORMS = {
     "JSON": json.dumps({"key": KEY}),
     "header": f"Authorization: Bearer {KEY}",
 }
-
-
-def cassette(text: str = "hello", reply: Answer | ProviderError | None = None, delta: str = "hi") -> Cassette:
-    request = {
-        "model": "m",
-        "instructions": "",
-        "tools": [],
-        "maxOutputTokens": None,
-        "reasoningEffort": None,
-        "nativeTools": [],
-        "messages": [{"user": {"text": text}}],
-    }
-    call = RecordedCall(
-        request=request, fingerprint=fingerprint(request), events=(TextDelta(delta),), reply=reply or Answer(text="hi")
-    )
-    header = Header(suite_id="s", suite_version="1.0.0", task_id="t", config_hash="", model="m", grants=())
-    return Cassette(header=header, calls=(call,))
 
 
 def failed(message: str) -> ProviderError:

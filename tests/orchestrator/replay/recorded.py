@@ -1,0 +1,27 @@
+"""A cassette of one call, made by hand."""
+
+from __future__ import annotations
+
+from providers.base import Answer, ProviderError, TextDelta
+from providers.cassette import Cassette, Header, RecordedCall
+from providers.material import fingerprint
+
+
+def cassette(
+    text: str = "hello", *, reply: Answer | ProviderError | None = None, delta: str = "hi", task: str = "t"
+) -> Cassette:
+    """*text* was asked, *delta* streamed and *reply* answered."""
+    request = {
+        "model": "m",
+        "instructions": "",
+        "tools": [],
+        "maxOutputTokens": None,
+        "reasoningEffort": None,
+        "nativeTools": [],
+        "messages": [{"user": {"text": text}}],
+    }
+    call = RecordedCall(
+        request=request, fingerprint=fingerprint(request), events=(TextDelta(delta),), reply=reply or Answer(text="hi")
+    )
+    header = Header(suite_id="s", suite_version="1.0.0", task_id=task, config_hash="", model="m", grants=())
+    return Cassette(header=header, calls=(call,))
