@@ -110,6 +110,7 @@ def test_endpoints_that_fail_are_their_own_runs_failures(evalctl, vendor):
     endings = {
         "good": ("pass", None),
         "rubbish": ("error", "specialist"),
+        "cut": ("error", "specialist"),
         "status-404": ("error", "specialist"),
         "status-422": ("error", "specialist"),
         "hangs": ("error", "timeout"),
