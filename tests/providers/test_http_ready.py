@@ -28,6 +28,6 @@ asyncio.run(main())
 
 
 def test_the_first_request_imports_nothing_more_where_somebody_was_ready():
-    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False, timeout=60)
 
     assert done.stdout == "200 []\n", done.stderr
