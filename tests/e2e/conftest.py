@@ -11,11 +11,16 @@ import pytest
 
 from tests.peers.driver import Driver, Endpoint, clean_environment, running_endpoint
 
-SCRIPT = {
-    "format": "evalctl.script/1",
-    "plays": [{"answers": [{"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}]}],
-}
-"""A script for the scripted provider: one answer."""
+ANSWER = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
+
+
+def script(*answers: Mapping[str, Any]) -> dict[str, Any]:
+    """A script for the scripted provider: one play of *answers*."""
+    return {"format": "evalctl.script/1", "plays": [{"answers": list(answers)}]}
+
+
+SCRIPT = script(ANSWER)
+"""One answer."""
 
 
 class MakeSuite(Protocol):

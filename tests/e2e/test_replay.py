@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import MakeSuite, against, tiny
+from tests.e2e.conftest import MakeSuite, against, script, tiny
 from tests.peers.driver import ROOT, Driver, Endpoint, Finished, through
 from tests.peers.without_network import NOT_ALLOWED
 
@@ -24,10 +24,6 @@ def answer(text: str = "Done.", **more: Any) -> dict[str, Any]:
 
 def bash(command: str, call_id: str = "c1") -> dict[str, Any]:
     return answer("", toolCalls=[{"id": call_id, "name": "bash", "arguments": {"command": command}}])
-
-
-def script(*answers: dict[str, Any]) -> dict[str, Any]:
-    return {"format": "evalctl.script/1", "plays": [{"answers": list(answers)}]}
 
 
 def replay(evalctl: Driver, suite: Path, *more: str) -> Finished:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import MakeSuite, numbered
+from tests.e2e.conftest import ANSWER, MakeSuite, numbered
 from tests.peers.driver import ROOT, Driver
 
-DONE = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
 SPOILT = {"path": "note.txt", "content": "gone", "expectedHash": hashlib.sha256(b"hello\n").hexdigest()}
 SPOIL = {"toolCalls": [{"id": "w", "name": "write_file", "arguments": SPOILT}]}
-GOOD = {"answers": [DONE]}
-BAD = {"answers": [SPOIL, DONE]}
+GOOD = {"answers": [ANSWER]}
+BAD = {"answers": [SPOIL, ANSWER]}
 PAIR = [{"id": "baseline"}, {"id": "worse", "overrides": {"limits.truncationRecoveries": 1}}]
 
 
@@ -120,8 +119,8 @@ def rows_of(root: Path) -> list[dict[str, Any]]:
 def test_killed_again_and_again_and_resumed_it_comes_to_the_same_rows_and_the_same_comparison(
     evalctl: Driver, make_suite: MakeSuite, tmp_path: Path
 ) -> None:
-    killed = {"answers": [DONE | {"signal": {"name": "SIGKILL"}}]}
-    spoilt_and_killed = {"answers": [SPOIL, DONE | {"signal": {"name": "SIGKILL"}}]}
+    killed = {"answers": [ANSWER | {"signal": {"name": "SIGKILL"}}]}
+    spoilt_and_killed = {"answers": [SPOIL, ANSWER | {"signal": {"name": "SIGKILL"}}]}
     usual, worse = [killed, GOOD, GOOD, GOOD, killed], [BAD, BAD, spoilt_and_killed, BAD, BAD]
     suite = make_suite(numbered(2), allow=["write"], scripts={"task-0": script(worse=worse, usual=usual)})
     (suite / "scripts" / "task-1.json").write_text(json.dumps(script(worse=[GOOD])), encoding="utf-8")

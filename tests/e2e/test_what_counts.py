@@ -6,19 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import MakeSuite, tiny
+from tests.e2e.conftest import ANSWER, MakeSuite, script, tiny
 from tests.peers.driver import Driver, until
-
-ANSWER = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
 
 
 def bash(number: int, command: str = "true") -> dict[str, Any]:
     call = {"id": f"c{number}", "name": "bash", "arguments": {"command": command}}
     return {"text": f"Step {number}.", "toolCalls": [call], "usage": {"input": 12, "output": 6}}
-
-
-def script(*answers: Any) -> dict[str, Any]:
-    return {"format": "evalctl.script/1", "plays": [{"answers": list(answers)}]}
 
 
 BROKEN = {"faults": [{"kind": "model_not_found", "status": 404, "message": "it is gone"}]}
