@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from store.errors import UsageError
 from store.positions import MAX_BYTES, parse_json, read_json, spell
+from tests.store.places import assert_places
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -31,21 +32,7 @@ def test_what_json_writes_is_read_back(value, indent, plain):
 def test_every_value_has_a_place_where_it_can_be_read_again(value):
     text = json.dumps(value, indent=1)
     document = parse_json(text.encode(), name="f", surrogates=True)
-    lines = text.split("\n")
-
-    def walk(at, inner):
-        line, column = document.place(at)
-        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
-        if at and isinstance(at[-1], str):
-            key, end = json.JSONDecoder().raw_decode(rest)
-            assert key == at[-1]
-            rest = rest[end:].lstrip().removeprefix(":").lstrip()
-        assert json.JSONDecoder().raw_decode(rest)[0] == inner
-        children = inner.items() if isinstance(inner, dict) else enumerate(inner) if isinstance(inner, list) else ()
-        for step, child in children:
-            walk((*at, step), child)
-
-    walk((), value)
+    assert_places(document, text, value)
 
 
 @pytest.mark.parametrize(

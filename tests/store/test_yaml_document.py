@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from store.errors import UsageError
 from store.positions import MAX_BYTES, tell
 from store.yaml_document import MAX_NODES, parse_yaml, read_yaml
+from tests.store.places import assert_places
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
@@ -59,21 +60,7 @@ def test_json_is_yaml_where_no_character_needs_two_escapes(value, indent):
 def test_every_value_has_a_place_where_it_can_be_read_again(value):
     assume(not any(ord(char) > 0xFFFF for text in texts(value) for char in text))
     document = read(text := json.dumps(value, indent=1))
-    lines = text.split("\n")
-
-    def walk(at, inner):
-        line, column = document.place(at)
-        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
-        if at and isinstance(at[-1], str):
-            key, end = json.JSONDecoder().raw_decode(rest)
-            assert key == at[-1]
-            rest = rest[end:].lstrip().removeprefix(":").lstrip()
-        assert json.JSONDecoder().raw_decode(rest)[0] == inner
-        children = inner.items() if isinstance(inner, dict) else enumerate(inner) if isinstance(inner, list) else ()
-        for step, child in children:
-            walk((*at, step), child)
-
-    walk((), value)
+    assert_places(document, text, value)
 
 
 @given(
