@@ -75,6 +75,8 @@ class Rehearsed:
 def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Say) -> bool:
     """Record tasks of the bundled suites with the scripted provider; whether all of them could be.
 
+    A signal ends it with the suite that it met.
+
     Args:
         tasks: `suite/task`; none are those whose cassettes are there already.
         out: a directory for each suite goes below it; None is each suite's own.
@@ -97,18 +99,27 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
             part = _part(job, settings, store=store, world=world)
             end = anyio.run(partial(sweep.start, part, command="record", purpose="record"))
             whole = taping.write(store, end.name, say) and whole
+        if end.signal is not None:
+            return False
     return whole
 
 
 def replay_suites(
     places: Mapping[str, Suite], cassettes: str | None, out: Path, world: World, say: Say
 ) -> list[Rehearsed]:
-    """Replay every suite that has cassettes, each into a directory of its own below *out*.
+    """Replay every suite that has cassettes, each into a directory of its own below *out*; those that were come to.
+
+    A signal ends it with the suite that it met.
 
     Raises:
         UsageError: cassettes that cannot be used, or a task asks for more than `GRANTS`.
     """
-    return [_replayed(suite, cassettes, out, world, say) for suite in places.values()]
+    found = []
+    for suite in places.values():
+        found.append(_replayed(suite, cassettes, out, world, say))
+        if (end := found[-1].end) is not None and end.signal is not None:
+            break
+    return found
 
 
 def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:

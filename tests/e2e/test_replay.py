@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import MakeSuite, against, script, tiny
-from tests.peers.driver import ROOT, Driver, Endpoint, Finished, through
+from tests.e2e.conftest import MakeSuite, against, script, tiny, write_suite
+from tests.peers.driver import ROOT, Driver, Endpoint, Finished, through, until
 from tests.peers.without_network import NOT_ALLOWED
 
 GRANTED = ("--allow-write", "--allow-process")
@@ -213,6 +214,28 @@ def test_ci_over_a_suite_of_one_s_own(evalctl: Driver, make_suite: MakeSuite, tm
     many = evalctl.run("ci", "--cassette-dir", tmp_path / "elsewhere")
     assert many.code == 1
     assert "goes with one suite" in many.stderr
+
+
+def test_a_signal_ends_ci_and_not_only_the_suite_that_is_replayed(evalctl: Driver, tmp_path: Path) -> None:
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    waiting = {"kind": "command", "id": "waits", "timeoutMs": 60_000}
+    waiting["command"] = ["sh", "-c", f"touch {begun}; while test -e {gate}; do sleep 0.05; done"]
+    for name in ("first", "second"):
+        suite = write_suite(
+            tmp_path / "suites" / name, {"a": "Say."}, scripts={"a": script(answer())}, verifiers=[waiting]
+        )
+        file = suite / "suite.json"
+        file.write_text(file.read_text(encoding="utf-8").replace('"tiny"', f'"{name}"'), encoding="utf-8")
+        assert evalctl.run("record", name, "--suite-dir", suite, "--yes", "--provider", "scripted").code == 0
+    begun.unlink()
+    gate.touch()
+    started = evalctl.start("ci", "--suite-dir", tmp_path / "suites")
+    until(begun.exists, "the first suite's verifier")
+    started.process.send_signal(signal.SIGTERM)
+    done = started.finish()
+    assert done.code == 143
+    assert "first: 0 of" in done.stdout
+    assert "second" not in done.stdout
 
 
 def test_another_configuration_warns_and_a_damaged_cassette_is_refused_by_line(
