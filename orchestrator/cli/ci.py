@@ -34,6 +34,7 @@ def ci(
     import tempfile
 
     from orchestrator.replay.rehearsal import replay_suites
+    from orchestrator.workspaces.scratch import temporary
     from orchestrator.world import conceal, real_world
     from store.errors import UsageError
 
@@ -43,7 +44,7 @@ def ci(
             f"goes with one suite, and there are {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
         )
     conceal()
-    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-"))
+    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=temporary()))
     for suite in suites.values():
         if not suite.bundled:
             say(not_ours(suite.root, "recorded tool calls", sandboxed=False))
