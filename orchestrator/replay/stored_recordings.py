@@ -19,7 +19,7 @@ from orchestrator.replay.cassettes import rules_of
 from orchestrator.replay.recordings import Recordings
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
-from providers.agent.calls import CUT, SHOWN_CHARS, sayable
+from providers.agent.calls import SHOWN_CHARS, cut, sayable
 from providers.agent.loop import CUT_NOTICE
 from providers.arguments import tool_call
 from providers.base import (
@@ -180,7 +180,7 @@ class _Rebuilt:
                 self.outputs[payload["id"]] = ToolAnswer(
                     call_id=payload["id"],
                     name=sayable(ToolCall(id="", name=payload["name"], arguments={})).name,
-                    text=_shown(payload["output"]),
+                    text=cut(payload["output"], SHOWN_CHARS),
                     is_error=payload["is_error"],
                 )
             case "incident" if payload["name"] in SPOILING:
@@ -277,10 +277,3 @@ def _called(stored: Mapping[str, Any]) -> ToolCall:
     arguments = stored["arguments"]
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return tool_call(stored["id"], stored["name"], raw)
-
-
-def _shown(output: str) -> str:
-    """What the model was given of a tool's output."""
-    return (
-        output if len(output) <= SHOWN_CHARS else output[:SHOWN_CHARS] + CUT.format(shown=SHOWN_CHARS, all=len(output))
-    )

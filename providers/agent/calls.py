@@ -128,8 +128,8 @@ class ToolRunner:
         # A file name may hold bytes that are no text; an endpoint takes only text.
         output = output.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
         ms = round((anyio.current_time() - begun) * 1000)
-        self.note(ToolCompleted(id=call.id, name=call.name, is_error=is_error, output=_cut(output, KEPT_CHARS), ms=ms))
-        return ToolAnswer(call_id=call.id, name=sayable(call).name, text=_cut(output, SHOWN_CHARS), is_error=is_error)
+        self.note(ToolCompleted(id=call.id, name=call.name, is_error=is_error, output=cut(output, KEPT_CHARS), ms=ms))
+        return ToolAnswer(call_id=call.id, name=sayable(call).name, text=cut(output, SHOWN_CHARS), is_error=is_error)
 
     async def _run(self, planned: Planned, tool: Tool | None) -> str:
         call = planned.call
@@ -165,7 +165,7 @@ def sayable(call: ToolCall) -> ToolCall:
     return call if call.arguments is not None else attrs.evolve(call, arguments={}, raw="{}", problem=None)
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
     """At most *limit* characters, and where some are missing a line that says so."""
     if len(text) <= limit:
         return text
