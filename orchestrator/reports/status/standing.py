@@ -170,8 +170,8 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     have = "has" if sweep.runs == 1 else "have"
     final = f", {standing.final:,} of them a final one" if standing.final < standing.with_result else ""
     yield (
-        f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result} of "
-        f"{wording.counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight} claimed"
+        f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result:,} of "
+        f"{wording.counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
     )
     if standing.order is not None:
         yield ordered(standing.order)
