@@ -164,7 +164,7 @@ def script_warnings(listed: Listed) -> list[str]:
     """Scripts that no task would play: mostly a task that was renamed."""
     if listed.outline is None:
         return []
-    from store.structure import suggest
+    from store.documents.structure import suggest
 
     tasks = [*listed.outline.tasks]
     return [

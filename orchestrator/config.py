@@ -16,12 +16,12 @@ import attrs
 from providers.base import AgentSettings
 from providers.prices import table
 from providers.prices.price import Price
+from store.documents.structure import Problem, show, suggest
 from store.errors import UsageError
 from store.events import Json
-from store.structure import Problem, show, suggest
 
 if TYPE_CHECKING:
-    from store.positions import Document
+    from store.documents.positions import Document
 
 PROJECT_FILE = "evalctl.json"
 USER_FILE = "config.json"
@@ -260,7 +260,7 @@ def config_hash(settings: AgentSettings) -> str:
     Raises:
         UsageError: `nativeTools` holds something canonical JSON cannot.
     """
-    from store.canonical import digest
+    from store.documents.canonical import digest
 
     return digest(measured(settings)).hex()
 
@@ -315,7 +315,7 @@ def resolve_key(
 
 
 def _layer(config: Config, file: Path, *, trusted: bool) -> Config:
-    from store.positions import read_json
+    from store.documents.positions import read_json
 
     document = read_json(file)
     prices = table.exact(document)

@@ -21,9 +21,9 @@ from providers.base import Answer, Ask, Emitted, Origin, Provider, ProviderError
 from providers.decisions.decision import Decision
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Daemon
+from store.documents.structure import show, suggest
 from store.errors import UsageError
 from store.events import Json
-from store.structure import show, suggest
 
 PATH = "/v1/hub"
 MAX_BODY_BYTES = 1024 * 1024
@@ -198,7 +198,7 @@ class Hub:
         Raises:
             Refused: it is no JSON, not of this form, or names a capability that is not there.
         """
-        from store.positions import parse_json
+        from store.documents.positions import parse_json
 
         try:
             document = parse_json(body, name="body").value

@@ -11,7 +11,7 @@ from orchestrator.config import config_hash
 from orchestrator.order import ordered
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
-from store.canonical import canonical, digest
+from store.documents.canonical import canonical, digest
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRow, NewSweep, PlannedRun

@@ -27,7 +27,7 @@ def find_variant(variants: Sequence[str], wanted: str, *, sweep: str, noun: str 
     """
     if wanted in variants:
         return wanted
-    from store.structure import suggest
+    from store.documents.structure import suggest
 
     if not variants:
         raise UsageError(f"sweep {sweep} has no {noun}s", f"Name it without one: {sweep}.")

@@ -12,8 +12,8 @@ from typing import ClassVar, TypeGuard
 
 import attrs
 
+from store.documents.structure import show
 from store.events import Json
-from store.structure import show
 
 MAX_OPTIONS = 255
 MAX_LEVELS = 10

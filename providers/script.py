@@ -14,10 +14,10 @@ import attrs
 
 from providers.base import ErrorKind, Finish, Usage
 from providers.paths import PathEscapes, resolve_inside
+from store.documents.positions import read_json
+from store.documents.structure import new_converter, structure
 from store.errors import UsageError
 from store.events import Json
-from store.positions import read_json
-from store.structure import new_converter, structure
 
 FOLDER = "scripts"
 

@@ -7,11 +7,11 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from store.encoding import encode
+from store.documents.encoding import encode
+from store.documents.text import from_column, to_column
 from store.events import Json
 from store.records import ControlRow
 from store.statements import statement
-from store.text import from_column, to_column
 
 Verb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
 

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from store.blobs import put_blob
-from store.encoding import LONGEST, encode
+from store.documents.encoding import LONGEST, encode
+from store.documents.text import to_column
 from store.events import CallSent, Event, Incident, Json, Waited, WorkStarted, payload
 from store.rows import Claim, Ending, FileChange
 from store.scanner import scanned
 from store.secrets import Redactor
 from store.segments import Segment, Segmenter
 from store.statements import statement
-from store.text import to_column
 from store.writer import Ticket, Writer
 
 SHORT = 2048

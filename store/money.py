@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from store.documents.structure import show
 from store.events import Json
-from store.structure import show
 
 NUSD = 1_000_000_000
 """Nano-USD in a US dollar."""

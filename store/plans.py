@@ -6,12 +6,12 @@ import json
 import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Sequence
 
-from store.encoding import encode
+from store.documents.encoding import encode
+from store.documents.text import to_column
 from store.errors import UsageError
 from store.rows import CellRow, NewSweep
 from store.secrets import Redactor
 from store.statements import statement
-from store.text import to_column
 
 
 def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[sqlite3.Connection], int]:

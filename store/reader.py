@@ -18,6 +18,7 @@ import attrs
 
 from store.blobs import get_blob
 from store.database import SCHEMA, examine, read_only
+from store.documents.text import from_column
 from store.errors import StoreError, StoreRefused, UsageError
 from store.records import AttemptRecord, ControlRow, Coverage, Doing, NoticeRow, Tally, WorkerAccount, WorkerState
 from store.rows import (
@@ -31,7 +32,6 @@ from store.rows import (
 )
 from store.statements import statement
 from store.tallies import CellTally, StartGaps, VerifierCount
-from store.text import from_column
 
 if TYPE_CHECKING:
     from store.events import Json

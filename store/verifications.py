@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.encoding import encode
+from store.documents.encoding import encode
+from store.documents.text import to_column
 from store.statements import statement
-from store.text import to_column
 
 if TYPE_CHECKING:
     from store.rows import Judgement, Outcome

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
+from store.documents.text import without_first_word, without_last_word
 from store.events import Json
 from store.rows import Judgement, VerdictWord
-from store.text import without_first_word, without_last_word
 from verifiers.base import Evidence
 from verifiers.pristine import NotRestored, restore
 

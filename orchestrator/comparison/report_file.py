@@ -12,9 +12,9 @@ import attrs
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies, summed
 from orchestrator.reports.json_report import SCHEMA, SCHEMA_VERSION
 from orchestrator.reports.plain import one_line
+from store.documents.structure import show, suggest
 from store.errors import UsageError
 from store.events import Json
-from store.structure import show, suggest
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a report that are read."""

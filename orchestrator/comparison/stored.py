@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
 from orchestrator.reports.conditions import conditions_of, noun_of, rates_of
 from orchestrator.reports.plain import one_line
+from store.documents.structure import suggest
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 from store.stats import rates
 from store.stats.compare import PLAYED
-from store.structure import suggest
 from store.tallies import CellTally, VerifierCount
 
 if TYPE_CHECKING:

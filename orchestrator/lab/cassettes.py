@@ -20,11 +20,11 @@ from orchestrator.sharing.secret_fields import secret_fields
 from providers.arguments import INVALID, parsed
 from providers.decisions.tape import Recorded
 from providers.paths import PathEscapes, resolve_inside
+from store.documents.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
+from store.documents.structure import new_converter, show, structure
 from store.errors import UsageError
 from store.events import Json
-from store.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
 from store.secrets import Redactor
-from store.structure import new_converter, show, structure
 
 if TYPE_CHECKING:
     from cattrs import Converter

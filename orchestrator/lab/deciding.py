@@ -23,7 +23,7 @@ from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide
 from providers.decisions.shown import shortened
 from providers.divergence import NotRecorded
-from store.encoding import encode
+from store.documents.encoding import encode
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, Judgement
 from verifiers.assertion import Assertion

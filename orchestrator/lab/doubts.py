@@ -17,8 +17,8 @@ from orchestrator.lab.selection import Selection
 from orchestrator.lab.template_fields import strange_fields
 from providers.decisions.model import Model
 from providers.decisions.shown import line
+from store.documents.structure import suggest
 from store.errors import UsageError
-from store.structure import suggest
 
 DEPTH = 3
 """Below it: capability, fixture, target."""

@@ -10,7 +10,7 @@ import attrs
 
 from providers.decisions.model import Daemon
 from providers.prices.price import Price
-from store.canonical import digest
+from store.documents.canonical import digest
 from store.events import Json
 from store.rows import Caps
 

@@ -10,7 +10,7 @@ from orchestrator.job import Planning
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab, Mode
 from orchestrator.order import ordered
-from store.canonical import canonical, digest
+from store.documents.canonical import canonical, digest
 from store.events import Json
 from store.rows import CellRow, NewSweep, PlannedRun
 

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
+from store.documents.structure import suggest
 from store.errors import UsageError
 from store.events import Json
-from store.structure import suggest
 
 
 @attrs.frozen(kw_only=True)

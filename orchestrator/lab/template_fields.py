@@ -8,11 +8,11 @@ from pathlib import Path
 from providers.decisions.model import Capability, Model
 from providers.decisions.prompts import places
 from providers.decisions.shown import line
+from store.documents.positions import tell
+from store.documents.structure import suggest
+from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
-from store.positions import tell
-from store.structure import suggest
-from store.yaml_document import YamlDocument, read_yaml
 
 OPEN = frozenset(
     {

@@ -17,10 +17,10 @@ from orchestrator.layouts.flow_rules import CapabilityOutline, FlowRules
 from orchestrator.layouts.yaml_values import get, new_yaml_converter, refusal, structured, told
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN
+from store.documents.structure import tagged
+from store.documents.yaml import read_yaml
 from store.errors import UsageError
 from store.events import Json
-from store.structure import tagged
-from store.yaml_document import read_yaml
 
 if TYPE_CHECKING:
     from cattrs import Converter

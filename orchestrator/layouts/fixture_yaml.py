@@ -34,12 +34,12 @@ from orchestrator.layouts.yaml_values import (
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.paths import PathEscapes, resolve_inside
-from store.canonical import canonical
+from store.documents.canonical import canonical
+from store.documents.positions import Finding
+from store.documents.structure import Problem, show, suggest
+from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
-from store.positions import Finding
-from store.structure import Problem, show, suggest
-from store.yaml_document import YamlDocument, read_yaml
 
 if TYPE_CHECKING:
     from cattrs import Converter

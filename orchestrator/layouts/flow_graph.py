@@ -8,9 +8,9 @@ import attrs
 
 from orchestrator.layouts.yaml_values import get
 from providers.decisions.shown import line
+from store.documents.positions import DocumentPath
+from store.documents.structure import Problem, show, suggest
 from store.events import Json
-from store.positions import DocumentPath
-from store.structure import Problem, show, suggest
 
 ASKING = ("model", "exec", "http")
 """Kinds of nodes that ask somebody, who may abstain or fail: only they have fallbacks."""

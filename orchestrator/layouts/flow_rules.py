@@ -27,10 +27,10 @@ from providers.decisions import cel
 from providers.decisions.prompts import BadTemplate, places
 from providers.decisions.schema import BadSchema, Schema
 from providers.registry import BUILT_IN, provider_names
+from store.documents.positions import DocumentPath, Finding
+from store.documents.structure import Problem, show, suggest
+from store.documents.yaml import YamlDocument
 from store.events import Json
-from store.positions import DocumentPath, Finding
-from store.structure import Problem, show, suggest
-from store.yaml_document import YamlDocument
 
 MAX_TIMEOUT_MS = 600_000
 

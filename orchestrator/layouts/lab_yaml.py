@@ -34,13 +34,13 @@ from orchestrator.layouts.yaml_values import (
 )
 from providers.paths import PathEscapes, resolve_inside
 from providers.prices.price import Price
+from store.documents.positions import DocumentPath
+from store.documents.structure import Problem, show, suggest
+from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
 from store.money import to_nusd
-from store.positions import DocumentPath
 from store.rows import Caps
-from store.structure import Problem, show, suggest
-from store.yaml_document import YamlDocument, read_yaml
 
 if TYPE_CHECKING:
     from cattrs import Converter

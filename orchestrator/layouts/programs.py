@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from providers.paths import PathEscapes, resolve_inside
-from store.structure import show
+from store.documents.structure import show
 
 
 def objection(program: str, *, base: Path, path: str | None) -> str | None:

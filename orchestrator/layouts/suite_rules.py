@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from orchestrator.layouts.patterns import objection
 from providers.paths import check_relative
+from store.documents.positions import DocumentPath
+from store.documents.structure import Problem, show
 from store.events import Json
-from store.positions import DocumentPath
-from store.structure import Problem, show
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from orchestrator.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
 from orchestrator.layouts.suite_rules import ID, ID_RULE
 from orchestrator.variant import Variant
+from store.documents.positions import DocumentPath, read_json
+from store.documents.structure import Problem, show, suggest
 from store.events import Json
-from store.positions import DocumentPath, read_json
-from store.structure import Problem, show, suggest
 
 LEAST = 2
 MOST = 100

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from providers.decisions.shown import line
 from providers.paths import PATH_BYTES
+from store.documents.positions import Document, DocumentPath, Finding, tell
+from store.documents.structure import Mismatch, Problem, new_converter, show, snake, structure
 from store.errors import UsageError
 from store.events import Json
-from store.positions import Document, DocumentPath, Finding, tell
-from store.structure import Mismatch, Problem, new_converter, show, snake, structure
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -11,9 +11,9 @@ from orchestrator.sharing.secret_fields import secret_fields
 from orchestrator.suite import Suite, Task
 from providers.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
 from providers.normalization import Rule
+from store.documents.positions import spell
 from store.errors import UsageError
 from store.events import Json
-from store.positions import spell
 from store.secrets import Redactor
 
 FOLDER = "cassettes"

@@ -152,7 +152,7 @@ def _chosen(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
     suites = [listed.suite for place in find_places(None) if (listed := read_place(place)).suite is not None]
     known = {f"{suite.suite_id}/{task.id}" for suite in suites for task in suite.tasks}
     if unknown := sorted(set(tasks) - known):
-        from store.structure import suggest
+        from store.documents.structure import suggest
 
         raise UsageError(
             f"--tasks: there is no bundled task {', '.join(f'{name!r}{suggest(name, known)}' for name in unknown)}",

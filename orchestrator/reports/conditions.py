@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from store.canonical import digest
+from store.documents.canonical import digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 

@@ -18,9 +18,9 @@ from orchestrator.reports.build import build_report
 from orchestrator.reports.write import replacing
 from orchestrator.sharing.scrub import PLAIN, Scrubber, names_of_endpoint
 from orchestrator.sharing.secret_fields import secret_fields
+from store.documents.positions import spell
 from store.errors import EvalctlError, UsageError
 from store.events import Json
-from store.positions import spell
 from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets import Redactor
 

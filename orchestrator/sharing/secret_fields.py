@@ -7,8 +7,8 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
+from store.documents.positions import DocumentPath
 from store.events import Json
-from store.positions import DocumentPath
 from store.scanner import scan
 from store.secrets import MARK, Redactor
 

@@ -14,8 +14,8 @@ from providers.base import ToolSpec
 from providers.marks import HOME
 from providers.process import tool_environment
 from providers.sandbox import run_confined
+from store.documents.text import without_last_word
 from store.events import Json
-from store.text import without_last_word
 
 DEFAULT_TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 600_000

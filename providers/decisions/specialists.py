@@ -19,7 +19,7 @@ from providers.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.http import HttpPool, HttpResponse, checked_base
 from providers.marks import home_of
 from providers.process import Finished, ProcessNotStarted, run_process, tool_environment
-from store.text import without_first_word
+from store.documents.text import without_first_word
 
 OUTPUT_LIMIT = 2**20
 """Bytes that a specialist may answer; a process on both of its streams together."""

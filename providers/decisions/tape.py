@@ -11,9 +11,9 @@ import attrs
 from providers.arguments import deeper
 from providers.base import Answer, Body, Emit, Emitted, ErrorKind, Origin, Provider, ProviderError, Request
 from providers.by_variant import Learnt
+from store.documents.positions import parse_json
 from store.errors import UsageError
 from store.events import Json
-from store.positions import parse_json
 
 LATE = "the answer did not come in time"
 MAX_DEPTH = 90

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.prices.price import REQUIRED, TIERS, Price
+from store.documents.structure import Problem, show, suggest
 from store.money import to_nusd
-from store.structure import Problem, show, suggest
 
 if TYPE_CHECKING:
+    from store.documents.positions import Document
     from store.events import Json
-    from store.positions import Document
 
 Prices = Mapping[str, Price]
 """By the name that a model is asked for under."""
@@ -81,7 +81,7 @@ def load(file: Path) -> dict[str, Price]:
     Raises:
         UsageError: it cannot be read or says something else; all findings at once.
     """
-    from store.positions import read_json
+    from store.documents.positions import read_json
 
     document = read_json(file)
     table = exact(document)

@@ -7,7 +7,7 @@ import pytest
 
 from providers.base import ProviderError, ReasoningDelta, TextDelta
 from providers.faults import MAX_EXCERPT
-from store.text import without_last_word
+from store.documents.text import without_last_word
 
 FOLDER = Path(__file__).parent / "data" / "wire"
 FIELDS = ("input", "output", "cached", "cache_write", "reasoning")

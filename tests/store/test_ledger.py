@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.blobs import get_blob
-from store.encoding import encode
+from store.documents.encoding import encode
+from store.documents.text import from_column, to_column
 from store.errors import UsageError
 from store.events import Call, Incident, ToolCompleted, Waited, WorkStarted
 from store.ledger import SHORT
 from store.plans import store_plan
 from store.rows import FileChange, Judgement
 from store.secrets import Redactor
-from store.text import from_column, to_column
 from tests.store.living import FAR, ask, durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio

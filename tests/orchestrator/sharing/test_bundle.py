@@ -13,8 +13,8 @@ from orchestrator.reports.write import replacing
 from orchestrator.sharing.bundle import HoldsSecret, share, write_bundle
 from orchestrator.sharing.scrub import Scrubber
 from orchestrator.sharing.secret_fields import secret_fields
+from store.documents.positions import spell
 from store.errors import UsageError
-from store.positions import spell
 from store.secrets import MARK, Redactor
 
 KEY = "ghp_" + "a1B2c3D4e5" * 4

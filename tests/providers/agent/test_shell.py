@@ -9,7 +9,7 @@ import pytest
 from providers.agent.loop import BuiltinAgent
 from providers.agent.shell import home_of_run
 from providers.base import AgentSettings, Answer, Assignment, Origin, Policy
-from store.text import LONGEST_WORD
+from store.documents.text import LONGEST_WORD
 from tests.providers.agent.conftest import EVERYTHING, call
 from tests.providers.test_process import has_lived, is_alive, pids
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.documents.positions import MAX_BYTES, parse_json, read_json, spell
 from store.errors import UsageError
-from store.positions import MAX_BYTES, parse_json, read_json, spell
 from tests.store.places import assert_places
 
 VALUES = st.recursive(

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from store.documents.positions import MAX_BYTES, tell
+from store.documents.yaml import MAX_NODES, parse_yaml, read_yaml
 from store.errors import UsageError
-from store.positions import MAX_BYTES, tell
-from store.yaml_document import MAX_NODES, parse_yaml, read_yaml
 from tests.store.places import assert_places
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from store.events import Json
-from store.positions import (
+from store.documents.positions import (
     MAX_DEPTH,
     MAX_NUMBER,
     Document,
@@ -29,6 +28,7 @@ from store.positions import (
     read_raw,
     spell,
 )
+from store.events import Json
 
 MAX_NODES = 200_000
 """Values and keys of a document, each alias counted with all that it stands for."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.text import LONGEST_WORD, without_first_word, without_last_word
+from store.documents.text import LONGEST_WORD, without_first_word, without_last_word
 
 
 def test_a_word_at_the_cut_goes() -> None:

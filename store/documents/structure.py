@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 
 import attrs
 
+from store.documents.positions import Document, DocumentPath, Finding
 from store.events import Json
-from store.positions import Document, DocumentPath, Finding
 
 if TYPE_CHECKING:
     from cattrs import Converter
