@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from store.scanner import scanned
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
+from store.secrets.scanner import scanned
 
 
 class Log(Protocol):

@@ -13,7 +13,7 @@ from orchestrator.world import World, is_alive, this_worker, who
 if TYPE_CHECKING:
     from store.records import ControlRow
     from store.rows import SweepRow
-    from store.secrets import Redactor
+    from store.secrets.redactor import Redactor
     from store.writer import Writer
 
 Order = Literal["pause", "continue", "cancel"]

@@ -26,7 +26,7 @@ from providers.paths import PathEscapes, resolve_inside
 from store.errors import EvalctlError, UsageError
 from store.reader import Reader
 from store.rows import FileChange, RunRecord, SweepRow
-from store.secrets import MARK, Redactor, credentials
+from store.secrets.redactor import MARK, Redactor, credentials
 from store.verifications import Verification, store_verification
 from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence

@@ -36,7 +36,7 @@ from store.leases import leave, living, register
 from store.ledger import SqliteLedger
 from store.records import Tally
 from store.rows import Ending
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from store.writer import Writer
 
 LEASE_S = 15.0

@@ -20,7 +20,7 @@ import attrs
 from providers.base import ErrorKind, ProviderError
 from store.documents.text import without_last_word
 from store.events import Json
-from store.secrets import CREDENTIAL
+from store.secrets.redactor import CREDENTIAL
 
 MAX_EXCERPT = 200
 """Characters of a body that go into a message."""

@@ -16,8 +16,8 @@ from store.documents.encoding import LONGEST, encode
 from store.documents.text import to_column
 from store.events import CallSent, Event, Incident, Json, Waited, WorkStarted, payload
 from store.rows import Claim, Ending, FileChange
-from store.scanner import scanned
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
+from store.secrets.scanner import scanned
 from store.segments import Segment, Segmenter
 from store.statements import statement
 from store.writer import Ticket, Writer

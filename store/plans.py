@@ -10,7 +10,7 @@ from store.documents.encoding import encode
 from store.documents.text import to_column
 from store.errors import UsageError
 from store.rows import CellRow, NewSweep
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from store.statements import statement
 
 

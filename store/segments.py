@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import attrs
 
-from store.secrets import CONTEXT, Redactor
+from store.secrets.redactor import CONTEXT, Redactor
 
 FULL = 4096
 """Characters after which a segment is closed."""

@@ -17,7 +17,7 @@ from store.statements import statement
 
 if TYPE_CHECKING:
     from store.rows import Judgement, Outcome
-    from store.secrets import Redactor
+    from store.secrets.redactor import Redactor
 
 
 @attrs.frozen(kw_only=True)

@@ -83,7 +83,7 @@ def complain(text: str) -> None:
 
 
 def _tell(text: str) -> None:
-    from store.scanner import scanned
+    from store.secrets.scanner import scanned
 
     try:
         print(scanned(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
@@ -101,7 +101,7 @@ def out(text: str) -> None:
         OutputLost, BrokenPipeError: see `streams.printing`.
     """
     from orchestrator.cli.streams import printing
-    from store.scanner import scanned
+    from store.secrets.scanner import scanned
 
     with printing():
         print(scanned(text), flush=True)  # noqa: T201 - the command line's own output

@@ -34,7 +34,7 @@ def export(
     from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.world import real_world
     from store.reader import Reader
-    from store.secrets import Redactor, credentials
+    from store.secrets.redactor import Redactor, credentials
 
     world = real_world()
     environment = world.environment

@@ -71,7 +71,7 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
     from orchestrator.serving import serve as answering
     from orchestrator.world import sweep_name
     from providers.decisions.backends import open_providers
-    from store.secrets import Redactor, credentials
+    from store.secrets.redactor import Redactor, credentials
 
     used = credentials_of(daemon, daemon.capabilities.values(), world.environment)
     redactor = Redactor([*used, *credentials(world.environment)])

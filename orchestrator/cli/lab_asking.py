@@ -13,7 +13,7 @@ from orchestrator.lab.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
 from orchestrator.world import World, conceal
 from providers.decisions.backends import open_providers
-from store.secrets import Redactor, credentials
+from store.secrets.redactor import Redactor, credentials
 
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell

@@ -21,7 +21,7 @@ from orchestrator.lab.job import LabJob
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from store.errors import UsageError
 from store.reader import Reader
-from store.secrets import Redactor, credentials
+from store.secrets.redactor import Redactor, credentials
 
 if TYPE_CHECKING:
     from orchestrator.job import Asked

@@ -53,7 +53,7 @@ def _give(order: Order, name: str, why: str) -> None:
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
     from store.reader import Reader
-    from store.secrets import Redactor, credentials
+    from store.secrets.redactor import Redactor, credentials
 
     world = real_world()
     store = store_of(world)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.world import World
     from store.reader import Reader
     from store.rows import SweepRow
-    from store.secrets import Redactor
+    from store.secrets.redactor import Redactor
 
 
 def store_of(world: World) -> Path:

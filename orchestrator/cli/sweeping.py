@@ -38,7 +38,7 @@ from providers.replay import Replay
 from providers.sandbox import Sandbox, bubblewrap, prove
 from store.reader import Reader
 from store.rows import SweepRow
-from store.secrets import Redactor, credentials
+from store.secrets.redactor import Redactor, credentials
 
 
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:

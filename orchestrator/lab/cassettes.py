@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.lab.model import CASSETTES, Fixture, Lab
-from orchestrator.sharing.secret_fields import secret_fields
 from providers.arguments import INVALID, parsed
 from providers.decisions.tape import Recorded
 from providers.paths import PathEscapes, resolve_inside
@@ -24,7 +23,8 @@ from store.documents.positions import Document, DocumentPath, Finding, parse_jso
 from store.documents.structure import new_converter, show, structure
 from store.errors import UsageError
 from store.events import Json
-from store.secrets import Redactor
+from store.secrets.fields import secret_fields
+from store.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -14,7 +14,7 @@ from orchestrator.reports.wording import counted
 from providers.decisions.tape import Recorded, Tape, Taped
 from store.errors import UsageError
 from store.rows import Ending
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 
 NEVER_KEPT = frozenset({"auth", "quota"})
 """Causes that say who asked, not what a backend decides: a cassette of them is of no use to anybody."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.bundled import BUNDLED
-from orchestrator.sharing.secret_fields import secret_fields
 from orchestrator.suite import Suite, Task
 from providers.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
 from providers.normalization import Rule
 from store.documents.positions import spell
 from store.errors import UsageError
 from store.events import Json
-from store.secrets import Redactor
+from store.secrets.fields import secret_fields
+from store.secrets.redactor import Redactor
 
 FOLDER = "cassettes"
 MAX_DIRECTORY_BYTES = 2 * 2**20

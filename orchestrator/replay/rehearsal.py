@@ -32,7 +32,7 @@ from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 from store.reader import Reader
-from store.secrets import Redactor, credentials
+from store.secrets.redactor import Redactor, credentials
 
 GRANTS = Grants(effects=frozenset({"write", "process"}))
 """What the bundled tasks need."""

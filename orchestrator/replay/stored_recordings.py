@@ -45,7 +45,7 @@ from providers.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
 from providers.recorder import with_texts
 from store.errors import UsageError
 from store.rows import CellRecord, EventRow, RunRecord, SweepRow
-from store.secrets import MARK
+from store.secrets.redactor import MARK
 
 if TYPE_CHECKING:
     from store.reader import Reader

@@ -18,7 +18,7 @@ from providers.cassette import SUFFIX, Cassette, Header
 from providers.recorder import Recorder, Tape
 from store.reader import Reader
 from store.rows import RunRecord
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 
 
 class Taping:

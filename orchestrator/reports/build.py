@@ -15,7 +15,7 @@ from orchestrator.reports.conditions import conditions_of, rates_of
 from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport, VerifierTally
 from orchestrator.reports.notes import notes_of
 from store.rows import CellRecord, Judgement, RunRecord, SweepRow
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 from store.stats import rates
 from store.stats.compare import PLAYED
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 ReportT = TypeVar("ReportT")
 """A report of any kind: an attrs value with `notes`."""

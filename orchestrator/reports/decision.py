@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.reports.plain import one_line
-from store.scanner import scanned
+from store.secrets.scanner import scanned
 
 LONGEST = 2000
 """Characters of one value that are shown without `--full`."""

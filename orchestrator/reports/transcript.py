@@ -13,7 +13,7 @@ from orchestrator.reports.wording import told
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
-from store.scanner import scanned
+from store.secrets.scanner import scanned
 
 if TYPE_CHECKING:
     from store.reader import Reader

@@ -13,7 +13,7 @@ from orchestrator.reports.build import build_report
 from orchestrator.reports.model import Report
 from store.errors import UsageError
 from store.rows import CellRecord, RunRecord, SweepRow
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
     from store.reader import Reader

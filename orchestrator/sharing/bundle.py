@@ -17,12 +17,12 @@ from orchestrator.reports import json_report, markdown, runs_jsonl
 from orchestrator.reports.build import build_report
 from orchestrator.reports.write import replacing
 from orchestrator.sharing.scrub import PLAIN, Scrubber, names_of_endpoint
-from orchestrator.sharing.secret_fields import secret_fields
 from store.documents.positions import spell
 from store.errors import EvalctlError, UsageError
 from store.events import Json
 from store.rows import CellRecord, RunRecord, SweepRow
-from store.secrets import Redactor
+from store.secrets.fields import secret_fields
+from store.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from store.reader import Reader

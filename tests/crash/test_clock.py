@@ -20,7 +20,7 @@ from orchestrator.world import real_world
 from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from store.rows import Caps
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.e2e.conftest import MakeSuite, numbered
 from tests.peers.driver import Driver, Endpoint, until
 

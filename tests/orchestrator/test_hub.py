@@ -16,7 +16,7 @@ from orchestrator.hub import MAX_BODY_BYTES, QUEUE, Hub, encoded
 from providers.base import Answer, ProviderError
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, Daemon, Model, Rule
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 
 HOST = (b"host", b"127.0.0.1:8740")
 ANSWER = {"type": "object", "required": ["verdict"], "properties": {"verdict": {"enum": ["allow", "deny"]}}}

@@ -19,7 +19,7 @@ from store.leases import register
 from store.ledger import SqliteLedger
 from store.plans import store_plan
 from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from store.turnstile import Turnstile
 from store.writer import Writer
 

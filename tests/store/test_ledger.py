@@ -17,7 +17,7 @@ from store.events import Call, Incident, ToolCompleted, Waited, WorkStarted
 from store.ledger import SHORT
 from store.plans import store_plan
 from store.rows import FileChange, Judgement
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.store.living import FAR, ask, durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio

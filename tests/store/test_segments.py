@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from store.segments import Segment, Segmenter
 
 SECRET = "Zx81-not-a-real-credential"

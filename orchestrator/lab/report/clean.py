@@ -9,7 +9,7 @@ import attrs
 
 from orchestrator.lab.report.run import LabRun
 from store.rows import Judgement
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 
 def clean_runs(runs: Iterable[LabRun], cleaner: Cleaner) -> Iterator[LabRun]:

@@ -14,7 +14,7 @@ from orchestrator.lab.report.stored import Stored
 from orchestrator.reports.clean import each_text
 from orchestrator.reports.conditions import moment
 from store.events import Json
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 SCHEMA = "evalctl.lab-run/1"
 SCHEMA_VERSION = 1

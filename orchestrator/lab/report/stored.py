@@ -14,7 +14,7 @@ from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.clean import cleaned
 from orchestrator.reports.conditions import conditions_of
 from store.rows import CellRecord, RunRecord, SweepRow
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
     from store.reader import Reader

@@ -14,7 +14,7 @@ from orchestrator.reports.clean import cleaned
 from orchestrator.reports.write import replacing
 from store.errors import UsageError
 from store.rows import SweepRow
-from store.scanner import Cleaner
+from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
     from store.reader import Reader

@@ -17,7 +17,7 @@ from orchestrator.world import real_world
 from providers.base import Answer, Request, Usage
 from store.reader import Reader
 from store.rows import RunRecord
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.orchestrator.lab.labs import said
 
 CHOSEN = {"runs": "/nowhere/runs", "chosen": {"fixtures": [], "targets": [], "replay": True}}

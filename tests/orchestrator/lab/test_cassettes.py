@@ -21,7 +21,7 @@ from orchestrator.lab.cassettes import (
 from orchestrator.lab.model import Expectation, Fixture
 from providers.decisions.tape import Recorded
 from store.errors import UsageError
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.orchestrator.lab import labs
 
 PLANTED = "correct-horse-battery"

@@ -14,7 +14,7 @@ from orchestrator.lab.selection import select
 from providers.base import ProviderError
 from store.errors import UsageError
 from store.rows import Caps
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.orchestrator.lab.labs import JEV, fixture, lab, said
 from tests.orchestrator.lab.sweeps import Answering, always, swept
 

@@ -16,7 +16,7 @@ from providers.arguments import tool_call
 from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.cassette import Header, decode
 from store.errors import UsageError
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.orchestrator.replay.recorded import cassette
 
 PLANTED = "correct-horse-battery"

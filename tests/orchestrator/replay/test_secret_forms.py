@@ -12,7 +12,7 @@ from orchestrator.replay.cassettes import write_cassettes
 from providers.base import Answer, ProviderError
 from providers.cassette import decode
 from store.errors import UsageError
-from store.secrets import Redactor
+from store.secrets.redactor import Redactor
 from tests.orchestrator.replay.recorded import cassette
 
 KEY = "p4ss/w+rd ü-of-ours-77"

@@ -12,10 +12,10 @@ import pytest
 from orchestrator.reports.write import replacing
 from orchestrator.sharing.bundle import HoldsSecret, share, write_bundle
 from orchestrator.sharing.scrub import Scrubber
-from orchestrator.sharing.secret_fields import secret_fields
 from store.documents.positions import spell
 from store.errors import UsageError
-from store.secrets import MARK, Redactor
+from store.secrets.fields import secret_fields
+from store.secrets.redactor import MARK, Redactor
 
 KEY = "ghp_" + "a1B2c3D4e5" * 4
 REDACTOR = Redactor([("SERVICE_TOKEN", "correct-horse-battery")])

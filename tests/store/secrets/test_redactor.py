@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.secrets import Redactor, credentials
+from store.secrets.redactor import Redactor, credentials
 
 KEY = "p4ss/w0rd+with=odd\"chars'é"
 PLAIN = "Zx81-not-a-real-credential"

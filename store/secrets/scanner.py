@@ -20,7 +20,7 @@ from hashlib import sha256
 
 import attrs
 
-from store.secrets import MARK
+from store.secrets.redactor import MARK
 
 LEAST_ENTROPY = 2.6
 """Bits per character; random hexadecimal digits have 3.3 and more from 16 characters on."""

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.scanner import Cleaner, Finding, entropy, scan
-from store.secrets import MARK, Redactor
+from store.secrets.redactor import MARK, Redactor
+from store.secrets.scanner import Cleaner, Finding, entropy, scan
 from tests.growth import assert_in_proportion
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"

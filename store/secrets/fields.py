@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from store.documents.positions import DocumentPath
 from store.events import Json
-from store.scanner import scan
-from store.secrets import MARK, Redactor
+from store.secrets.redactor import MARK, Redactor
+from store.secrets.scanner import scan
 
 
 def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator[tuple[DocumentPath, str]]:
