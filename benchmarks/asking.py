@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.bed import Bed
 from benchmarks.child import PYTHON, Cost, measure, median_cpu
 from benchmarks.lines import Line, Size, note
-from store.reader import Reader
+from store.sql.reader import Reader
 from tests.peers.driver import running_endpoint
 
 

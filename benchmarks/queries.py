@@ -22,10 +22,10 @@ from typing import Any
 
 import attrs
 
-from store.reader import Reader
-from store.statements import statement
-from tests.store.generate import Shape, generate
-from tests.store.plans import PINNED, accesses, plan
+from store.sql.reader import Reader
+from store.sql.statements import statement
+from tests.store.sql.generate import Shape, generate
+from tests.store.sql.plans import PINNED, accesses, plan
 
 NIGHTLY = Shape(cases=200, variants=5, repetitions=5)
 

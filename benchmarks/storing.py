@@ -28,16 +28,16 @@ import anyio.lowlevel
 import attrs
 
 from benchmarks.child import PYTHON, ROOT
-from store.claims import SqliteClaims
-from store.database import open_database
 from store.events import ToolCompleted
-from store.leases import register
-from store.ledger import SqliteLedger
-from store.plans import store_plan
 from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
-from store.turnstile import Turnstile
-from store.writer import Writer
+from store.sql.claims import SqliteClaims
+from store.sql.database import open_database
+from store.sql.leases import register
+from store.sql.ledger import SqliteLedger
+from store.sql.plans import store_plan
+from store.sql.turnstile import Turnstile
+from store.sql.writer import Writer
 
 ATTEMPTS = 100
 BATCH = 1_000

@@ -20,9 +20,9 @@ from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.reader import Reader
     from store.records import ControlRow, Coverage, WorkerAccount, WorkerState
     from store.rows import WorkerRow
+    from store.sql.reader import Reader
 
 Dimension = Literal["calls", "tokens", "nusd"]
 DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")

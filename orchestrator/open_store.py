@@ -11,10 +11,10 @@ from pathlib import Path
 
 import anyio
 
-from store.database import open_database
 from store.errors import EvalctlError
-from store.turnstile import Turnstile
-from store.writer import Writer
+from store.sql.database import open_database
+from store.sql.turnstile import Turnstile
+from store.sql.writer import Writer
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from store.records import ControlRow
     from store.rows import SweepRow
     from store.secrets.redactor import Redactor
-    from store.writer import Writer
+    from store.sql.writer import Writer
 
 Order = Literal["pause", "continue", "cancel"]
 ORDERS = ("pause", "continue", "cancel")
@@ -47,7 +47,7 @@ async def give(
         StoreFailed: the order could not be written.
     """
     from orchestrator.open_store import writing
-    from store.controls import tell
+    from store.sql.commands import tell
 
     by, why = redactor.text(who()), redactor.text(why)
     async with writing(store, say=say, max_stall_s=PATIENCE_S) as writer:
@@ -62,9 +62,9 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
     """Give what no live process holds the outcome `skipped(cancelled)`, so that nobody has to work on it for that."""
     from orchestrator.skips import skip_rest
     from orchestrator.version import __version__
-    from store.claims import SqliteClaims
-    from store.leases import leave, register
-    from store.ledger import SqliteLedger
+    from store.sql.claims import SqliteClaims
+    from store.sql.leases import leave, register
+    from store.sql.ledger import SqliteLedger
 
     lease_us = round(LEASE_S * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))

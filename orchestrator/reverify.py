@@ -24,10 +24,10 @@ from orchestrator.world import World
 from providers.base import ToolUse
 from providers.paths import PathEscapes, resolve_inside
 from store.errors import EvalctlError, UsageError
-from store.reader import Reader
 from store.rows import FileChange, RunRecord, SweepRow
 from store.secrets.redactor import MARK, Redactor, credentials
-from store.verifications import Verification, store_verification
+from store.sql.reader import Reader
+from store.sql.verifications import Verification, store_verification
 from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence
 from verifiers.pristine import protected_files
@@ -35,7 +35,7 @@ from verifiers.pristine import protected_files
 if TYPE_CHECKING:
     from providers.sandbox import Sandbox
     from store.events import Json
-    from store.writer import Writer
+    from store.sql.writer import Writer
 
 Say = Callable[[str], None]
 NAMED = 20

@@ -29,15 +29,15 @@ from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scra
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import ProviderError, quirks_of
 from providers.process import sweep_marker
-from store.claims import SqliteClaims
-from store.controls import in_force
-from store.grants import SqliteBudget
-from store.leases import leave, living, register
-from store.ledger import SqliteLedger
 from store.records import Tally
 from store.rows import Ending
 from store.secrets.redactor import Redactor
-from store.writer import Writer
+from store.sql.allotments import SqliteBudget
+from store.sql.claims import SqliteClaims
+from store.sql.commands import in_force
+from store.sql.leases import leave, living, register
+from store.sql.ledger import SqliteLedger
+from store.sql.writer import Writer
 
 LEASE_S = 15.0
 """How long a process that gives no sign of life keeps its claims."""

@@ -17,14 +17,14 @@ from orchestrator.reports.wording import counted
 from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
-from store.controls import tell
 from store.errors import UsageError
 from store.events import Json
-from store.plans import changed_content, store_plan
-from store.reader import Reader
-from store.reclaim import reclaim
 from store.rows import SweepRow
-from store.writer import Writer
+from store.sql.commands import tell
+from store.sql.plans import changed_content, store_plan
+from store.sql.reader import Reader
+from store.sql.reclaim import reclaim
+from store.sql.writer import Writer
 
 OFFLINE = "offline"
 """The mode in which no process is started, whatever for."""

@@ -12,8 +12,8 @@ from orchestrator.governor import Hold
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.wording import counted
 from orchestrator.waits import Quiet, Stalled, Wait, Waits, told
-from store.claims import Held
 from store.events import Json
+from store.sql.claims import Held
 
 LONGEST_TICK_S = 1.0
 

@@ -17,8 +17,8 @@ from orchestrator.reports.model import Report
 from orchestrator.reports.plain import one_line, printable
 
 if TYPE_CHECKING:
-    from store.reader import Reader
     from store.rows import SweepRow
+    from store.sql.reader import Reader
 
 
 def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, typed: Callable[[str], str]) -> Report:

@@ -33,8 +33,8 @@ def export(
     from orchestrator.settings import Settings
     from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.world import real_world
-    from store.reader import Reader
     from store.secrets.redactor import Redactor, credentials
+    from store.sql.reader import Reader
 
     world = real_world()
     environment = world.environment

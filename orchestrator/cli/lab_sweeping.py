@@ -20,8 +20,8 @@ from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_o
 from orchestrator.lab.job import LabJob
 from orchestrator.share import LEASE_S, Part, SweepEnd
 from store.errors import UsageError
-from store.reader import Reader
 from store.secrets.redactor import Redactor, credentials
+from store.sql.reader import Reader
 
 if TYPE_CHECKING:
     from orchestrator.job import Asked

@@ -8,8 +8,8 @@ from orchestrator.variant import find_variant
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from store.reader import Reader
     from store.rows import SweepRow
+    from store.sql.reader import Reader
 
 
 def named_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:

@@ -52,8 +52,8 @@ def _give(order: Order, name: str, why: str) -> None:
     from orchestrator.orders import give, in_force
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
-    from store.reader import Reader
     from store.secrets.redactor import Redactor, credentials
+    from store.sql.reader import Reader
 
     world = real_world()
     store = store_of(world)

@@ -47,7 +47,7 @@ def flags_of(context: typer.Context) -> list[Setting]:
 
 def store_of(environment: Mapping[str, str]) -> Setting:
     """Where the store would be."""
-    from store.database import locate_store
+    from store.sql.database import locate_store
 
     path = locate_store(COMMON.store, environment, Path.cwd())
     variable = "EVALCTL_STORE" if environment.get("EVALCTL_STORE") else DEFAULT

@@ -7,8 +7,8 @@ from pathlib import Path
 from orchestrator.cli.common import out
 from orchestrator.cli.streams import OutputLost
 from orchestrator.reports import runs_jsonl
-from store.reader import Reader
 from store.rows import CellRecord, RunRecord, SweepRow
+from store.sql.reader import Reader
 
 
 class Records:

@@ -40,7 +40,7 @@ def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: 
     if settings.replay_of is None:
         return of_directory(suite, tasks, settings)
     from orchestrator.replay.stored_recordings import of_sweep
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
     with Reader(store) as reader:
         return of_sweep(reader, reader.sweep(settings.replay_of), suite, tasks)
@@ -59,7 +59,7 @@ def repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) ->
     """
     if sweep is None:
         return k or 1, None
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
     with Reader(store_of(world)) as reader:
         row = reader.sweep(sweep)

@@ -47,7 +47,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.settings import Settings
     from orchestrator.world import real_world
     from providers.prices import table
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
     world = real_world()
     with Reader(store_of(world)) as reader:

@@ -12,8 +12,8 @@ from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
 
 if TYPE_CHECKING:
-    from store.reader import Reader
     from store.rows import SweepRow
+    from store.sql.reader import Reader
 
 
 def show(
@@ -41,7 +41,7 @@ def show(
     from orchestrator.cli.surroundings import store_of
     from orchestrator.world import real_world
     from store.errors import UsageError
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
     name, slash, position = what.partition("/")
     with Reader(store_of(real_world())) as reader:

@@ -14,7 +14,7 @@ from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 DEMO = "run demo --provider scripted --allow-write --allow-process"
 
@@ -43,8 +43,8 @@ def status(
     from orchestrator.reports.plain import printable
     from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world
-    from store.database import examine
-    from store.reader import Reader
+    from store.sql.database import examine
+    from store.sql.reader import Reader
 
     world = real_world()
     typed = partial(command, environment=world.environment)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from orchestrator.log import Log
     from orchestrator.share import SweepEnd
     from orchestrator.world import World
-    from store.reader import Reader
     from store.rows import SweepRow
     from store.secrets.redactor import Redactor
+    from store.sql.reader import Reader
 
 
 def store_of(world: World) -> Path:
     """The store that is used."""
-    from store.database import locate_store
+    from store.sql.database import locate_store
 
     return locate_store(COMMON.store, world.environment, Path.cwd())
 

@@ -36,9 +36,9 @@ from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.replay import Replay
 from providers.sandbox import Sandbox, bubblewrap, prove
-from store.reader import Reader
 from store.rows import SweepRow
 from store.secrets.redactor import Redactor, credentials
+from store.sql.reader import Reader
 
 
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:

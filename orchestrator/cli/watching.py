@@ -17,7 +17,7 @@ from orchestrator.reports.plain import printable
 from orchestrator.reports.status import glance, standing
 from orchestrator.reports.status.glance import Glance
 from orchestrator.world import World, is_alive
-from store.reader import Reader
+from store.sql.reader import Reader
 
 EVERY_S = 1.0
 PLAIN_EVERY_S = 10.0

@@ -14,8 +14,8 @@ from orchestrator.comparison.report_file import NAME, report_arm
 from orchestrator.comparison.stored import stored_arm
 
 if TYPE_CHECKING:
-    from store.reader import Reader
     from store.rows import SweepRow
+    from store.sql.reader import Reader
     from store.tallies import StartGaps
 
 WIDE_US = 600_000_000
@@ -46,7 +46,7 @@ def read_sides(baseline: str, candidate: str, store: Path) -> Sides:
                 found.append((report_arm(*report), None))
                 continue
             if reader is None:
-                from store.reader import Reader
+                from store.sql.reader import Reader
 
                 reader = opened.enter_context(Reader(store))
             prefix, colon, variant = name.partition(":")

@@ -21,7 +21,7 @@ from store.stats.compare import PLAYED
 from store.tallies import CellTally, VerifierCount
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 Rates = tuple[Decimal, Decimal] | None
 """USD per million input and output tokens."""

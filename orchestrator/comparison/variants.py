@@ -23,7 +23,7 @@ from store.events import Json
 from store.rows import SweepRow
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 SCHEMA = "evalctl.variants/1"
 SCHEMA_VERSION = 1

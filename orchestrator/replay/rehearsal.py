@@ -31,8 +31,8 @@ from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
-from store.reader import Reader
 from store.secrets.redactor import Redactor, credentials
+from store.sql.reader import Reader
 
 GRANTS = Grants(effects=frozenset({"write", "process"}))
 """What the bundled tasks need."""

@@ -48,7 +48,7 @@ from store.rows import CellRecord, EventRow, RunRecord, SweepRow
 from store.secrets.redactor import MARK
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 SPOILING = ("compaction", "context_reduced", "duplicate_tool_call_id")
 """Incidents after which the requests cannot be told from what happened."""

@@ -16,9 +16,9 @@ from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from providers.cassette import SUFFIX, Cassette, Header
 from providers.recorder import Recorder, Tape
-from store.reader import Reader
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
+from store.sql.reader import Reader
 
 
 class Taping:

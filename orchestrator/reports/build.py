@@ -22,7 +22,7 @@ from store.stats.compare import PLAYED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 Rates = tuple[Decimal, Decimal] | None
 """USD per million input and output tokens."""

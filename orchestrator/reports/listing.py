@@ -10,7 +10,7 @@ from orchestrator.reports.wording import counted
 from store.rows import CellRecord, RunRecord, SweepRow
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 
 def lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:

@@ -16,8 +16,8 @@ from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
 from store.secrets.scanner import scanned
 
 if TYPE_CHECKING:
-    from store.reader import Reader
     from store.records import AttemptRecord
+    from store.sql.reader import Reader
 
 SCHEMA = "evalctl.run/1"
 

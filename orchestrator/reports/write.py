@@ -16,7 +16,7 @@ from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 
 def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str | None = None) -> Report:

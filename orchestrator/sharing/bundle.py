@@ -25,7 +25,7 @@ from store.secrets.fields import secret_fields
 from store.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 SCHEMA = "evalctl.bundle/1"
 SCHEMA_VERSION = 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import open_database
-from store.turnstile import Turnstile
+from store.sql.database import open_database
+from store.sql.turnstile import Turnstile
 from tests.e2e.conftest import MakeSuite, against, numbered, tiny
 from tests.peers.driver import Driver, Endpoint, until
 

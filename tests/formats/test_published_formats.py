@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cli import app
 from orchestrator.lab.cassettes import decode, encode
-from store.reader import Reader
+from store.sql.reader import Reader
 
 HERE = Path(__file__).parent
 

@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 import attrs
 
-from store.claims import SqliteClaims
-from store.database import open_database
 from store.events import Event
-from store.leases import leave, register
-from store.ledger import SqliteLedger
-from store.plans import store_plan
 from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
-from store.turnstile import Turnstile
-from store.writer import Writer
+from store.sql.claims import SqliteClaims
+from store.sql.database import open_database
+from store.sql.leases import leave, register
+from store.sql.ledger import SqliteLedger
+from store.sql.plans import store_plan
+from store.sql.turnstile import Turnstile
+from store.sql.writer import Writer
 
 NAME = "20200101T000000Z-00000abc"
 AT = 1_577_836_800_000_000

@@ -11,8 +11,8 @@ import pytest
 
 from orchestrator.audit import audit, document, lines
 from store.events import Call, CallSent
-from store.reader import Reader
 from store.rows import Amount, Caps
+from store.sql.reader import Reader
 from tests.orchestrator import stored
 
 EACH = Amount(calls=1, tokens=15, nusd=20_000)

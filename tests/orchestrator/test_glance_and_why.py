@@ -11,13 +11,13 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.reports.status import glance, why
 from orchestrator.reports.status.doing import GATE, activity_of
-from store.controls import tell
 from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
-from store.reader import Reader
 from store.records import Doing
-from store.statements import statement
+from store.sql.commands import tell
+from store.sql.reader import Reader
+from store.sql.statements import statement
 from tests.orchestrator import stored
-from tests.store.living import writing
+from tests.store.sql.living import writing
 
 SECOND = 1_000_000
 SENT = CallSent(request=1, account="openai#1\x1b[2J", model="m-1", bytes=10)
@@ -213,7 +213,7 @@ def test_a_run_that_was_never_claimed(tmp_path):
     async def plan():
         import attrs
 
-        from store.plans import store_plan
+        from store.sql.plans import store_plan
 
         async with writing(path) as writer:
             await writer.transact(store_plan(attrs.evolve(stored.sweep(["a"], 1), name="20200102T000000Z-00000abc")))

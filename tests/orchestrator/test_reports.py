@@ -16,8 +16,8 @@ from orchestrator.reports.plain import harmless, one_line, printable
 from orchestrator.reports.wording import told
 from orchestrator.reports.write import write_report
 from store.errors import UsageError
-from store.reader import Reader
 from store.rows import Judgement
+from store.sql.reader import Reader
 from tests.orchestrator import stored
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script> | `x` [a](javascript:b) \u202egnp \ud835 \x00\r\n# head\t!"

@@ -11,8 +11,8 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.reports.status.standing import standing_of
 from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
-from store.reader import Reader
 from store.rows import FileChange, Judgement
+from store.sql.reader import Reader
 from tests.orchestrator import stored
 
 EVIL = "\x1b[2J\x1b]0;owned\x07done\x00\ud835"

@@ -4,7 +4,7 @@ from orchestrator.control import Control
 from orchestrator.governor import Hold
 from orchestrator.waits import Bound, Wait, Waits
 from orchestrator.watchdog import Watchdog
-from store.claims import Held
+from store.sql.claims import Held
 
 pytestmark = pytest.mark.anyio
 HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)

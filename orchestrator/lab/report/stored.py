@@ -17,7 +17,7 @@ from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 
 @attrs.frozen(kw_only=True)

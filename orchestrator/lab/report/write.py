@@ -17,7 +17,7 @@ from store.rows import SweepRow
 from store.secrets.scanner import Cleaner
 
 if TYPE_CHECKING:
-    from store.reader import Reader
+    from store.sql.reader import Reader
 
 
 def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> LabReport:

@@ -16,9 +16,9 @@ from orchestrator.reports.wording import requests
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.reader import Reader
     from store.records import ControlRow, NoticeRow
     from store.rows import SweepRow, WorkerRow
+    from store.sql.reader import Reader
 
 WINDOW_US = 600_000_000
 """The rate is that of the last ten minutes."""

@@ -17,9 +17,9 @@ from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.reader import Reader
     from store.records import ControlRow, Tally, WorkerState
     from store.rows import WorkerRow
+    from store.sql.reader import Reader
 
 SCHEMA = "evalctl.status/1"
 

@@ -15,9 +15,9 @@ from orchestrator.reports.status.standing import Standing, Worker, ordered, stan
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.reader import Reader
     from store.records import AttemptRecord
     from store.rows import RunRecord, SweepRow, WorkerRow
+    from store.sql.reader import Reader
 
 SCHEMA = "evalctl.why/1"
 

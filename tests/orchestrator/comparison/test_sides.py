@@ -13,10 +13,10 @@ from orchestrator.comparison.sides import read_sides
 from orchestrator.reports.build import build_report
 from orchestrator.reports.write import write_report
 from store.errors import StoreRefused, UsageError
-from store.reader import Reader
 from store.rows import Judgement
+from store.sql.reader import Reader
 from tests.orchestrator import stored
-from tests.store.generate import Shape, generate
+from tests.store.sql.generate import Shape, generate
 
 FIRST, SECOND = "20200101T000000Z-00000001", "20200102T000000Z-00000002"
 RATES = {"input_rate": "1", "output_rate": "3"}

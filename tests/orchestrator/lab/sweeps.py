@@ -15,9 +15,9 @@ from orchestrator.lab.job import LabJob
 from orchestrator.share import Part, SweepEnd
 from orchestrator.world import real_world
 from providers.base import Answer, Request, Usage
-from store.reader import Reader
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
+from store.sql.reader import Reader
 from tests.orchestrator.lab.labs import said
 
 CHOSEN = {"runs": "/nowhere/runs", "chosen": {"fixtures": [], "targets": [], "replay": True}}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from store.documents.positions import MAX_BYTES, parse_json, read_json, spell
 from store.errors import UsageError
-from tests.store.places import assert_places
+from tests.store.sql.places import assert_places
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from store.documents.positions import MAX_BYTES, tell
 from store.documents.yaml import MAX_NODES, parse_yaml, read_yaml
 from store.errors import UsageError
-from tests.store.places import assert_places
+from tests.store.sql.places import assert_places
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT

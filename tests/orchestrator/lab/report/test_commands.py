@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.cli import app
 from orchestrator.lab.report.write import write_run_directory
-from store.reader import Reader
 from store.rows import Judgement
+from store.sql.reader import Reader
 from tests.orchestrator import stored
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
 from tests.orchestrator.lab.report.test_stored import DOWN, EVIL, OFFLINE, OUTCOMES, offline_sweep

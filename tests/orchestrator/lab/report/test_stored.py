@@ -14,7 +14,7 @@ from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
 from orchestrator.reports.conditions import is_lab
 from store.errors import UsageError
-from store.reader import Reader
+from store.sql.reader import Reader
 from tests.orchestrator import stored
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
 

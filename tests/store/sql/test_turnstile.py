@@ -11,15 +11,15 @@ import anyio
 import pytest
 
 from store.errors import StoreRefused, StoreStalled
-from store.turnstile import Turnstile
-from tests.store.living import ask, durable, ending, take_part, writing
+from store.sql.turnstile import Turnstile
+from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from store.turnstile import Turnstile
+from store.sql.turnstile import Turnstile
 turnstile = Turnstile(Path(sys.argv[1]), report=print)
 assert turnstile.enter()
 print("inside", flush=True)

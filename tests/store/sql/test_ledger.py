@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.blobs import get_blob
 from store.documents.encoding import encode
 from store.documents.text import from_column, to_column
 from store.errors import UsageError
 from store.events import Call, Incident, ToolCompleted, Waited, WorkStarted
-from store.ledger import SHORT
-from store.plans import store_plan
 from store.rows import FileChange, Judgement
 from store.secrets.redactor import Redactor
-from tests.store.living import FAR, ask, durable, ending, sweep, take_part, writing
+from store.sql.blobs import get_blob
+from store.sql.ledger import SHORT
+from store.sql.plans import store_plan
+from tests.store.sql.living import FAR, ask, durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
 NASTY = (

@@ -14,15 +14,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from store.database import examine
 from store.errors import StoreFailed, UsageError
 from store.events import Waited
-from store.statements import statement
-from store.writer import BATCH_ROWS, HIGH_ROWS
-from tests.store.living import ask, durable, ending, take_part, writing
+from store.sql.database import examine
+from store.sql.statements import statement
+from store.sql.writer import BATCH_ROWS, HIGH_ROWS
+from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def notice(sweep_id: int, kind: str, payload: str = "{}"):

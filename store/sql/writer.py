@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import anyio
 
-    from store.database import Database
+    from store.sql.database import Database
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]

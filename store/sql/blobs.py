@@ -10,7 +10,7 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 import zlib
 
 from store.errors import StoreError
-from store.statements import statement
+from store.sql.statements import statement
 
 WORTH_COMPRESSING = 256
 """Bytes; below, the saving is noise."""

@@ -10,10 +10,10 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from store.leases import drop_dead, renew, worker_row
 from store.rows import Claim, WorkerRow
-from store.statements import statement
-from store.writer import Writer
+from store.sql.leases import drop_dead, renew, worker_row
+from store.sql.statements import statement
+from store.sql.writer import Writer
 
 
 class DeadAttempt(NamedTuple):

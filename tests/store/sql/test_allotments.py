@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import BudgetSpent, StoreFailed
-from store.grants import SqliteBudget
-from store.leases import leave
 from store.rows import Amount, Caps
-from store.writer import Writer
-from tests.store.living import Part, ask, ending, sweep, take_part, writing
+from store.sql.allotments import SqliteBudget
+from store.sql.leases import leave
+from store.sql.writer import Writer
+from tests.store.sql.living import Part, ask, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
 ONE = Amount(calls=1)

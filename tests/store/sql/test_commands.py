@@ -4,12 +4,12 @@ import anyio
 import pytest
 
 from orchestrator.world import this_worker
-from store.controls import in_force, tell
 from store.errors import StoreFailed
 from store.events import CallSent, Incident, WorkStarted
-from store.reader import Reader
-from store.turnstile import Turnstile
-from tests.store.living import durable, ending, sweep, take_part, writing
+from store.sql.commands import in_force, tell
+from store.sql.reader import Reader
+from store.sql.turnstile import Turnstile
+from tests.store.sql.living import durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
 CALL = CallSent(request=1, account="a", model="m", bytes=3)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.blobs import get_blob, put_blob
-from store.database import split
 from store.errors import StoreError
-from store.statements import migrations
+from store.sql.blobs import get_blob, put_blob
+from store.sql.database import split
+from store.sql.statements import migrations
 
 
 @pytest.fixture

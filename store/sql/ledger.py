@@ -11,7 +11,6 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from store.blobs import put_blob
 from store.documents.encoding import LONGEST, encode
 from store.documents.text import to_column
 from store.events import CallSent, Event, Incident, Json, Waited, WorkStarted, payload
@@ -19,8 +18,9 @@ from store.rows import Claim, Ending, FileChange
 from store.secrets.redactor import Redactor
 from store.secrets.scanner import scanned
 from store.segments import Segment, Segmenter
-from store.statements import statement
-from store.writer import Ticket, Writer
+from store.sql.blobs import put_blob
+from store.sql.statements import statement
+from store.sql.writer import Ticket, Writer
 
 SHORT = 2048
 """Characters of a payload that stay in the event's row; a longer one goes to a blob."""

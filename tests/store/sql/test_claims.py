@@ -13,12 +13,12 @@ import attrs
 import pytest
 
 from orchestrator.world import this_worker
-from store.leases import leave, renew
-from store.statements import statement
-from tests.store.living import ask, durable, ending, sweep, take_part, writing
+from store.sql.leases import leave, renew
+from store.sql.statements import statement
+from tests.store.sql.living import ask, durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLAIMER = """
 import sys, anyio
 from pathlib import Path

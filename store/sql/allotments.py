@@ -20,8 +20,8 @@ import attrs
 
 from store.errors import BudgetSpent, StoreFailed
 from store.rows import Amount, Caps
-from store.statements import statement
-from store.writer import Writer
+from store.sql.statements import statement
+from store.sql.writer import Writer
 
 POLL_S = 0.5
 """How often a request that must wait for other processes asks again."""

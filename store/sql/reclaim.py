@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable
 
-from store.leases import drop_dead
 from store.rows import Amount, WorkerRow
-from store.statements import statement
+from store.sql.leases import drop_dead
+from store.sql.statements import statement
 
 
 def reclaim(

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote
 
 from store.errors import StoreRefused, StoreStalled
-from store.statements import migrations
+from store.sql.statements import migrations
 
 if TYPE_CHECKING:
     import aiosqlite  # noqa: TID251 - a SQL module of the store
 
-    from store.turnstile import Turnstile
+    from store.sql.turnstile import Turnstile
 
 T = TypeVar("T")
 

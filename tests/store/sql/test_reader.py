@@ -15,10 +15,10 @@ import pytest
 
 from store.documents.text import to_column
 from store.errors import StoreError, StoreRefused, UsageError
-from store.reader import Reader
 from store.records import Tally
 from store.rows import Amount, EventRow, FileChange, Judgement
-from tests.store.generate import Shape, create, generate, insert
+from store.sql.reader import Reader
+from tests.store.sql.generate import Shape, create, generate, insert
 
 AT = 1_767_225_600_000_000
 SHAPE = Shape()

@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 
-from store.database import APPLICATION_ID, SCHEMA, split
-from store.statements import migrations, statement
+from store.sql.database import APPLICATION_ID, SCHEMA, split
+from store.sql.statements import migrations, statement
 
 NIGHT_US = 86_400_000_000
 FIRST_US = 1_767_225_600_000_000

@@ -11,7 +11,7 @@ from store.documents.encoding import encode
 from store.documents.text import from_column, to_column
 from store.events import Json
 from store.records import ControlRow
-from store.statements import statement
+from store.sql.statements import statement
 
 Verb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from store.statements import statement
-from tests.store.generate import Shape, generate
-from tests.store.plans import NAMES, PINNED, accesses, bare, plan, reads
+from store.sql.statements import statement
+from tests.store.sql.generate import Shape, generate
+from tests.store.sql.plans import NAMES, PINNED, accesses, bare, plan, reads
 
 WHOLE_HISTORY = {"drift_ends", "drift_drops", "summary_current", "summary_cells"}
 """Queries whose answer depends on every result ever stored."""

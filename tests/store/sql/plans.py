@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from store.statements import HERE, statement
+from store.sql.statements import HERE, statement
 
 PINNED = Path(__file__).parent / "data" / "plans.json"
 NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))

@@ -13,7 +13,7 @@ import attrs
 
 from store.documents.encoding import encode
 from store.documents.text import to_column
-from store.statements import statement
+from store.sql.statements import statement
 
 if TYPE_CHECKING:
     from store.rows import Judgement, Outcome

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from store.database import APPLICATION_ID, SCHEMA, examine, filesystem, locate_store, open_database, split
 from store.errors import StoreRefused
-from store.statements import migrations
-from store.turnstile import Turnstile
-from tests.store.living import ask, durable, ending, take_part, writing
+from store.sql.database import APPLICATION_ID, SCHEMA, examine, filesystem, locate_store, open_database, split
+from store.sql.statements import migrations
+from store.sql.turnstile import Turnstile
+from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NFS = "36 35 98:0 / {} rw,noatime master:1 - nfs4 server:/export rw\n"
 OPEN = """
 import sys, anyio
 from pathlib import Path
-from store.database import open_database
-from store.turnstile import Turnstile
+from store.sql.database import open_database
+from store.sql.turnstile import Turnstile
 
 async def main():
     path = Path(sys.argv[1])
@@ -181,11 +181,11 @@ async def test_store_that_cannot_be_written_is_refused(passable):
     script = """
 import os, sys, anyio, aiosqlite
 from pathlib import Path
-from store.database import examine, open_database
+from store.sql.database import examine, open_database
 from store.errors import StoreRefused
-from store.turnstile import Turnstile
+from store.sql.turnstile import Turnstile
 import anyio._backends._asyncio  # everything is read before the rights go
-from store.statements import migrations
+from store.sql.statements import migrations
 steps = migrations()
 if os.geteuid() == 0:
     os.setuid(65534)

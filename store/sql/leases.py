@@ -9,7 +9,7 @@ import sqlite3  # noqa: TID251 - a SQL module of the store
 from collections.abc import Callable
 
 from store.rows import WorkerRow
-from store.statements import statement
+from store.sql.statements import statement
 
 
 def register(worker: WorkerRow, expires_at: int) -> Callable[[sqlite3.Connection], int]:

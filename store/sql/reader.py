@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
-from store.blobs import get_blob
-from store.database import SCHEMA, examine, read_only
 from store.documents.text import from_column
 from store.errors import StoreError, StoreRefused, UsageError
 from store.records import AttemptRecord, ControlRow, Coverage, Doing, NoticeRow, Tally, WorkerAccount, WorkerState
@@ -30,7 +28,9 @@ from store.rows import (
     RunRecord,
     SweepRow,
 )
-from store.statements import statement
+from store.sql.blobs import get_blob
+from store.sql.database import SCHEMA, examine, read_only
+from store.sql.statements import statement
 from store.tallies import CellTally, StartGaps, VerifierCount
 
 if TYPE_CHECKING:

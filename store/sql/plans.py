@@ -11,7 +11,7 @@ from store.documents.text import to_column
 from store.errors import UsageError
 from store.rows import CellRow, NewSweep
 from store.secrets.redactor import Redactor
-from store.statements import statement
+from store.sql.statements import statement
 
 
 def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[sqlite3.Connection], int]:
