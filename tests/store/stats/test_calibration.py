@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.stats import calibration
-from tests.store.test_stats import agree, plain
+from tests.store.stats.test_rates import agree, plain
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-calibration.json").read_text(encoding="utf-8"))["cases"]
 FUNCTIONS = ("brier", "reliability_table", "ece", "brier_skill")

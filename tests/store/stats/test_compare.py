@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from store.stats import compare, paired, planning, sequential, student
 from store.stats.rates import MIN_JUDGED
-from tests.store.test_stats import agree, plain
+from tests.store.stats.test_rates import agree, plain
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-compare.json").read_text(encoding="utf-8"))["cases"]
 MODULES = (compare, paired, planning, sequential)
