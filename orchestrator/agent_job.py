@@ -17,7 +17,7 @@ from orchestrator.workspaces.fixture import Fixtures
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, Subject
 from providers.prices.table import Prices
-from providers.sandbox import Sandbox
+from providers.system.sandbox import Sandbox
 from store.events import Json
 from store.rows import Claim, NewSweep
 

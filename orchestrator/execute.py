@@ -19,8 +19,8 @@ from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
 from providers.base import Assignment, Done, Origin, Subject
-from providers.sandbox import Sandbox
-from providers.tree import changes
+from providers.system.sandbox import Sandbox
+from providers.system.tree import changes
 from store.events import Event, Incident, Json, WorkEnded
 from store.rows import Claim, Ending, FileChange
 from verifiers.aggregate import all_only_look, judge, verdict_of

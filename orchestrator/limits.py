@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from orchestrator.gate import FALLBACK_OUTPUT_TOKENS
 from orchestrator.retry import RetryPolicy
 from providers.agent import calls, fetch, files, loop, search, searcher, shell
-from providers.http import CONNECT_S, IDLE_S, MAX_BODY_BYTES
+from providers.system.http import CONNECT_S, IDLE_S, MAX_BODY_BYTES
 from store.events import Json
 
 FIXED: Mapping[str, Json] = {

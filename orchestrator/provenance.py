@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from orchestrator.version import __version__
-from providers.process import ProcessNotStarted, run_process
+from providers.system.process import ProcessNotStarted, run_process
 from store.events import Json
 
 GIT_S = 10.0

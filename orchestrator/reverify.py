@@ -22,7 +22,7 @@ from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse
-from providers.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, resolve_inside
 from store.errors import EvalctlError, UsageError
 from store.rows import FileChange, RunRecord, SweepRow
 from store.secrets.redactor import MARK, Redactor, credentials
@@ -33,7 +33,7 @@ from verifiers.base import Evidence
 from verifiers.pristine import protected_files
 
 if TYPE_CHECKING:
-    from providers.sandbox import Sandbox
+    from providers.system.sandbox import Sandbox
     from store.events import Json
     from store.sql.writer import Writer
 
@@ -124,7 +124,7 @@ async def _sandbox(settings: Settings, store: Path, world: World) -> Sandbox | N
     """What confined the sweep's commands confines these."""
     if settings.sandbox == "none":
         return None
-    from providers.sandbox import bubblewrap, prove
+    from providers.system.sandbox import bubblewrap, prove
 
     sandbox = bubblewrap(world.environment, store=store)
     await prove(sandbox, world.environment)

@@ -21,7 +21,7 @@ from store.events import Json
 from store.rows import Caps
 
 if TYPE_CHECKING:
-    from providers.sandbox import Kind
+    from providers.system.sandbox import Kind
 
 
 @attrs.frozen(kw_only=True)

@@ -28,7 +28,7 @@ from orchestrator.watchdog import Watchdog
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import ProviderError, quirks_of
-from providers.process import sweep_marker
+from providers.system.process import sweep_marker
 from store.records import Tally
 from store.rows import Ending
 from store.secrets.redactor import Redactor

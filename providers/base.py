@@ -17,7 +17,7 @@ from store.errors import EvalctlError
 from store.events import Event, Json
 
 if TYPE_CHECKING:
-    from providers.sandbox import Sandbox
+    from providers.system.sandbox import Sandbox
 
 PROVIDER_API = 1
 """Version of the provider port; an entry point of another version is refused."""

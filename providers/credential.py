@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from providers.http import shown
+from providers.system.http import shown
 from store.errors import UsageError
 
 

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from providers.base import Answer, Body, Emit, ErrorKind, ProviderError, Request, Responded, ToolSpec
 from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
-from providers.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
 from providers.quirks import Quirks
 from providers.reader import AnswerReader
 from providers.registry import ProviderOptions
+from providers.system.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
 from store.events import Json
 
 DRAIN_S = 0.25

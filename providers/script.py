@@ -13,7 +13,7 @@ from typing import Literal
 import attrs
 
 from providers.base import ErrorKind, Finish, Usage
-from providers.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.positions import read_json
 from store.documents.structure import new_converter, structure
 from store.errors import UsageError

@@ -12,7 +12,7 @@ from providers.base import ToolUse
 from store.rows import FileChange, Judgement
 
 if TYPE_CHECKING:
-    from providers.sandbox import Sandbox
+    from providers.system.sandbox import Sandbox
 
 VERIFIER_API = 1
 """Version of the verifier port; an entry point of another version is refused."""

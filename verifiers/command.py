@@ -18,7 +18,7 @@ from verifiers.base import Evidence
 from verifiers.pristine import NotRestored, restore
 
 if TYPE_CHECKING:
-    from providers.process import Finished
+    from providers.system.process import Finished
 
 LONGEST_MS = 600_000
 """The largest `timeoutMs`."""
@@ -55,8 +55,8 @@ class Command:
 
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge. The workspace may look different afterwards."""
-        from providers.process import ProcessNotStarted  # brings what reading a suite can spare
-        from providers.sandbox import run_confined
+        from providers.system.process import ProcessNotStarted  # brings what reading a suite can spare
+        from providers.system.sandbox import run_confined
 
         workspace = evidence.workspace
         if workspace.is_symlink() or not workspace.is_dir():

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import attrs
 
-from providers.paths import PathEscapes, check_relative, resolve_inside
+from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from store.errors import EvalctlError
 from store.events import Json
 from store.rows import Judgement, VerdictWord

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from providers.removal import remove_tree
+from providers.system.removal import remove_tree
 from store.errors import EvalctlError
 from verifiers.base import Verifier
 from verifiers.tree_diff import TreeDiffWithin, covers

@@ -74,7 +74,7 @@ class LabSweep:
                 "Name another place with --out.",
             ) from error
         if self.verb != "offline":
-            from providers.http import be_ready
+            from providers.system.http import be_ready
 
             be_ready()
 

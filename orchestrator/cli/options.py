@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from providers.sandbox import Kind
+    from providers.system.sandbox import Kind
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -174,7 +174,7 @@ def kind_of_sandbox(text: str) -> Kind:
     Raises:
         typer.BadParameter: there is no such thing.
     """
-    from providers.sandbox import KINDS
+    from providers.system.sandbox import KINDS
 
     for kind in KINDS:
         if text == kind:

@@ -32,10 +32,10 @@ from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
 from providers.by_variant import ByVariant
-from providers.http import IDLE_S, checked_base
 from providers.registry import ProviderOptions, find_provider
 from providers.replay import Replay
-from providers.sandbox import Sandbox, bubblewrap, prove
+from providers.system.http import IDLE_S, checked_base
+from providers.system.sandbox import Sandbox, bubblewrap, prove
 from store.rows import SweepRow
 from store.secrets.redactor import Redactor, credentials
 from store.sql.reader import Reader

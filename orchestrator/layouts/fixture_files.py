@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from providers.tree import IGNORED
+from providers.system.tree import IGNORED
 
 
 @attrs.frozen(kw_only=True)

@@ -33,7 +33,7 @@ from orchestrator.layouts.yaml_values import (
     told,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
-from providers.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.canonical import canonical
 from store.documents.positions import Finding
 from store.documents.structure import Problem, show, suggest

@@ -32,8 +32,8 @@ from orchestrator.layouts.yaml_values import (
     structured,
     told,
 )
-from providers.paths import PathEscapes, resolve_inside
 from providers.prices.price import Price
+from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.positions import DocumentPath
 from store.documents.structure import Problem, show, suggest
 from store.documents.yaml import YamlDocument, read_yaml

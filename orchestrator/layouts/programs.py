@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from providers.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.structure import show
 
 

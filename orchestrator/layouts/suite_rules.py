@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from orchestrator.layouts.patterns import objection
-from providers.paths import check_relative
+from providers.system.paths import check_relative
 from store.documents.positions import DocumentPath
 from store.documents.structure import Problem, show
 from store.events import Json

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from providers.decisions.shown import line
-from providers.paths import PATH_BYTES
+from providers.system.paths import PATH_BYTES
 from store.documents.positions import Document, DocumentPath, Finding, tell
 from store.documents.structure import Mismatch, Problem, new_converter, show, snake, structure
 from store.errors import UsageError

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from providers.paths import check_relative
+from providers.system.paths import check_relative
 from store.errors import UsageError
 from store.events import Json
 

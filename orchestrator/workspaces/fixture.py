@@ -16,8 +16,8 @@ import anyio
 import anyio.to_thread
 import attrs
 
-from providers.removal import remove_tree
-from providers.tree import Tree, snapshot
+from providers.system.removal import remove_tree
+from providers.system.tree import Tree, snapshot
 from store.errors import EvalctlError
 
 SMALL = 64 * 2**10

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.workspaces.fixture import SetupFailed
-from providers.process import ProcessNotStarted, run_process
+from providers.system.process import ProcessNotStarted, run_process
 
 if TYPE_CHECKING:
     from orchestrator.workspaces.fixture import Workspace

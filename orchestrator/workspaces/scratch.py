@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from providers.marks import HOME, home_of
-from providers.removal import remove_tree
+from providers.system.marks import HOME, home_of
+from providers.system.removal import remove_tree
 from store.errors import UsageError
 
 

@@ -11,8 +11,8 @@ import attrs
 from providers.agent.policy import refusal
 from providers.agent.tools import Place, Tool, ToolFailed, misfit
 from providers.base import Note, Policy, ToolAnswer, ToolCall, ToolSpec, ToolUse
-from providers.paths import PathEscapes
-from providers.process import ProcessNotStarted
+from providers.system.paths import PathEscapes
+from providers.system.process import ProcessNotStarted
 from store.errors import EvalctlError
 from store.events import Incident, ToolCompleted, ToolStarted
 

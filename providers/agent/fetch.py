@@ -18,7 +18,7 @@ import attrs
 
 from providers.agent.tools import Place, Tool, ToolFailed, parameters
 from providers.base import ProviderError, ToolSpec
-from providers.http import HttpPool, HttpResponse, shown
+from providers.system.http import HttpPool, HttpResponse, shown
 from store.errors import UsageError
 from store.events import Json
 

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from providers.agent.tools import Place, Tool, ToolFailed, parameters
 from providers.base import ToolSpec
-from providers.paths import PathEscapes, check_relative, resolve_inside
-from providers.tree import IGNORED
+from providers.system.paths import PathEscapes, check_relative, resolve_inside
+from providers.system.tree import IGNORED
 from store.events import Json
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from providers.agent.tools import Place, Tool, ToolFailed, parameters
 from providers.base import ToolSpec
-from providers.paths import resolve_inside
-from providers.process import Finished, run_process
-from providers.tree import IGNORED
+from providers.system.paths import resolve_inside
+from providers.system.process import Finished, run_process
+from providers.system.tree import IGNORED
 from store.events import Json
 
 DEFAULT_RESULTS = 100

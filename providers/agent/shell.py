@@ -11,9 +11,9 @@ from pathlib import Path
 
 from providers.agent.tools import Place, Tool, parameters
 from providers.base import ToolSpec
-from providers.marks import HOME
-from providers.process import tool_environment
-from providers.sandbox import run_confined
+from providers.system.marks import HOME
+from providers.system.process import tool_environment
+from providers.system.sandbox import run_confined
 from store.documents.text import without_last_word
 from store.events import Json
 
@@ -87,7 +87,7 @@ def home_of_run(given: Path | None) -> Iterator[Home]:
         yield home
     finally:
         if home.made:
-            from providers.removal import remove_tree
+            from providers.system.removal import remove_tree
 
             remove_tree(home())
 

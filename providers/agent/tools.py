@@ -13,7 +13,7 @@ from store.errors import EvalctlError
 from store.events import Json
 
 if TYPE_CHECKING:
-    from providers.sandbox import Sandbox
+    from providers.system.sandbox import Sandbox
 
 
 @attrs.define(slots=False)

@@ -76,7 +76,7 @@ def _opened(daemon: Daemon, name: str, nodes: list[AskingNode], opening: _Openin
 
     if isinstance(node, Exec):
         return ExecSpecialist(node, name=name, base=opening.base)
-    from providers.http import HttpPool
+    from providers.system.http import HttpPool
 
     return HttpSpecialist(
         name=name,

@@ -16,9 +16,9 @@ from providers.base import Answer, Emit, ErrorKind, ProviderError, Request, Resp
 from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
 from providers.faults import MAX_ERROR_BODY, excerpt, refusal
-from providers.http import HttpPool, HttpResponse, checked_base
-from providers.marks import home_of
-from providers.process import Finished, ProcessNotStarted, run_process, tool_environment
+from providers.system.http import HttpPool, HttpResponse, checked_base
+from providers.system.marks import home_of
+from providers.system.process import Finished, ProcessNotStarted, run_process, tool_environment
 from store.documents.text import without_first_word
 
 OUTPUT_LIMIT = 2**20
@@ -78,7 +78,7 @@ class ExecSpecialist:
         """
         import tempfile
 
-        from providers.removal import remove_tree
+        from providers.system.removal import remove_tree
 
         allowed_ms = request.timeout_ms or DEFAULT_TIMEOUT_MS
         attempt = request.key.rpartition("/")[0]

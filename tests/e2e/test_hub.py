@@ -24,7 +24,7 @@ from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.backends import open_providers
 from providers.decisions.flow import decide
 from tests.peers.driver import PATIENCE_S, Driver, Endpoint, Started, until
-from tests.providers.test_process import is_alive
+from tests.providers.system.test_process import is_alive
 
 CONFIG = """
 backends:

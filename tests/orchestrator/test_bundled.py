@@ -15,7 +15,7 @@ from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse
 from providers.registry import ProviderOptions
 from providers.script import read_scripts
 from providers.scripted import open_provider
-from providers.tree import changes
+from providers.system.tree import changes
 from store.errors import UsageError
 from store.events import ToolCompleted
 from verifiers.aggregate import judge, verdict_of

@@ -1,7 +1,7 @@
 import tempfile
 
 from orchestrator.workspaces.scratch import remove_homes
-from providers.marks import home_of
+from providers.system.marks import home_of
 
 
 def test_homes_of_dead_attempts_are_removed_and_no_others(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, read_fixture, workspace
-from providers.tree import changes
+from providers.system.tree import changes
 
 pytestmark = pytest.mark.anyio
 

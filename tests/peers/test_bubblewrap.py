@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import ProcessNotStarted, tool_environment
-from providers.sandbox import Sandbox, bubblewrap, prove, run_confined
+from providers.system.process import ProcessNotStarted, tool_environment
+from providers.system.sandbox import Sandbox, bubblewrap, prove, run_confined
 from tests.e2e.conftest import tiny
 from tests.peers.driver import Driver, clean_environment, marked, until
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from providers import http, ndjson, sse
+from providers import ndjson, sse
 from providers.base import ProviderError
 from providers.ndjson import NdjsonParser
 from providers.sse import SseParser
+from providers.system import http
 
 MIB = 2**20
 

@@ -12,12 +12,12 @@ import pytest
 from providers.anthropic import AnthropicMessages
 from providers.base import Answer, ProviderError, Responded, TextDelta, Usage
 from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
-from providers.http import HttpPool
 from providers.ollama import OllamaChat
 from providers.openai import OpenAIChat
 from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
 from providers.responses import OpenAIResponses
 from providers.scripted import open_provider as open_scripted
+from providers.system.http import HttpPool
 from providers.typesafe import Typesafe
 
 pytestmark = pytest.mark.anyio

@@ -18,9 +18,9 @@ from providers.base import (
     Usage,
     UserText,
 )
-from providers.http import HttpPool
 from providers.openai import ChatQuirks, OpenAIChat, encode, open_provider
 from providers.registry import ProviderOptions
+from providers.system.http import HttpPool
 from store.errors import UsageError
 from tests.providers.asking import ASKED, KEY, ask, failing
 from tests.providers.loopback import delta, serving

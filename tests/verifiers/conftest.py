@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.tree import changes, snapshot
+from providers.system.tree import changes, snapshot
 from verifiers.base import Evidence
 
 

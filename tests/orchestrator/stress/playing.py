@@ -12,7 +12,7 @@ from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy
 from providers.script import read_scripts
 from providers.scripted import Scripted
-from providers.tree import changes
+from providers.system.tree import changes
 from store.events import Incident, ToolCompleted
 from verifiers.aggregate import judge
 from verifiers.base import Evidence

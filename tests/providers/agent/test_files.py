@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from providers.agent import files
 from providers.agent.files import edit_file, list_files, read_file, write_file
 from providers.agent.tools import Place, Run, ToolFailed
-from providers.paths import PathEscapes
+from providers.system.paths import PathEscapes
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from providers.agent import search
 from providers.agent.search import SEARCH_TEXT, search_text
 from providers.agent.tools import Place, ToolFailed
-from providers.paths import PathEscapes
+from providers.system.paths import PathEscapes
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from providers.agent.shell import home_of_run
 from providers.base import AgentSettings, Answer, Assignment, Origin, Policy
 from store.documents.text import LONGEST_WORD
 from tests.providers.agent.conftest import EVERYTHING, call
-from tests.providers.test_process import has_lived, is_alive, pids
+from tests.providers.system.test_process import has_lived, is_alive, pids
 
 pytestmark = pytest.mark.anyio
 

@@ -17,11 +17,11 @@ from providers.decisions.decision import Failure
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Exec, Http
 from providers.decisions.specialists import OUTPUT_LIMIT, ExecSpecialist, HttpSpecialist
-from providers.http import HttpPool
 from providers.loopback import Exchange, serving
-from providers.marks import home_of
+from providers.system.http import HttpPool
+from providers.system.marks import home_of
 from store.errors import UsageError
-from tests.providers.test_process import is_alive
+from tests.providers.system.test_process import is_alive
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import attrs
 
-from providers.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, resolve_inside
 from store.rows import Judgement
 from verifiers.base import Evidence
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.paths import PathEscapes, check_relative, resolve_inside
+from providers.system.paths import PathEscapes, check_relative, resolve_inside
 
 
 @pytest.fixture

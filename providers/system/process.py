@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 
 import attrs
 
-from providers.marks import ATTEMPT_VARIABLE, PROCESS_VARIABLE, Reaper, for_attempt, for_process, signal_group
+from providers.system.marks import ATTEMPT_VARIABLE, PROCESS_VARIABLE, Reaper, for_attempt, for_process, signal_group
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:

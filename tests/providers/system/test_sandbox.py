@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.sandbox import Sandbox, SandboxUnusable, bubblewrap, prove, run_confined
+from providers.system.sandbox import Sandbox, SandboxUnusable, bubblewrap, prove, run_confined
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ def test_the_root_comes_first_and_the_workspace_lies_over_what_is_hidden(
 
 
 def test_home_store_and_temporary_files_are_hidden(machine: dict[str, str]) -> None:
-    elsewhere = Path(__file__).resolve().parents[2] / "docs"  # some directory that is not temporary
+    elsewhere = Path(__file__).resolve().parents[3] / "docs"  # some directory that is not temporary
     machine["HOME"] = str(elsewhere)
     sandbox = bubblewrap(machine, store=elsewhere.parent / "suites" / "runs.db")
     hidden = set(sandbox.hidden)

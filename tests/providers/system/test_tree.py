@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from providers import tree
-from providers.tree import changes, snapshot
+from providers.system import tree
+from providers.system.tree import changes, snapshot
 from store.rows import FileChange
 
 

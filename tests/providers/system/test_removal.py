@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.removal import remove_tree
+from providers.system.removal import remove_tree
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 
 FIRST = """
 import asyncio, sys
-from providers.http import HttpPool, be_ready
+from providers.system.http import HttpPool, be_ready
 
 async def answer(reader, writer):
     await reader.readuntil(b"\\r\\n\\r\\n")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from providers.process import Finished, ProcessNotStarted, run_process
+from providers.system.process import Finished, ProcessNotStarted, run_process
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import zlib
 import anyio
 import pytest
 
-from providers import http
 from providers.base import ProviderError
-from providers.http import HttpPool, checked_base, shown
+from providers.system import http
+from providers.system.http import HttpPool, checked_base, shown
 from store.errors import UsageError
 from tests.providers.loopback import serving
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from providers.process import Finished, ProcessNotStarted, run_process, sweep_marker, tool_environment
+from providers.system.process import Finished, ProcessNotStarted, run_process, sweep_marker, tool_environment
 
 pytestmark = pytest.mark.anyio
 
@@ -304,8 +304,8 @@ async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path):
 async def test_program_dies_with_the_process_that_started_it(tmp_path):
     source = f"""
 import anyio, pathlib, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from providers.process import run_process, tool_environment
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+from providers.system.process import run_process, tool_environment
 here = pathlib.Path({str(tmp_path)!r})
 anyio.run(lambda: run_process(["sh", "-c", "echo $$ >> pids; exec sleep 300"], cwd=here,
     environment=tool_environment(here), marker="", timeout_s=300, output_limit=10))
