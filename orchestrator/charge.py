@@ -10,8 +10,8 @@ from typing import Literal
 import attrs
 
 from providers.base import Answer, ProviderError, Usage
+from providers.endpoints.usage import believable
 from providers.prices.price import Price
-from providers.usage import believable
 from store.money import DEAREST, NUSD
 from store.rows import Amount
 

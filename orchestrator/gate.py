@@ -25,9 +25,9 @@ from orchestrator.retry import RetryPolicy
 from orchestrator.stopwatch import Stopwatch
 from orchestrator.waits import Bound, Wait, Waits, What
 from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
+from providers.endpoints.usage import believable
 from providers.prices.price import Price
 from providers.prices.table import Prices
-from providers.usage import believable
 from store.errors import EvalctlError
 from store.events import Call, CallResponded, CallSent, Incident, Waited
 from store.rows import Amount, Caps, Claim

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-from providers.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
 from providers.base import (
     Answer,
     ProviderError,
@@ -27,6 +26,7 @@ from providers.base import (
     ToolCall,
     Usage,
 )
+from providers.endpoints.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
 from providers.material import FIELDS, fingerprint
 from providers.normalization import Rule
 from store.errors import UsageError

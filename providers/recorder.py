@@ -31,8 +31,8 @@ from providers.base import (
     Subject,
     TextDelta,
 )
-from providers.by_variant import Learnt
 from providers.cassette import RecordedCall
+from providers.endpoints.by_variant import Learnt
 from providers.material import fingerprint
 from providers.normalization import Normalizer, Places, Rule, mapped
 

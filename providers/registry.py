@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 GROUP = "evalctl.providers"
 
 BUILT_IN: Mapping[str, str] = {
-    "anthropic": "providers.anthropic:open_provider",
-    "ollama": "providers.ollama:open_provider",
-    "openai": "providers.openai:open_provider",
-    "openai-responses": "providers.responses:open_provider",
+    "anthropic": "providers.endpoints.anthropic:open_provider",
+    "ollama": "providers.endpoints.ollama:open_provider",
+    "openai": "providers.endpoints.openai:open_provider",
+    "openai-responses": "providers.endpoints.responses:open_provider",
     "scripted": "providers.scripted:open_provider",
-    "typesafe": "providers.typesafe:open_provider",
+    "typesafe": "providers.endpoints.typesafe:open_provider",
 }
 """Name -> module and factory, imported when the name is asked for."""
 

@@ -34,7 +34,7 @@ from providers.base import (
     ToolSpec,
     UserText,
 )
-from providers.faults import RETRYABLE
+from providers.endpoints.faults import RETRYABLE
 from providers.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json

@@ -31,7 +31,7 @@ from orchestrator.suite import Suite, Task
 from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
-from providers.by_variant import ByVariant
+from providers.endpoints.by_variant import ByVariant
 from providers.registry import ProviderOptions, find_provider
 from providers.replay import Replay
 from providers.system.http import IDLE_S, checked_base

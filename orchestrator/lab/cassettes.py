@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.lab.model import CASSETTES, Fixture, Lab
-from providers.arguments import INVALID, parsed
 from providers.decisions.tape import Recorded
+from providers.endpoints.arguments import INVALID, parsed
 from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
 from store.documents.structure import new_converter, show, structure

@@ -86,7 +86,7 @@ def _orphans(lab: Lab, root: Path) -> Iterator[str]:
 
 def _unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
     """Targets that a capability's model nodes cannot be aimed at: a typesafe backend answers closed questions alone."""
-    from providers.typesafe import problems_of
+    from providers.endpoints.typesafe import problems_of
 
     for target in chosen.targets:
         if lab.daemon.backends[target.backend].kind != "typesafe":

@@ -173,7 +173,7 @@ class FlowRules:
             self._tell([((*at, "backend"), no_backend(backend, self.kinds))])
         answer = self._schema(node, "answer", at)
         if answer is not None and backend is not None and self.kinds.get(backend) == "typesafe":
-            from providers.typesafe import problems_of
+            from providers.endpoints.typesafe import problems_of
 
             self._tell(
                 ((*at, "answer"), f"cannot be asked of a typesafe backend: {line}")

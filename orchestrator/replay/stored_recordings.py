@@ -21,7 +21,6 @@ from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from providers.agent.calls import SHOWN_CHARS, cut, sayable
 from providers.agent.loop import CUT_NOTICE
-from providers.arguments import tool_call
 from providers.base import (
     AgentSettings,
     Answer,
@@ -40,6 +39,7 @@ from providers.base import (
     UserText,
 )
 from providers.cassette import Cassette, Emitted, Header, RecordedCall
+from providers.endpoints.arguments import tool_call
 from providers.material import fingerprint
 from providers.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
 from providers.recorder import with_texts

@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 
-from providers.arguments import finite, no_constant
 from providers.base import Answer
 from providers.decisions.cel import unfit
 from providers.decisions.schema import Schema, told
 from providers.decisions.shown import line, value
+from providers.endpoints.arguments import finite, no_constant
 from store.errors import EvalctlError
 from store.events import Json
 

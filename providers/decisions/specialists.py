@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from providers.base import Answer, Emit, ErrorKind, ProviderError, Request, Responded, TextDelta, UserText
-from providers.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
-from providers.faults import MAX_ERROR_BODY, excerpt, refusal
+from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
+from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.system.http import HttpPool, HttpResponse, checked_base
 from providers.system.marks import home_of
 from providers.system.process import Finished, ProcessNotStarted, run_process, tool_environment

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import anyio
 import attrs
 
-from providers.arguments import deeper
 from providers.base import Answer, Body, Emit, Emitted, ErrorKind, Origin, Provider, ProviderError, Request
-from providers.by_variant import Learnt
+from providers.endpoints.arguments import deeper
+from providers.endpoints.by_variant import Learnt
 from store.documents.positions import parse_json
 from store.errors import UsageError
 from store.events import Json

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.arguments import tool_call
 from providers.base import Answer, ProviderError, ReasoningDelta, Responded, TextDelta, Usage
 from providers.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
+from providers.endpoints.arguments import tool_call
 from providers.material import fingerprint
 from providers.normalization import Rule
 from store.errors import UsageError

@@ -4,8 +4,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from providers.openai import OpenAIChat
-from providers.openai import open_provider as open_openai
+from providers.endpoints.openai import OpenAIChat
+from providers.endpoints.openai import open_provider as open_openai
 from providers.registry import BUILT_IN, DEFAULT_KEY_VARIABLE, GROUP, ProviderOptions, find_provider, provider_names
 from store.errors import UsageError
 

@@ -16,7 +16,7 @@ from orchestrator.lab import cassettes
 from orchestrator.lab.find import BUNDLED_LAB, find_lab
 from orchestrator.layouts.lab_yaml import read_lab
 from providers.decisions.schema import Schema
-from providers.typesafe import problems_of
+from providers.endpoints.typesafe import problems_of
 
 GATE = BUNDLED_LAB / "specialists" / "gate.py"
 INVENTED = {"rm-root", "unknown-verdict", "read-source", "read-key", "read-key-lookalike"}

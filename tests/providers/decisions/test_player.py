@@ -12,12 +12,12 @@ from providers.base import Answer, Body, Origin, ProviderError, Responded, TextD
 from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
 from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
 from providers.divergence import NotRecorded
-from providers.endpoint import MAX_KEPT
+from providers.endpoints.endpoint import MAX_KEPT
 from providers.registry import ProviderOptions, find_provider
-from tests.providers.asking import ASKED, KEY
+from tests.providers.endpoints.asking import ASKED, KEY
+from tests.providers.endpoints.systemone import speaking
+from tests.providers.endpoints.wire import FOLDER, samples
 from tests.providers.loopback import serving
-from tests.providers.systemone import speaking
-from tests.providers.wire import FOLDER, samples
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object", "properties": {"deny": {"type": "boolean"}, "why": {"enum": ["a", "b"]}}}

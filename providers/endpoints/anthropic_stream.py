@@ -1,0 +1,220 @@
+"""Reads the answers of Anthropic Messages endpoints: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+
+An answer is a list of content blocks. What the model thought, and what the endpoint's own tools did, has to go back
+unchanged with the next request: such an answer's blocks are its `continuation`, its calls only by their position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from providers.base import Answer, Finish, ToolCall, Usage
+from providers.endpoints.arguments import INVALID, as_text, parsed, tool_call
+from providers.endpoints.reader import EventReader, Hear, unheard
+from providers.endpoints.usage import read_messages_usage
+from store.events import Json
+
+CALL = "call"
+"""The type of what stands in a continuation where the model made a call."""
+RESTARTED = "stream_restarted"
+"""Note: a gateway began the answer anew inside one stream; deltas told before do not count."""
+
+_FINISH: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
+_CONTEXT_FULL = "model_context_window_exceeded"
+
+
+@attrs.define(eq=False)
+class _Block:
+    """A content block that is still arriving."""
+
+    content: dict[str, Any]
+    pieces: dict[str, list[str]] = attrs.field(factory=dict[str, list[str]])
+    """Fragments of its texts, by the field they belong to."""
+    understood: bool = True
+    """No delta of an unknown type went into it, so it can go back."""
+
+    @property
+    def kind(self) -> str:
+        kind = self.content.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    def add(self, field: str, piece: Any) -> None:
+        if isinstance(piece, str):
+            self.pieces.setdefault(field, []).append(piece)
+
+    def raw_input(self) -> str:
+        """The arguments as they were written: in fragments, or at once where the block began."""
+        raw = "".join(self.pieces.get("input", ()))
+        return raw or as_text(self.content.get("input"))
+
+    def whole(self) -> dict[str, Json]:
+        """The block as it would have come in one document."""
+        whole = dict(self.content)
+        for field, pieces in self.pieces.items():
+            text = "".join(pieces)
+            if field != "input":
+                before = whole.get(field)
+                whole[field] = (before if isinstance(before, str) else "") + text
+            elif text:
+                value = parsed(text)
+                whole[field] = value if value is not INVALID else {}
+        return whole
+
+
+class MessageStream(EventReader):
+    """The body of one answer, fed in pieces cut anywhere: a stream of blocks, or one document."""
+
+    def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
+        super().__init__(emit, secrets=secrets)
+        self._blocks: dict[int, _Block] = {}
+        self._usage: dict[str, Json] = {}
+        self._restarted = False
+
+    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+        """The last report of tokens, and what is to be noted about it."""
+        return read_messages_usage(self._usage)
+
+    # --- pieces -------------------------------------------------------------------------------------------------
+
+    def _whole(self, document: dict[str, Any]) -> None:
+        if document.get("error"):
+            self._report(document)
+        elif not isinstance(blocks := document.get("content"), list):
+            self._bad("the document holds no content")
+        else:
+            self._named(document.get("model"))
+            self._count(document)
+            for index, block in enumerate(blocks):
+                self._begin(index, block)
+            self._stopped(document)
+
+    def _chunk(self, chunk: dict[str, Any]) -> None:
+        match chunk.get("type"):
+            case "content_block_delta":
+                self._continue(chunk.get("index"), chunk.get("delta"))
+            case "content_block_start":
+                self._begin(chunk.get("index"), chunk.get("content_block"))
+            case "message_start":
+                self._start(chunk.get("message"))
+            case "message_delta":
+                self._stopped(chunk.get("delta"))
+                self._count(chunk)
+            case "message_stop":
+                self.done = True
+            case _ if chunk.get("error"):
+                self._report(chunk)
+
+    def _start(self, message: Any) -> None:
+        """The answer begins; some gateways let it begin again after a fault of their own."""
+        if self._blocks:
+            self._restarted = True
+        self._blocks.clear()
+        self._text.clear()
+        self._reasoning.clear()
+        self.finish_raw = None
+        if isinstance(message, dict):
+            self._named(message.get("model"))
+            self._usage = {}
+            self._count(message)
+
+    def _count(self, holder: dict[str, Any]) -> None:
+        """Reports are cumulative: each replaces the fields that it carries."""
+        if isinstance(usage := holder.get("usage"), dict):
+            self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _stopped(self, holder: Any) -> None:
+        if isinstance(holder, dict) and isinstance(reason := holder.get("stop_reason"), str) and reason:
+            self.finish_raw = reason
+
+    def _begin(self, index: Any, content: Any) -> None:
+        if not isinstance(content, dict):
+            return
+        self._blocks[index if isinstance(index, int) else len(self._blocks)] = _Block(content)
+        match content.get("type"):
+            case "text":
+                self._say(content.get("text"))
+            case "thinking":
+                self._think(content.get("thinking"))
+
+    def _continue(self, index: Any, delta: Any) -> None:
+        if not isinstance(delta, dict):
+            return
+        latest = next(reversed(self._blocks.values()), None)
+        block = self._blocks.get(index) if isinstance(index, int) else latest
+        if block is None and delta.get("type") == "text_delta":
+            self._begin(index, {"type": "text", "text": ""})
+            block = next(reversed(self._blocks.values()))
+        if block is None:
+            return
+        match delta.get("type"):
+            case "text_delta":
+                block.add("text", piece := delta.get("text"))
+                self._say(piece)
+            case "thinking_delta":
+                block.add("thinking", piece := delta.get("thinking"))
+                self._think(piece)
+            case "signature_delta":
+                block.add("signature", delta.get("signature"))
+            case "input_json_delta":
+                block.add("input", delta.get("partial_json"))
+            case "citations_delta" if isinstance(block.content.get("citations"), list):
+                block.content["citations"].append(delta.get("citation"))
+            case "citations_delta":
+                block.content["citations"] = [delta.get("citation")]
+            case _:
+                block.understood = False
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _complete(self) -> Answer:
+        raw = self.finish_raw
+        if raw == _CONTEXT_FULL:
+            raise self._failed("context_length", "the answer reached the end of the context window", retryable=False)
+        finish = _FINISH.get(raw) if raw is not None else None
+        calls = self._calls()
+        if calls and finish in {"stop", None}:
+            finish = "tool_calls"
+        usage, notes = self.usage()
+        return Answer(
+            text=self.text,
+            reasoning=self.reasoning,
+            calls=calls,
+            usage=usage,
+            finish=finish,
+            finish_raw=raw,
+            model=self.model,
+            continuation=self._continuation(),
+            notes=(*notes, RESTARTED) if self._restarted else notes,
+        )
+
+    def _calls(self) -> tuple[ToolCall, ...]:
+        blocks = [block for block in self._blocks.values() if block.kind == "tool_use"]
+        return tuple(
+            tool_call(_word(block, "id") or f"call_{number}", _word(block, "name"), block.raw_input())
+            for number, block in enumerate(blocks, start=1)
+        )
+
+    def _continuation(self) -> Json:
+        if all(block.kind in {"text", "tool_use"} for block in self._blocks.values()):
+            return None
+        blocks: list[Json] = [
+            {"type": CALL} if block.kind == "tool_use" else block.whole()
+            for block in self._blocks.values()
+            if block.understood or block.kind in {"text", "tool_use"}
+        ]
+        return {"blocks": blocks}
+
+
+def _word(block: _Block, field: str) -> str:
+    value = block.content.get(field)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,133 @@
+"""Ollama's own chat format.
+
+Ollama cuts a prompt that is longer than the context it was loaded with, and says nothing. So every request names the
+context it needs, and asks newer servers to refuse instead of cutting.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any, ClassVar
+
+from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
+from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools
+from providers.endpoints.ollama_stream import OllamaStream
+from providers.endpoints.quirks import Quirks
+from providers.registry import ProviderOptions
+from store.events import Json
+
+MIN_CONTEXT = 8_192
+MAX_CONTEXT = 131_072
+"""Tokens of context that are asked for at most: memory is set aside for all of them. A model that was made for fewer
+gets what it was made for."""
+BYTES_PER_TOKEN = 2
+"""Fewer than any language or code has on average, so that the context is rather too large than too small."""
+DEFAULT_OUTPUT = 4_096
+"""Tokens of context that are kept free for an answer without a limit."""
+
+_INVENTED = re.compile(r"call_(\d{1,9})")
+_SWITCHES: dict[str, bool] = {"none": False, "off": False, "false": False, "on": True, "true": True}
+
+
+class OllamaChat(Endpoint[Quirks]):
+    """An Ollama server; its base URL goes up to and without `/api/chat`, or without `/chat`."""
+
+    format_name: ClassVar[str] = "ollama"
+    default_base_url: ClassVar[str] = "http://127.0.0.1:11434"
+    root: ClassVar[str] = "/api"
+    path: ClassVar[str] = "/chat"
+    accept: ClassVar[str] = "application/x-ndjson"
+
+    @cached_property
+    def _contexts(self) -> dict[str, int]:
+        """By model, the largest context that was asked for. It never shrinks, or runs side by side would have the
+        server load the model anew at every request.
+        """
+        return {}
+
+    def unlearnt(self) -> Quirks:
+        """None are known."""
+        return Quirks()
+
+    def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
+        """See `encode`."""
+        self._contexts[request.model] = tokens = max(context(request), self._contexts.get(request.model, 0))
+        return encode(request, tokens)
+
+    def reader(self, request: Request, emit: Emit) -> OllamaStream:
+        """A reader of lines, which counts calls on from those of the conversation."""
+        return OllamaStream(emit, secrets=self._secrets, first_call=first_call(request))
+
+
+def encode(request: Request, tokens: int) -> bytes:
+    """The body of a request, asking for *tokens* of context."""
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": _messages(request),
+        "stream": True,
+        "truncate": False,
+        "shift": False,
+        "options": {"num_ctx": tokens},
+    }
+    if request.max_output_tokens is not None:
+        body["options"]["num_predict"] = request.max_output_tokens
+    if request.reasoning_effort is not None:
+        body["think"] = _SWITCHES.get(request.reasoning_effort, request.reasoning_effort)
+    return encoded(body | with_tools(request, function_tool))
+
+
+def context(request: Request) -> int:
+    """Tokens of context for a request and its answer: a power of two, since the server loads the model anew at every
+    change.
+    """
+    size = len(encode(request, MAX_CONTEXT))
+    room = DEFAULT_OUTPUT if request.max_output_tokens is None else request.max_output_tokens
+    wanted = size // BYTES_PER_TOKEN + room
+    return min(MAX_CONTEXT, max(MIN_CONTEXT, 1 << (wanted - 1).bit_length()))
+
+
+def first_call(request: Request) -> int:
+    """The number of the next call without an id: one more than the largest in the conversation."""
+    ids = [call.id for turn in request.messages if isinstance(turn, AssistantTurn) for call in turn.calls]
+    return 1 + max((int(match[1]) for call_id in ids if (match := _INVENTED.fullmatch(call_id))), default=0)
+
+
+def _messages(request: Request) -> list[dict[str, Json]]:
+    messages: list[dict[str, Json]] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": request.instructions})
+    messages += map(_message, request.messages)
+    return messages
+
+
+def _message(message: Message) -> dict[str, Json]:
+    match message:
+        case UserText():
+            return {"role": "user", "content": message.text}
+        case ToolAnswer():
+            return {
+                "role": "tool",
+                "tool_name": message.name,
+                "tool_call_id": message.call_id,
+                "content": message.text,
+            }
+        case AssistantTurn():
+            turn: dict[str, Json] = {"role": "assistant", "content": message.text}
+            if message.calls:
+                turn["tool_calls"] = [
+                    {"id": call.id, "function": {"name": call.name, "arguments": dict(call.arguments or {})}}
+                    for call in message.calls
+                ]
+                if message.reasoning:
+                    turn["thinking"] = message.reasoning
+            return turn
+
+
+def open_provider(options: ProviderOptions) -> OllamaChat:
+    """Open a server: `options.base_url`, else the one on this machine.
+
+    Raises:
+        UsageError: the base URL or the key cannot be used.
+    """
+    return OllamaChat.opened(options)

@@ -1,0 +1,109 @@
+"""Chat completions endpoints: OpenAI and everything that speaks its first language."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
+from providers.endpoints.arguments import written
+from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools
+from providers.endpoints.openai_stream import REASONING_CONTENT, ChatStream
+from providers.endpoints.quirks import Quirks
+from providers.registry import ProviderOptions
+from store.events import Json
+
+
+@attrs.frozen(kw_only=True)
+class ChatQuirks(Quirks):
+    """What a chat completions endpoint has turned out not to take."""
+
+    no_stream_options: bool = False
+    """Usage cannot be asked for in streams."""
+    max_completion_tokens: bool = False
+    """The output limit goes by its newer name."""
+
+    def learnt(self, said: str, *, refused: bool) -> Self:
+        """One of the two, whichever the refusal speaks of; see `Quirks.learnt`."""
+        if not self.no_stream_options and "stream_options" in said:
+            return attrs.evolve(self, no_stream_options=True)
+        if not self.max_completion_tokens and refused and ("max_tokens" in said or "max_completion_tokens" in said):
+            return attrs.evolve(self, max_completion_tokens=True)
+        return self
+
+
+class OpenAIChat(Endpoint[ChatQuirks]):
+    """A chat completions endpoint; its base URL goes up to and without `/chat/completions`."""
+
+    format_name: ClassVar[str] = "openai"
+    default_base_url: ClassVar[str] = "https://api.openai.com/v1"
+    path: ClassVar[str] = "/chat/completions"
+
+    def unlearnt(self) -> ChatQuirks:
+        """Usage is asked for, and the limit goes by the name that all servers know."""
+        return ChatQuirks()
+
+    def body(self, request: Request, quirks: ChatQuirks) -> bytes:
+        """See `encode`."""
+        return encode(request, quirks)
+
+    def reader(self, request: Request, emit: Emit) -> ChatStream:  # noqa: ARG002 - the format does not need it
+        """A reader of chunks or one document."""
+        return ChatStream(emit, secrets=self._secrets)
+
+
+def encode(request: Request, quirks: ChatQuirks) -> bytes:
+    """The body of a request."""
+    body: dict[str, Any] = {"model": request.model, "messages": _messages(request), "stream": True}
+    if not quirks.no_stream_options:
+        body["stream_options"] = {"include_usage": True}
+    if request.max_output_tokens is not None:
+        limit = "max_completion_tokens" if quirks.max_completion_tokens else "max_tokens"
+        body[limit] = request.max_output_tokens
+    if request.reasoning_effort is not None:
+        body["reasoning_effort"] = request.reasoning_effort
+    return encoded(body | with_tools(request, function_tool))
+
+
+def _messages(request: Request) -> list[dict[str, Json]]:
+    messages: list[dict[str, Json]] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": request.instructions})
+    messages += map(_message, request.messages)
+    return messages
+
+
+def _message(message: Message) -> dict[str, Json]:
+    match message:
+        case UserText():
+            return {"role": "user", "content": message.text}
+        case ToolAnswer():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+        case AssistantTurn():
+            turn: dict[str, Json] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
+            if message.calls:
+                turn["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": written(call)},
+                    }
+                    for call in message.calls
+                ]
+                if message.reasoning and _wants_reasoning(message.continuation):
+                    turn[REASONING_CONTENT] = message.reasoning
+            return turn
+
+
+def _wants_reasoning(continuation: Json) -> bool:
+    return isinstance(continuation, dict) and continuation.get("reasoning_field") == REASONING_CONTENT
+
+
+def open_provider(options: ProviderOptions) -> OpenAIChat:
+    """Open an endpoint: `options.base_url`, else OpenAI's own.
+
+    Raises:
+        UsageError: the base URL or the key cannot be used.
+    """
+    return OpenAIChat.opened(options)

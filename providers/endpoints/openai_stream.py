@@ -1,0 +1,211 @@
+"""Reads the answers of chat completions endpoints: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+
+The format has as many dialects as servers. What is read here is the union of what they send: a stream of chunks or one
+document, whichever comes; reasoning under two names; calls in fragments, whole, or without an index; usage on any chunk
+or on none; errors inside answers whose status was 200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import attrs
+
+from providers.base import Answer, Finish, ToolCall, Usage
+from providers.endpoints.arguments import as_text, tool_call
+from providers.endpoints.reader import EventReader, Hear, unheard
+from providers.endpoints.usage import read_usage, reported_cost
+from store.events import Json
+
+REASONING_CONTENT = "reasoning_content"
+
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",
+    "refusal": "refusal",
+    "error": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
+}
+
+
+@attrs.define(eq=False)
+class _Draft:
+    """A tool call that is still arriving."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    fragments: list[str] = attrs.field(factory=list[str])
+
+
+class ChatStream(EventReader):
+    """The body of one answer, fed in pieces cut anywhere: a stream of chunks, or one document."""
+
+    done_marker: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        emit: Hear = unheard,
+        *,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        super().__init__(emit, secrets=secrets)
+        self._reasoning_field: str | None = None
+        self._refusal: list[str] = []
+        self._drafts: list[_Draft] = []
+        # the newest of every index, the first of every id: an answer may hold any number of calls
+        self._by_index: dict[int, _Draft] = {}
+        self._by_id: dict[str, _Draft] = {}
+        self._old_call: _Draft | None = None
+        self._usage: Mapping[str, Json] | None = None
+        self._llama_cached: Json = None
+
+    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+        """The last report of tokens, and what is to be noted about it."""
+        return read_usage(self._usage, cached_elsewhere=self._llama_cached)
+
+    # --- pieces -------------------------------------------------------------------------------------------------
+
+    def _whole(self, document: dict[str, Any]) -> None:
+        self._chunk(document, "message")
+        if self._error is None and not isinstance(document.get("choices"), list):
+            self._bad("the document holds no choices")
+
+    def _chunk(self, chunk: dict[str, Any], part: str = "delta") -> None:
+        self._named(chunk.get("model"))
+        self._count(chunk)
+        if chunk.get("error") or chunk.get("object") == "error":
+            self._report(chunk)
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and choice.get("index", 0) in (0, None):
+                if isinstance(reason := choice.get("finish_reason"), str) and reason:
+                    self.finish_raw = reason
+                if isinstance(delta := choice.get(part) or choice.get("delta") or choice.get("message"), dict):
+                    self._delta(delta)
+
+    def _count(self, chunk: dict[str, Any]) -> None:
+        groq = chunk.get("x_groq")
+        for usage in (groq.get("usage") if isinstance(groq, dict) else None, chunk.get("usage")):
+            if isinstance(usage, dict) and usage:
+                self._usage = usage
+        if isinstance(timings := chunk.get("timings"), dict):
+            self._llama_cached = timings.get("cache_n")
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        for name in (REASONING_CONTENT, "reasoning"):
+            if isinstance(piece := delta.get(name), str) and piece:
+                self._reasoning_field = self._reasoning_field or name
+                self._think(piece)
+                break  # some gateways send the same piece under both names
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._say(content)
+        elif isinstance(content, list):
+            for item in content:
+                self._part(item)
+        if isinstance(refusal := delta.get("refusal"), str):
+            self._refusal.append(refusal)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                self._call(call)
+        if isinstance(old := delta.get("function_call"), dict):
+            self._old_call = self._old_call or _Draft(None)
+            _fill(self._old_call, {"function": old})
+
+    def _part(self, item: Json) -> None:
+        """One typed part of a content list."""
+        if not isinstance(item, dict):
+            return
+        if item.get("type") == "thinking":
+            thought = item.get("thinking")
+            parts = thought if isinstance(thought, list) else [thought]
+            for part in parts:
+                piece = part.get("text") if isinstance(part, dict) else part
+                if isinstance(piece, str):
+                    self._think(piece)
+        elif item.get("type") in ("text", "output_text", None) and isinstance(piece := item.get("text"), str):
+            self._say(piece)
+
+    def _call(self, piece: dict[str, Any]) -> None:
+        index, given = piece.get("index"), piece.get("id")
+        index = index if isinstance(index, int) and not isinstance(index, bool) else None
+        given = given if isinstance(given, str) else ""
+        function = piece.get("function")
+        named = isinstance(function, dict) and bool(function.get("name"))
+        if index is not None:
+            draft = self._by_index.get(index)
+            # Some gateways number every parallel call 0; another id with a name is another call.
+            if draft is not None and named and given and draft.id and given != draft.id:
+                draft = None
+        else:
+            draft = self._drafts[-1] if self._drafts else None
+            if draft is not None and given and given != draft.id:
+                draft = self._by_id.get(given)
+        if draft is None:
+            draft = _Draft(index)
+            self._drafts.append(draft)
+            if index is not None:
+                self._by_index[index] = draft
+        _fill(draft, piece)
+        if draft.id:
+            self._by_id.setdefault(draft.id, draft)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _complete(self) -> Answer:
+        raw = self.finish_raw
+        finish = _FINISH.get(raw) if raw is not None else None
+        if finish == "error":
+            raise self._failed("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
+        drafts = self._drafts or ([self._old_call] if self._old_call is not None else [])
+        calls = tuple(_finished(draft, number) for number, draft in enumerate(drafts, start=1))
+        refusal = "".join(self._refusal)
+        if calls and (raw is None or finish == "stop"):
+            finish = "tool_calls"
+        elif refusal and finish in {"stop", None}:
+            finish = "refusal"
+        usage, notes = self.usage()
+        field = self._reasoning_field
+        return Answer(
+            text=self.text,
+            reasoning=self.reasoning,
+            refusal=refusal,
+            calls=calls,
+            usage=usage,
+            finish=finish,
+            finish_raw=raw,
+            model=self.model,
+            # Such endpoints want the reasoning of a turn with calls back; it stands in the turn, this says how.
+            continuation={"reasoning_field": field} if field == REASONING_CONTENT else None,
+            cost_nusd=reported_cost(self._usage),
+            notes=notes,
+        )
+
+
+def _fill(draft: _Draft, piece: dict[str, Any]) -> None:
+    function = piece.get("function")
+    function = function if isinstance(function, dict) else {}
+    given, name, arguments = piece.get("id"), function.get("name"), function.get("arguments")
+    if not draft.id and isinstance(given, str):
+        draft.id = given
+    if not draft.name and isinstance(name, str):
+        draft.name = name
+    draft.fragments.append(as_text(arguments))
+
+
+def _finished(draft: _Draft, number: int) -> ToolCall:
+    return tool_call(draft.id or f"call_{number}", draft.name, "".join(draft.fragments))

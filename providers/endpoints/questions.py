@@ -1,0 +1,206 @@
+"""Questions with a closed set of answers, as an answer's schema asks them: one of some options, yes or no, a level.
+
+What the systems that answer such questions take and give, without I/O: `providers/endpoints/typesafe.py` speaks to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import ClassVar, TypeGuard
+
+import attrs
+
+from store.documents.structure import show
+from store.events import Json
+
+MAX_OPTIONS = 255
+MAX_LEVELS = 10
+CRITERIA = "x-criteria"
+"""In a property: what each option means, an object."""
+LEVELS = "x-levels"
+"""In a property: the levels of a scale from its low end to its high one, an array. Levels that are no numbers are told
+by their index, which counts from 0.
+"""
+
+
+class Unreadable(ValueError):
+    """An answer that is none to its question; says what is wrong with it."""
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """One of some options."""
+
+    type: ClassVar[str] = "choice"
+    name: str
+    instructions: str
+    options: Mapping[str, Json]
+    """What each means; None where nothing is said."""
+
+    @property
+    def criteria(self) -> Json:
+        """The options, as they are sent."""
+        return dict(self.options)
+
+    def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
+        """The option, and how sure the answer is of it.
+
+        Raises:
+            Unreadable: it is none of the options, or says no confidence.
+        """
+        option = answer.get("choice")
+        if not isinstance(option, str) or option not in self.options:
+            raise Unreadable(f"{show(option)} is none of the options")
+        return option, _share(answer.get("confidence"), "confidence")
+
+
+@attrs.frozen(kw_only=True)
+class YesNo:
+    """Yes or no."""
+
+    type: ClassVar[str] = "noul"
+    name: str
+    instructions: str
+    criteria: Json = None
+
+    def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
+        """Whether yes is at least as likely as no, and the probability of what is answered.
+
+        Raises:
+            Unreadable: there is no probability.
+        """
+        yes = _share(answer.get("noul"), "noul")
+        return yes >= 0.5, max(yes, 1 - yes)
+
+
+@attrs.frozen(kw_only=True)
+class Score:
+    """A place on a scale."""
+
+    type: ClassVar[str] = "score"
+    name: str
+    instructions: str
+    levels: Sequence[Json]
+    """From the low end to the high one."""
+
+    @property
+    def criteria(self) -> Json:
+        """The levels, as they are sent: in words."""
+        return [level if isinstance(level, str) else show(level) for level in self.levels]
+
+    def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
+        """The level that is nearest to the score (the upper one of two), and how sure the answer is of it.
+
+        Raises:
+            Unreadable: the score lies on no level, or no confidence is said.
+        """
+        score, last = answer.get("score"), len(self.levels) - 1
+        if not _is_number(score) or not 0 <= score <= last:
+            raise Unreadable(f"score {show(score)} is no number from 0 to {last}")
+        index = math.floor(score + 0.5)
+        level = self.levels[index]
+        return level if _is_number(level) else index, _share(answer.get("confidence"), "confidence")
+
+
+Question = Choice | YesNo | Score
+
+
+def questions_of(schema: Mapping[str, Json]) -> tuple[list[Question], list[str]]:
+    """The questions that an answer's JSON Schema asks, in its order, and what of it cannot be asked.
+
+    Its properties are asked: one with an `enum` of strings is a choice, a boolean is yes or no, a number with levels
+    (`x-levels`, or an `enum` of numbers in order) is a score. What else there is may be left out of an answer if it is
+    not required; if it is, that is a problem.
+    """
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(properties, dict) or schema.get("type", "object") != "object":
+        return [], ["the answer is no object with properties, and these are what is asked"]
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    found: list[Question] = []
+    problems: list[str] = []
+    for name, described in properties.items():
+        asked = _asked(name, described if isinstance(described, dict) else {})
+        if not isinstance(asked, str):
+            found.append(asked)
+        elif name in needed:
+            problems.append(f"{name}: is required and cannot be asked: {asked}")
+    problems += [f"{name}: is required and no property says what it is" for name in needed if name not in properties]
+    if not found and not problems:
+        problems.append("no property can be asked: there is no enum, no boolean, and no number with levels")
+    return found, problems
+
+
+def answer_of(questions: Sequence[Question], answers: Json) -> tuple[dict[str, Json], float]:
+    """What is answered to *questions*, and the confidence of the least sure answer.
+
+    Raises:
+        Unreadable: an answer is missing, or is none to its question.
+    """
+    if not isinstance(answers, dict):
+        raise Unreadable("there are no answers")
+    values: dict[str, Json] = {}
+    confidences: list[float] = []
+    for question in questions:
+        answer = answers.get(question.name)
+        if not isinstance(answer, dict):
+            raise Unreadable(f"{question.name!r} is not answered")
+        try:
+            if answer.get("type", question.type) != question.type:
+                raise Unreadable(f"a {question.type} was asked for, not {show(answer['type'])}")
+            for share in _shares(answer.get("probabilities")):
+                _share(share, "a probability")
+            values[question.name], confidence = question.value(answer)
+        except Unreadable as error:
+            raise Unreadable(f"{question.name!r}: {error}") from None
+        confidences.append(confidence)
+    return values, min(confidences)
+
+
+def _asked(name: str, described: Mapping[str, Json]) -> Question | str:
+    """The question that a property asks, or why it asks none."""
+    told = described.get("description")
+    instructions = told if isinstance(told, str) and told else name
+    kind, options, levels, criteria = (described.get(key) for key in ("type", "enum", LEVELS, CRITERIA))
+    meanings = criteria if isinstance(criteria, dict) else {}
+    if kind == "boolean":
+        return YesNo(name=name, instructions=instructions, criteria=meanings or None)
+    if isinstance(levels, list) and kind in ("integer", "number"):
+        return _scale(name, instructions, levels)
+    if isinstance(options, list) and options and all(map(_is_number, options)):
+        if any(upper <= lower for lower, upper in pairwise(options)):
+            return "the numbers of its enum are in no rising order"
+        return _scale(name, instructions, options)
+    if isinstance(options, list) and options and all(isinstance(option, str) for option in options):
+        if len(options) > MAX_OPTIONS:
+            return f"it has {len(options)} options, and {MAX_OPTIONS} are the most"
+        return Choice(
+            name=name, instructions=instructions, options={option: meanings.get(option) for option in options}
+        )
+    return "it is no enum of strings, no boolean, and no number with levels"
+
+
+def _scale(name: str, instructions: str, levels: list[Json]) -> Score | str:
+    if not 2 <= len(levels) <= MAX_LEVELS:
+        return f"it has {len(levels)} levels, and a scale has from 2 to {MAX_LEVELS}"
+    if not all(map(_is_number, levels)) and not all(isinstance(level, str) and level for level in levels):
+        return "its levels are neither all numbers nor all words"
+    return Score(name=name, instructions=instructions, levels=tuple(levels))
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shares(probabilities: Json) -> Sequence[Json]:
+    """One answer's probabilities, which an answer may leave out."""
+    if probabilities is None:
+        return ()
+    return list(probabilities.values()) if isinstance(probabilities, dict) else [probabilities]
+
+
+def _share(value: Json, what: str) -> float:
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise Unreadable(f"{what} {show(value)} is no number from 0 to 1")
+    return float(value)

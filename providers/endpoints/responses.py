@@ -1,0 +1,133 @@
+"""OpenAI Responses endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, ToolSpec, UserText
+from providers.endpoints.arguments import written
+from providers.endpoints.endpoint import Endpoint, encoded, with_tools
+from providers.endpoints.quirks import Quirks
+from providers.endpoints.responses_stream import CALL, ResponseStream
+from providers.registry import ProviderOptions
+from store.events import Json
+
+Item = dict[str, Json]
+
+
+@attrs.frozen(kw_only=True)
+class ResponsesQuirks(Quirks):
+    """What a Responses endpoint has turned out not to take."""
+
+    no_encrypted_reasoning: bool = False
+    """Reasoning cannot be asked for in the form in which it can go back: models that do not reason refuse it."""
+
+    def learnt(self, said: str, *, refused: bool) -> Self:
+        """See `Quirks.learnt`."""
+        if refused and ("encrypted" in said or "'include" in said or '"include' in said):
+            return attrs.evolve(self, no_encrypted_reasoning=True)
+        return self
+
+
+class OpenAIResponses(Endpoint[ResponsesQuirks]):
+    """A Responses endpoint; its base URL goes up to and without `/responses`. Nothing is stored there."""
+
+    format_name: ClassVar[str] = "openai-responses"
+    default_base_url: ClassVar[str] = "https://api.openai.com/v1"
+    path: ClassVar[str] = "/responses"
+
+    def unlearnt(self) -> ResponsesQuirks:
+        """Reasoning is asked for."""
+        return ResponsesQuirks()
+
+    def body(self, request: Request, quirks: ResponsesQuirks) -> bytes:
+        """See `encode`."""
+        return encode(request, quirks)
+
+    def reader(self, request: Request, emit: Emit) -> ResponseStream:  # noqa: ARG002 - the format does not need it
+        """A reader of items or one document."""
+        return ResponseStream(emit, secrets=self._secrets)
+
+
+def encode(request: Request, quirks: ResponsesQuirks) -> bytes:
+    """The body of a request."""
+    body: dict[str, Any] = {
+        "model": request.model,
+        "input": [item for message in request.messages for item in _items(message)],
+        "store": False,
+        "stream": True,
+    }
+    if request.instructions:
+        body["instructions"] = request.instructions
+    if not quirks.no_encrypted_reasoning:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.max_output_tokens is not None:
+        body["max_output_tokens"] = request.max_output_tokens
+    if request.reasoning_effort is not None:
+        body["reasoning"] = {"effort": request.reasoning_effort}
+    return encoded(body | with_tools(request, _tool))
+
+
+def _tool(tool: ToolSpec) -> Item:
+    """A tool; not strict, which would demand more of a schema than ours promise."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.input_schema),
+        "strict": False,
+    }
+
+
+def _items(message: Message) -> Iterator[Item]:
+    match message:
+        case UserText():
+            yield {"type": "message", "role": "user", "content": message.text}
+        case ToolAnswer():
+            yield {"type": "function_call_output", "call_id": message.call_id, "output": message.text}
+        case AssistantTurn():
+            yield from _turn(message)
+
+
+def _turn(turn: AssistantTurn) -> Iterator[Item]:
+    """The turn as it was: where the model reasoned, item by item."""
+    calls: list[Item] = [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": written(call)}
+        for call in turn.calls
+    ]
+    kept = _kept(turn.continuation)
+    places = sum(item.get("type") == CALL for item in kept)
+    if kept and places == len(calls) and _text(kept) == turn.text:
+        following = iter(calls)
+        for item in kept:
+            yield next(following) if item.get("type") == CALL else item
+        return
+    # The turn was shortened since, or has nothing beside its text and calls. An endpoint refuses reasoning whose
+    # sequel is not the one it knows, so that is left out.
+    if turn.text:
+        yield {"type": "message", "role": "assistant", "content": turn.text}
+    yield from calls
+
+
+def _text(items: list[Item]) -> str:
+    """The text of the messages among *items*."""
+    contents = [item.get("content") for item in items if item.get("type") == "message"]
+    parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict)]
+    return "".join(str(part.get("text", "")) for part in parts if part.get("type") in ("output_text", "text"))
+
+
+def _kept(continuation: Json) -> list[Item]:
+    items = continuation.get("items") if isinstance(continuation, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def open_provider(options: ProviderOptions) -> OpenAIResponses:
+    """Open an endpoint: `options.base_url`, else OpenAI's own.
+
+    Raises:
+        UsageError: the base URL or the key cannot be used.
+    """
+    return OpenAIResponses.opened(options)

@@ -1,0 +1,153 @@
+"""TypeSafe's System One: questions about a state, whose answers come from closed sets and say how sure they are.
+
+It writes no text, so it works on no task: it answers model nodes of decision flows, whose schema asks the questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from providers.base import Answer, Emit, ProviderError, Request, Usage, UserText
+from providers.decisions.prompts import answer_form
+from providers.endpoints.arguments import parsed
+from providers.endpoints.endpoint import Endpoint, encoded
+from providers.endpoints.questions import Question, Unreadable, answer_of, questions_of
+from providers.endpoints.quirks import Quirks
+from providers.endpoints.reader import AnswerReader, Hear, unheard
+from providers.endpoints.sse import MAX_LINE_BYTES
+from providers.endpoints.usage import read_responses_usage
+from providers.registry import ProviderOptions
+from store.events import Json
+
+
+class Typesafe(Endpoint[Quirks]):
+    """A System One endpoint; its base URL goes up to and without `/v1/systemone`, or without `/systemone`."""
+
+    format_name: ClassVar[str] = "typesafe"
+    default_base_url: ClassVar[str] = "https://api.typesafe.ai"
+    root: ClassVar[str] = "/v1"
+    path: ClassVar[str] = "/systemone"
+    accept: ClassVar[str] = "application/json"
+
+    def unlearnt(self) -> Quirks:
+        """None are known."""
+        return Quirks()
+
+    def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
+        """See `encode`."""
+        return encode(request)
+
+    def reader(self, request: Request, emit: Emit) -> SystemOneReader:
+        """A reader of one document, which knows what was asked."""
+        return SystemOneReader(_questions(request), emit, secrets=self._secrets)
+
+
+def problems_of(schema: Mapping[str, Json]) -> list[str]:
+    """What of an answer's schema cannot be asked of System One, one line each; empty if all of it can."""
+    return questions_of(schema)[1]
+
+
+def encode(request: Request) -> bytes:
+    """The body of a request: the last text of the conversation is the state. The model sees no names of questions, and
+    nothing but a question's own instructions, so the request's instructions come before those of each, without what
+    they say about the form of the answer, which is not written here.
+
+    Raises:
+        ProviderError: `invalid_request`: it asks for no answer of a given form, or for one that cannot be asked.
+    """
+    questions = _questions(request)
+    before = request.instructions.removesuffix(answer_form(request.answer_schema or {})).strip()
+    body: dict[str, Any] = {
+        "state": _state(request),
+        "model": request.model,
+        "questions": {question.name: _question(question, before) for question in questions},
+    }
+    return encoded(body)
+
+
+def _questions(request: Request) -> Sequence[Question]:
+    if request.answer_schema is None:
+        message = "typesafe answers the questions of a decision flow's node, and works on nothing else"
+        raise ProviderError(kind="invalid_request", message=message, retryable=False)
+    questions, problems = questions_of(request.answer_schema)
+    if problems:
+        message = f"the answer's schema cannot be asked: {'; '.join(problems)}"
+        raise ProviderError(kind="invalid_request", message=message[:400], retryable=False)
+    return questions
+
+
+def _question(question: Question, before: str) -> dict[str, Json]:
+    instructions = f"{before}\n\n{question.instructions}" if before else question.instructions
+    asked: dict[str, Json] = {"type": question.type, "instructions": instructions}
+    return asked if question.criteria is None else asked | {"criteria": question.criteria}
+
+
+def _state(request: Request) -> Json:
+    """The last thing the user says: a JSON object where it is one, else as it stands."""
+    text = next((turn.text for turn in reversed(request.messages) if isinstance(turn, UserText)), "")
+    value = parsed(text)
+    return value if isinstance(value, dict) else text
+
+
+class SystemOneReader(AnswerReader):
+    """The body of one answer to *questions*: one JSON document, fed in pieces cut anywhere.
+
+    The answer's text is `{"answer": {...}, "confidence": c}`: a value for each question, and the confidence of the
+    least sure of them. It says how far the likeliest answer stands out, which is not how often it is right.
+    """
+
+    def __init__(self, questions: Sequence[Question], emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
+        super().__init__(emit, secrets=secrets)
+        self._streamed = False
+        self._questions = questions
+        self._body = bytearray()
+        self._usage: Mapping[str, Json] | None = None
+
+    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+        """The report of tokens, and what is to be noted about it."""
+        return read_responses_usage(self._usage)
+
+    def feed(self, data: bytes) -> None:
+        """Read on.
+
+        Raises:
+            ProviderError: `bad_payload`: the document is longer than 64 MiB.
+        """
+        self._body += data
+        if len(self._body) > MAX_LINE_BYTES:
+            raise self._failed("bad_payload", "the document is longer than 64 MiB", retryable=False)
+
+    def _end(self) -> None:
+        self.done = True
+        body = self._body.decode("utf-8-sig", "replace")
+        document = parsed(body)
+        if not isinstance(document, dict):
+            self._no_answer(body)
+            return
+        self._named(document.get("model"))
+        usage = document.get("usage")
+        self._usage = usage if isinstance(usage, dict) else None
+        if "answers" not in document and (document.get("error") or document.get("detail")):
+            self._report(document)
+            return
+        try:
+            answer, confidence = answer_of(self._questions, document.get("answers"))
+        except Unreadable as error:
+            self._bad(f"the endpoint's answer cannot be read: {error}"[:400])
+            return
+        self._say(json.dumps({"answer": answer, "confidence": confidence}, ensure_ascii=False))
+
+    def _complete(self) -> Answer:
+        usage, notes = self.usage()
+        return Answer(text=self.text, usage=usage, finish="stop", model=self.model, notes=notes)
+
+
+def open_provider(options: ProviderOptions) -> Typesafe:
+    """Open an endpoint: `options.base_url`, else TypeSafe's own.
+
+    Raises:
+        UsageError: the base URL or the key cannot be used.
+    """
+    return Typesafe.opened(options)

@@ -1,0 +1,218 @@
+"""What a schema asks of somebody who only answers closed questions, and what his answers come to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.endpoints.questions import Choice, Score, Unreadable, YesNo, answer_of, questions_of
+from tests.providers.endpoints.systemone import choice, noul, score
+from tests.providers.endpoints.wire import hostile_copies
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("number"),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["type", "enum", "x-levels", "x-criteria", "properties", "required", "a"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=25,
+)
+SCHEMA = {
+    "type": "object",
+    "required": ["verdict", "urgent", "risk"],
+    "properties": {
+        "verdict": {
+            "enum": ["allow", "deny"],
+            "description": "May the call be made?",
+            "x-criteria": {"deny": "It destroys something"},
+        },
+        "urgent": {"type": "boolean"},
+        "risk": {"type": "integer", "x-levels": [0, 25, 100], "description": "How risky is it?"},
+        "mood": {"type": "number", "x-levels": ["calm", "angry"]},
+        "stars": {"enum": [1, 2, 3.5]},
+        "reason": {"type": "string"},
+    },
+}
+
+
+def one(described):
+    questions, problems = questions_of({"type": "object", "properties": {"q": described}})
+    return questions[0] if questions else problems
+
+
+def value(described, answer):
+    return answer_of([one(described)], {"q": answer})
+
+
+# --- asking -----------------------------------------------------------------------------------------------------
+
+
+def test_each_property_is_asked_by_its_kind_and_free_text_is_left_out():
+    questions, problems = questions_of(SCHEMA)
+    assert problems == []
+    assert questions == [
+        Choice(
+            name="verdict",
+            instructions="May the call be made?",
+            options={"allow": None, "deny": "It destroys something"},
+        ),
+        YesNo(name="urgent", instructions="urgent"),
+        Score(name="risk", instructions="How risky is it?", levels=(0, 25, 100)),
+        Score(name="mood", instructions="mood", levels=("calm", "angry")),
+        Score(name="stars", instructions="stars", levels=(1, 2, 3.5)),
+    ]
+    assert [question.criteria for question in questions[2:]] == [
+        ["0", "25", "100"],
+        ["calm", "angry"],
+        ["1", "2", "3.5"],
+    ]
+
+
+def test_what_yes_and_no_mean_is_asked_along():
+    meanings = {"true": "today", "false": "whenever"}
+    assert one({"type": "boolean", "x-criteria": meanings}).criteria == meanings
+    assert one({"type": "boolean"}).criteria is None
+
+
+@pytest.mark.parametrize(
+    ("described", "why"),
+    [
+        ({"type": "string"}, "no enum of strings, no boolean, and no number with levels"),
+        ({"type": "number"}, "no enum of strings"),
+        ({"enum": ["a", None]}, "no enum of strings"),
+        ({"enum": []}, "no enum of strings"),
+        ({"enum": [1, 3, 2]}, "in no rising order"),
+        ({"enum": [True, False]}, "no enum of strings"),
+        ({"type": "integer", "x-levels": [1]}, "1 levels, and a scale has from 2 to 10"),
+        ({"type": "integer", "x-levels": list(range(11))}, "11 levels"),
+        ({"type": "integer", "x-levels": [1, "two"]}, "neither all numbers nor all words"),
+        ({"enum": [f"o{number}" for number in range(256)]}, "256 options, and 255 are the most"),
+        ({"type": ["number", "null"], "x-levels": [1, 2]}, "no enum of strings"),
+        (True, "no enum of strings"),
+    ],
+)
+def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one_is_left_out(described, why):
+    properties = {"q": described, "ok": {"type": "boolean"}}
+    questions, problems = questions_of({"properties": properties, "required": ["q"]})
+    assert len(problems) == 1
+    assert problems[0].startswith("q: is required and cannot be asked: ")
+    assert why in problems[0]
+    assert [question.name for question in questions] == ["ok"]
+    assert questions_of({"properties": properties})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"enum": ["a", "b"]}, "no object with properties"),
+        ({"type": "array", "properties": {}}, "no object with properties"),
+        ({"properties": {"text": {"type": "string"}}}, "no property can be asked"),
+        (
+            {"properties": {"a": {"type": "boolean"}}, "required": ["b"]},
+            "b: is required and no property says what it is",
+        ),
+    ],
+)
+def test_schema_of_which_nothing_or_too_little_can_be_asked_is_a_problem(schema, why):
+    assert why in "; ".join(questions_of(schema)[1])
+
+
+@given(schema=st.dictionaries(st.sampled_from(["type", "properties", "required"]), JSON))
+def test_any_schema_has_questions_or_problems(schema):
+    questions, problems = questions_of(schema)
+    assert questions or problems
+
+
+# --- answers ----------------------------------------------------------------------------------------------------
+
+
+def test_answer_holds_a_value_for_each_question_and_the_least_confidence():
+    questions, _ = questions_of(SCHEMA)
+    answers = {
+        "verdict": choice("deny", 0.81, allow=0.12, deny=0.88),
+        "urgent": noul(0.35),
+        "risk": score(1.2, 0.7, 0.1, 0.6, 0.3),
+        "mood": score(0.9, 0.99),
+        "stars": score(1.5, 0.9),
+        "unasked": {},
+    }
+    values, confidence = answer_of(questions, answers)
+    assert values == {"verdict": "deny", "urgent": False, "risk": 25, "mood": 1, "stars": 3.5}
+    assert confidence == 0.65
+
+
+@pytest.mark.parametrize(
+    ("yes", "answer", "confidence"), [(0, False, 1), (0.5, True, 0.5), (0.75, True, 0.75), (1, True, 1)]
+)
+def test_yes_needs_half_of_the_probability(yes, answer, confidence):
+    assert value({"type": "boolean"}, noul(yes)) == ({"q": answer}, confidence)
+
+
+@pytest.mark.parametrize(("place", "level"), [(0, 10), (0.49, 10), (0.5, 20), (1.5, 30), (2, 30)])
+def test_score_is_the_nearest_level(place, level):
+    assert value({"type": "number", "x-levels": [10, 20, 30]}, score(place, 1)) == ({"q": level}, 1)
+
+
+OPTION, YES, LEVEL = {"enum": ["a", "b"]}, {"type": "boolean"}, {"type": "number", "x-levels": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("described", "answer", "why"),
+    [
+        (OPTION, choice("c", 1), "'c' is none of the options"),
+        (OPTION, choice(["a"], 1), "none of the options"),
+        (OPTION, choice("a", 1.01), "confidence 1.01 is no number from 0 to 1"),
+        (OPTION, choice("a", True), "confidence true"),
+        (OPTION, {"type": "choice", "choice": "a"}, "confidence null"),
+        (OPTION, choice("a", 1, a=1.5), "a probability 1.5"),
+        (OPTION, choice("a", 1) | {"probabilities": [0.5]}, "a probability an array"),
+        (OPTION, noul(1), "a choice was asked for, not 'noul'"),
+        (YES, noul(-0.1), "noul -0.1"),
+        (YES, {}, "noul null"),
+        (YES, noul("0.5"), "noul '0.5'"),
+        (LEVEL, score(1.1, 1), "score 1.1 is no number from 0 to 1"),
+        (LEVEL, score(-1, 1), "score -1"),
+        (LEVEL, score(True, 1), "score true"),
+        (LEVEL, score(0, None), "confidence null"),
+        (YES, None, "'q' is not answered"),
+        (YES, 0.5, "'q' is not answered"),
+    ],
+)
+def test_answer_that_is_none_to_its_question_is_told_by_its_question(described, answer, why):
+    with pytest.raises(Unreadable) as unreadable:
+        value(described, answer)
+    assert why in str(unreadable.value)
+    assert "'q'" in str(unreadable.value)
+
+
+def test_hostile_answers_are_read_or_refused_and_never_more():
+    questions, _ = questions_of(SCHEMA)
+    good = {
+        "verdict": choice("deny", 0.8, deny=1),
+        "urgent": noul(1),
+        "risk": score(1, 0.7, 1),
+        "mood": score(0, 1),
+        "stars": score(2, 0.9),
+    }
+    seen = 0
+    for answers in hostile_copies(good):
+        seen += 1
+        try:
+            values, confidence = answer_of(questions, answers)
+        except Unreadable:
+            continue
+        assert 0 <= confidence <= 1
+        assert list(values) == ["verdict", "urgent", "risk", "mood", "stars"]
+    assert seen > 100
+
+
+@given(answers=JSON)
+def test_any_answers_are_read_or_refused(answers):
+    try:
+        answer_of([one(OPTION)], answers)
+    except Unreadable:
+        return
+    assert answers["q"]["choice"] in {"a", "b"}

@@ -1,0 +1,62 @@
+import attrs
+import pytest
+
+from providers.base import ProviderError, quirks_of
+from providers.endpoints.quirks import Quirks
+
+
+@attrs.frozen(kw_only=True)
+class Some(Quirks):
+    no_sugar: bool = False
+    no_milk: bool = False
+
+    def learnt(self, said, *, refused):
+        return attrs.evolve(self, no_milk=True) if refused and "milk" in said else self
+
+
+def refused(kind="invalid_request", status=400):
+    return ProviderError(kind=kind, message="x", retryable=False, status=status)
+
+
+def test_names_are_those_that_hold_in_the_order_of_the_class():
+    assert Some().names() == ()
+    assert Some(no_milk=True, no_sugar=True).names() == ("no_sugar", "no_milk")
+
+
+def test_what_two_requests_learnt_is_joined():
+    assert Some(no_milk=True).joined(Some(no_sugar=True)) == Some(no_milk=True, no_sugar=True)
+    assert Quirks().joined(Quirks()) == Quirks()
+
+
+@pytest.mark.parametrize("said", ["MILK is Not Supported", "unknown field: milk"])
+def test_refusal_of_a_field_teaches(said):
+    assert Some().after(refused(), said) == Some(no_milk=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (refused(), "milk must be cold"),
+        (refused(status=500), "unknown field: milk"),
+        (refused(kind="context_length"), "unknown field: milk"),
+        (refused(status=None), "unknown field: milk"),
+    ],
+)
+def test_other_refusals_teach_nothing(error, said):
+    assert Some().after(error, said) == Some()
+
+
+def test_provider_that_does_not_adapt_has_no_quirks():
+    class Plain:
+        name = account = "plain"
+
+        def size(self, request):
+            return 0
+
+        async def answer(self, request, emit):
+            raise NotImplementedError
+
+        async def aclose(self):
+            pass
+
+    assert quirks_of(Plain()) == ()
