@@ -16,7 +16,7 @@ from orchestrator.gate import ProviderBlocked, Tally
 from orchestrator.waits import Bound, Stalled
 from orchestrator.workspaces.fixture import SetupFailed
 from providers.base import ProviderError
-from providers.divergence import Divergence, NotRecorded, ReplayDiverged
+from providers.recording.divergence import Divergence, NotRecorded, ReplayDiverged
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Json
 from store.rows import Claim, Ending, FileChange, Judgement, Outcome

@@ -14,7 +14,7 @@ from orchestrator.replay.recordings import Recordings, of_directory, warnings
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.world import World
-from providers.replay import Replay
+from providers.recording.replayer import Replay
 from store.errors import UsageError
 
 

@@ -32,8 +32,8 @@ from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider
 from providers.endpoints.by_variant import ByVariant
+from providers.recording.replayer import Replay
 from providers.registry import ProviderOptions, find_provider
-from providers.replay import Replay
 from providers.system.http import IDLE_S, checked_base
 from providers.system.sandbox import Sandbox, bubblewrap, prove
 from store.rows import SweepRow

@@ -22,7 +22,7 @@ from providers.base import Answer, Ask, Origin, Request, Usage
 from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide
 from providers.decisions.shown import shortened
-from providers.divergence import NotRecorded
+from providers.recording.divergence import NotRecorded
 from store.documents.encoding import encode
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, Judgement

@@ -13,7 +13,7 @@ from orchestrator.lab.selection import Selection
 from providers.base import Answer, Origin, Request
 from providers.decisions.flow import decide
 from providers.decisions.player import Answers, HandWritten, Player, Reread, format_of
-from providers.divergence import NotRecorded
+from providers.recording.divergence import NotRecorded
 from store.errors import UsageError
 
 Key = tuple[str, str]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from orchestrator.bundled import BUNDLED
 from orchestrator.suite import Suite, Task
-from providers.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
-from providers.normalization import Rule
+from providers.recording.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
+from providers.recording.normalization import Rule
 from store.documents.positions import spell
 from store.errors import UsageError
 from store.events import Json

@@ -11,9 +11,9 @@ from orchestrator.grants import policy_for
 from orchestrator.replay.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
-from providers.cassette import Cassette
-from providers.divergence import NotRecorded
-from providers.replay import Replay
+from providers.recording.cassette import Cassette
+from providers.recording.divergence import NotRecorded
+from providers.recording.replayer import Replay
 from store.errors import UsageError
 
 UNKNOWN_MODEL = "none"

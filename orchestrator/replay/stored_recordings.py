@@ -38,11 +38,11 @@ from providers.base import (
     Usage,
     UserText,
 )
-from providers.cassette import Cassette, Emitted, Header, RecordedCall
 from providers.endpoints.arguments import tool_call
-from providers.material import fingerprint
-from providers.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
-from providers.recorder import with_texts
+from providers.recording.cassette import Cassette, Emitted, Header, RecordedCall
+from providers.recording.material import fingerprint
+from providers.recording.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
+from providers.recording.recorder import with_texts
 from store.errors import UsageError
 from store.rows import CellRecord, EventRow, RunRecord, SweepRow
 from store.secrets.redactor import MARK

@@ -14,8 +14,8 @@ from orchestrator.replay.cassettes import REVIEWED, directory_of, refuse_install
 from orchestrator.reports.wording import counted
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
-from providers.cassette import SUFFIX, Cassette, Header
-from providers.recorder import Recorder, Tape
+from providers.recording.cassette import SUFFIX, Cassette, Header
+from providers.recording.recorder import Recorder, Tape
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
 from store.sql.reader import Reader

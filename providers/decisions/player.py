@@ -11,8 +11,8 @@ import attrs
 
 from providers.base import Answer, Emit, ProviderError, Request, Responded, TextDelta
 from providers.decisions.tape import Recorded
-from providers.divergence import NotRecorded
 from providers.endpoints.faults import refusal
+from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
 from store.events import Json
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from providers.base import Answer, ProviderError, TextDelta
-from providers.cassette import Cassette, Header, RecordedCall
-from providers.material import fingerprint
+from providers.recording.cassette import Cassette, Header, RecordedCall
+from providers.recording.material import fingerprint
 
 
 def cassette(

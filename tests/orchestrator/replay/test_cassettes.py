@@ -13,8 +13,8 @@ from orchestrator.layouts.suite_json import read_suite
 from orchestrator.replay import cassettes
 from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from providers.base import Answer, ReasoningDelta, TextDelta
-from providers.cassette import Header, decode
 from providers.endpoints.arguments import tool_call
+from providers.recording.cassette import Header, decode
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.replay.recorded import cassette

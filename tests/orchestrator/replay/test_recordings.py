@@ -11,7 +11,7 @@ from orchestrator.layouts.suite_json import read_suite
 from orchestrator.replay.recordings import UNKNOWN_MODEL, of_directory
 from orchestrator.settings import Settings
 from providers.base import AgentSettings
-from providers.divergence import NotRecorded
+from providers.recording.divergence import NotRecorded
 
 
 def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_called(tmp_path):

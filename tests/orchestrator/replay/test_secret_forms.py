@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.replay.cassettes import write_cassettes
 from providers.base import Answer, ProviderError
-from providers.cassette import decode
+from providers.recording.cassette import decode
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.replay.recorded import cassette

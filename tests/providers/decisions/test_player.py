@@ -11,8 +11,8 @@ import pytest
 from providers.base import Answer, Body, Origin, ProviderError, Responded, TextDelta, Usage
 from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
 from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
-from providers.divergence import NotRecorded
 from providers.endpoints.endpoint import MAX_KEPT
+from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
 from tests.providers.endpoints.asking import ASKED, KEY
 from tests.providers.endpoints.systemone import speaking

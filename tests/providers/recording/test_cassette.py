@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Answer, ProviderError, ReasoningDelta, Responded, TextDelta, Usage
-from providers.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
 from providers.endpoints.arguments import tool_call
-from providers.material import fingerprint
-from providers.normalization import Rule
+from providers.recording.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
+from providers.recording.material import fingerprint
+from providers.recording.normalization import Rule
 from store.errors import UsageError
 
 HEADER = Header(

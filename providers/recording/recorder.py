@@ -31,10 +31,10 @@ from providers.base import (
     Subject,
     TextDelta,
 )
-from providers.cassette import RecordedCall
 from providers.endpoints.by_variant import Learnt
-from providers.material import fingerprint
-from providers.normalization import Normalizer, Places, Rule, mapped
+from providers.recording.cassette import RecordedCall
+from providers.recording.material import fingerprint
+from providers.recording.normalization import Normalizer, Places, Rule, mapped
 
 
 @attrs.define(kw_only=True)

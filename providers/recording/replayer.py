@@ -22,11 +22,11 @@ from providers.base import (
     Responded,
     Subject,
 )
-from providers.cassette import Cassette
-from providers.divergence import differs, miscounted
-from providers.material import fingerprint, first_difference
-from providers.normalization import Normalizer, Places, Rule
-from providers.recorder import with_texts
+from providers.recording.cassette import Cassette
+from providers.recording.divergence import differs, miscounted
+from providers.recording.material import fingerprint, first_difference
+from providers.recording.normalization import Normalizer, Places, Rule
+from providers.recording.recorder import with_texts
 from store.events import Json
 
 NAME = "replay"

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from providers.base import AssistantTurn, Origin, Request, ToolAnswer, ToolCall, ToolSpec, UserText
-from providers.material import ABSENT, fingerprint, first_difference, material
+from providers.recording.material import ABSENT, fingerprint, first_difference, material
 from store.documents.canonical import canonical
 
 TOOLS = tuple(ToolSpec(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in ("a", "b"))

@@ -23,11 +23,11 @@ from providers.base import (
     ToolCall,
     UserText,
 )
-from providers.cassette import Cassette, Header, decode, encode, lines
-from providers.divergence import NotRecorded, ReplayDiverged
-from providers.normalization import Normalizer, Places, Rule, RuleTooSlow
-from providers.recorder import Recorder
-from providers.replay import Replay
+from providers.recording.cassette import Cassette, Header, decode, encode, lines
+from providers.recording.divergence import NotRecorded, ReplayDiverged
+from providers.recording.normalization import Normalizer, Places, Rule, RuleTooSlow
+from providers.recording.recorder import Recorder
+from providers.recording.replayer import Replay
 
 pytestmark = pytest.mark.anyio
 

@@ -27,8 +27,8 @@ from providers.base import (
     Usage,
 )
 from providers.endpoints.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
-from providers.material import FIELDS, fingerprint
-from providers.normalization import Rule
+from providers.recording.material import FIELDS, fingerprint
+from providers.recording.normalization import Rule
 from store.errors import UsageError
 from store.events import Json
 

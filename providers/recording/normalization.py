@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import attrs
 
 from providers.base import Assignment, Message, Request
-from providers.material import material, message
+from providers.recording.material import material, message
 from store.errors import EvalctlError
 from store.events import Json
 
