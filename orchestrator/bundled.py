@@ -150,7 +150,7 @@ def read_place(place: Place) -> Listed:
 
 def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
     """Read one suite and its scripts: what it is, and every finding."""
-    from providers.script import read_scripts
+    from providers.scripted.script import read_scripts
 
     listed = read_place(place)
     try:

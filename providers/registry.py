@@ -26,7 +26,7 @@ BUILT_IN: Mapping[str, str] = {
     "ollama": "providers.endpoints.ollama:open_provider",
     "openai": "providers.endpoints.openai:open_provider",
     "openai-responses": "providers.endpoints.responses:open_provider",
-    "scripted": "providers.scripted:open_provider",
+    "scripted": "providers.scripted.scripted:open_provider",
     "typesafe": "providers.endpoints.typesafe:open_provider",
 }
 """Name -> module and factory, imported when the name is asked for."""

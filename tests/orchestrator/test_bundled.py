@@ -13,8 +13,8 @@ from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse
 from providers.registry import ProviderOptions
-from providers.script import read_scripts
-from providers.scripted import open_provider
+from providers.scripted.script import read_scripts
+from providers.scripted.scripted import open_provider
 from providers.system.tree import changes
 from store.errors import UsageError
 from store.events import ToolCompleted

@@ -17,7 +17,7 @@ from providers.endpoints.openai import OpenAIChat
 from providers.endpoints.responses import OpenAIResponses
 from providers.endpoints.typesafe import Typesafe
 from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
-from providers.scripted import open_provider as open_scripted
+from providers.scripted.scripted import open_provider as open_scripted
 from providers.system.http import HttpPool
 
 pytestmark = pytest.mark.anyio

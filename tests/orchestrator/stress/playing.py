@@ -10,8 +10,8 @@ from orchestrator.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRE
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy
-from providers.script import read_scripts
-from providers.scripted import Scripted
+from providers.scripted.script import read_scripts
+from providers.scripted.scripted import Scripted
 from providers.system.tree import changes
 from store.events import Incident, ToolCompleted
 from verifiers.aggregate import judge

@@ -10,8 +10,8 @@ from orchestrator.config import load_config
 from orchestrator.stress.chains import RULES, make_chain, report, rules_task
 from orchestrator.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
 from providers.base import UserText
-from providers.script import read_scripts
-from providers.scripted import Scripted
+from providers.scripted.script import read_scripts
+from providers.scripted.scripted import Scripted
 from tests.orchestrator.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
 
 pytestmark = pytest.mark.anyio

@@ -2,8 +2,8 @@ import pytest
 
 from providers.base import Origin, Request, UserText, quirks_of
 from providers.endpoints.by_variant import ByVariant
-from providers.script import Play, Script, ScriptedAnswer
-from providers.scripted import Scripted
+from providers.scripted.script import Play, Script, ScriptedAnswer
+from providers.scripted.scripted import Scripted
 
 pytestmark = pytest.mark.anyio
 

@@ -35,7 +35,7 @@ from providers.base import (
     UserText,
 )
 from providers.endpoints.faults import RETRYABLE
-from providers.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
+from providers.scripted.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json
 

@@ -24,8 +24,8 @@ from providers.base import (
     UserText,
 )
 from providers.registry import ProviderOptions, find_provider
-from providers.script import ScriptedAnswer, read_scripts
-from providers.scripted import open_provider, prepare
+from providers.scripted.script import ScriptedAnswer, read_scripts
+from providers.scripted.scripted import open_provider, prepare
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio
@@ -278,7 +278,7 @@ import sys, anyio
 from pathlib import Path
 from providers.base import Origin, Request, TextDelta, UserText
 from providers.registry import ProviderOptions
-from providers.scripted import open_provider
+from providers.scripted.scripted import open_provider
 
 def emit(event):
     if isinstance(event, TextDelta):

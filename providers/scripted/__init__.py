@@ -1,0 +1,4 @@
+"""scripted: a provider that answers from a script, for tests, examples and demonstrations.
+
+Start reading at `scripted.py`.
+"""
