@@ -12,8 +12,8 @@ import anyio
 
 from orchestrator.board import Board
 from orchestrator.control import Control
-from orchestrator.governor import Hold
-from orchestrator.permits import Permits
+from orchestrator.engine.gate.governor import Hold
+from orchestrator.engine.gate.permits import Permits
 from orchestrator.ports import Claims
 from orchestrator.waits import Wait, Waits
 from store.rows import Claim

@@ -12,7 +12,7 @@ import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.gate import ProviderBlocked, Tally
+from orchestrator.engine.gate.gate import ProviderBlocked, Tally
 from orchestrator.waits import Bound, Stalled
 from orchestrator.workspaces.fixture import SetupFailed
 from providers.base import ProviderError

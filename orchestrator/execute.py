@@ -10,12 +10,12 @@ import attrs
 
 from orchestrator.control import Control
 from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
-from orchestrator.gate import Gate, GateOfRun
+from orchestrator.engine.gate.gate import Gate, GateOfRun
+from orchestrator.engine.gate.retry import RetryPolicy
+from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.grants import policy_for
 from orchestrator.ports import AttemptLog
-from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
-from orchestrator.stopwatch import Stopwatch
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
 from providers.base import Assignment, Done, Origin, Subject

@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.gate import Gate
+from orchestrator.engine.gate.gate import Gate
 from orchestrator.ports import Ledger
 from orchestrator.settings import Settings
 from orchestrator.world import World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.gate import FALLBACK_OUTPUT_TOKENS
-from orchestrator.retry import RetryPolicy
+from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS
+from orchestrator.engine.gate.retry import RetryPolicy
 from providers.agent import calls, fetch, files, loop, search, searcher, shell
 from providers.system.http import CONNECT_S, IDLE_S, MAX_BODY_BYTES
 from store.events import Json

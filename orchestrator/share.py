@@ -8,18 +8,18 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.breaker import Breaker
-from orchestrator.bucket import Bucket
 from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
-from orchestrator.gate import Gate
-from orchestrator.governor import Governor
+from orchestrator.engine.gate.breaker import Breaker
+from orchestrator.engine.gate.bucket import Bucket
+from orchestrator.engine.gate.gate import Gate
+from orchestrator.engine.gate.governor import Governor
+from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.job import Asked, Job, Room
 from orchestrator.log import Log, silent
-from orchestrator.permits import Permits
 from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.reports.wording import counted
-from orchestrator.retry import RetryPolicy
 from orchestrator.settings import Settings
 from orchestrator.skips import skip_rest
 from orchestrator.version import __version__

@@ -8,7 +8,7 @@ import anyio
 import attrs
 
 from orchestrator.control import Control
-from orchestrator.governor import Hold
+from orchestrator.engine.gate.governor import Hold
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.wording import counted
 from orchestrator.waits import Quiet, Stalled, Wait, Waits, told

@@ -12,12 +12,12 @@ import attrs
 
 from orchestrator.control import Control
 from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
-from orchestrator.gate import Gate, GateOfRun
+from orchestrator.engine.gate.gate import Gate, GateOfRun
+from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.job import Room
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Fixture
 from orchestrator.ports import AttemptLog
-from orchestrator.stopwatch import Stopwatch
 from providers.base import Answer, Ask, Origin, Request, Usage
 from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide

@@ -6,8 +6,8 @@ import pytest
 from orchestrator.ending import finding_of
 from orchestrator.waits import Stalled
 from providers.base import ProviderError
+from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
 from tests.orchestrator.plain_ports import PlainBudget
-from tests.orchestrator.test_gate import ANSWER, REQUEST, Replies, opened
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 import pytest
 
 from orchestrator.control import Control
-from orchestrator.governor import Hold
+from orchestrator.engine.gate.governor import Hold
 from orchestrator.waits import Bound, Wait, Waits
 from orchestrator.watchdog import Watchdog
 from store.sql.claims import Held

@@ -4,11 +4,11 @@ import anyio
 import attrs
 import pytest
 
-from orchestrator.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun
-from orchestrator.governor import Governor
-from orchestrator.permits import Permits
-from orchestrator.retry import RetryPolicy
-from orchestrator.stopwatch import Stopwatch
+from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun
+from orchestrator.engine.gate.governor import Governor
+from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.gate.retry import RetryPolicy
+from orchestrator.engine.gate.stopwatch import Stopwatch
 from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
 from store.errors import BudgetSpent
 from store.rows import Amount, Caps

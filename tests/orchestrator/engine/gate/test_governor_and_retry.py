@@ -2,10 +2,10 @@ import random
 
 import pytest
 
-from orchestrator.breaker import Breaker
-from orchestrator.bucket import Bucket
-from orchestrator.governor import Governor, Ticket
-from orchestrator.retry import RetryPolicy
+from orchestrator.engine.gate.breaker import Breaker
+from orchestrator.engine.gate.bucket import Bucket
+from orchestrator.engine.gate.governor import Governor, Ticket
+from orchestrator.engine.gate.retry import RetryPolicy
 from providers.base import ProviderError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from orchestrator.governor import Governor, Hold, Ticket
+from orchestrator.engine.gate.governor import Governor, Hold, Ticket
 from providers.base import ProviderError
 from store.events import Json
 

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from orchestrator.stopwatch import Stopwatch
+from orchestrator.engine.gate.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.anyio
 

@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from orchestrator.breaker import Breaker
-from orchestrator.charge import Charge, bound_of, charge_of
-from orchestrator.governor import Hold
-from orchestrator.permits import Permits
+from orchestrator.engine.gate.breaker import Breaker
+from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
+from orchestrator.engine.gate.governor import Hold
+from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.gate.retry import RetryPolicy
+from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.ports import AttemptLog, Budget, Ledger
-from orchestrator.retry import RetryPolicy
-from orchestrator.stopwatch import Stopwatch
 from orchestrator.waits import Bound, Wait, Waits, What
 from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import believable

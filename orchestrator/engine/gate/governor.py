@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import attrs
 
-from orchestrator.bucket import Bucket
+from orchestrator.engine.gate.bucket import Bucket
 from providers.base import ProviderError
 
 START = 20
