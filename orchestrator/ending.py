@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from orchestrator.control import Control
+from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Bound, Stalled
 from orchestrator.engine.gate.gate import ProviderBlocked, Tally
-from orchestrator.waits import Bound, Stalled
 from orchestrator.workspaces.fixture import SetupFailed
 from providers.base import ProviderError
 from providers.recording.divergence import Divergence, NotRecorded, ReplayDiverged

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.control import Control
 from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
+from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch

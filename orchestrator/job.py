@@ -11,7 +11,7 @@ from typing import Protocol
 
 import attrs
 
-from orchestrator.control import Control
+from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate
 from orchestrator.ports import Ledger
 from orchestrator.settings import Settings

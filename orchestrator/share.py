@@ -8,8 +8,10 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.control import Control, Why
 from orchestrator.dispatch import Dispatch
+from orchestrator.engine.control.control import Control, Why
+from orchestrator.engine.control.waits import Waits
+from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.gate.gate import Gate
@@ -23,8 +25,6 @@ from orchestrator.reports.wording import counted
 from orchestrator.settings import Settings
 from orchestrator.skips import skip_rest
 from orchestrator.version import __version__
-from orchestrator.waits import Waits
-from orchestrator.watchdog import Watchdog
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import ProviderError, quirks_of

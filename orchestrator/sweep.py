@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.control import signed
+from orchestrator.engine.control.commands import in_force, to_lift
+from orchestrator.engine.control.control import signed
 from orchestrator.job import Planning
 from orchestrator.open_store import writing
-from orchestrator.orders import in_force, to_lift
 from orchestrator.provenance import provenance
 from orchestrator.reports.conditions import is_lab
 from orchestrator.reports.wording import counted

@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli.common import COMMON, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.orders import Order
+    from orchestrator.engine.control.commands import Order
     from orchestrator.reports.status.standing import Standing
     from store.rows import SweepRow
 
@@ -49,7 +49,7 @@ def _give(order: Order, name: str, why: str) -> None:
     import anyio
 
     from orchestrator.cli.surroundings import store_of
-    from orchestrator.orders import give, in_force
+    from orchestrator.engine.control.commands import give, in_force
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
     from store.secrets.redactor import Redactor, credentials

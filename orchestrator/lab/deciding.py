@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from orchestrator.control import Control
 from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
+from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.job import Room

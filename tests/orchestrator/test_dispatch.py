@@ -2,11 +2,11 @@ import anyio
 import pytest
 
 from orchestrator.board import Board
-from orchestrator.control import Control
 from orchestrator.dispatch import Dispatch
+from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
-from orchestrator.waits import Waits
 from store.records import ControlRow
 from tests.orchestrator.plain_ports import PlainClaims, claim
 

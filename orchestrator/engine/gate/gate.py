@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
+from orchestrator.engine.control.waits import Bound, Wait, Waits, What
 from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.governor import Hold
@@ -23,7 +24,6 @@ from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.ports import AttemptLog, Budget, Ledger
-from orchestrator.waits import Bound, Wait, Waits, What
 from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import believable
 from providers.prices.price import Price

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.orders import ORDERS
+from orchestrator.engine.control.commands import ORDERS
 from orchestrator.reports.conditions import moment
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.status.doing import Activity, activity_of

@@ -1,9 +1,9 @@
 import pytest
 
-from orchestrator.control import Control
+from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Bound, Wait, Waits
+from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.gate.governor import Hold
-from orchestrator.waits import Bound, Wait, Waits
-from orchestrator.watchdog import Watchdog
 from store.sql.claims import Held
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.waits import Bound, Quiet, Stalled, Wait, Waits, told
+from orchestrator.engine.control.waits import Bound, Quiet, Stalled, Wait, Waits, told
 
 pytestmark = pytest.mark.anyio
 

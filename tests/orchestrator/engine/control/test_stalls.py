@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from orchestrator.ending import finding_of
-from orchestrator.waits import Stalled
+from orchestrator.engine.control.waits import Stalled
 from providers.base import ProviderError
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
 from tests.orchestrator.plain_ports import PlainBudget

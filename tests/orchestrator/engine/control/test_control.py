@@ -1,8 +1,8 @@
 import anyio
 import pytest
 
-from orchestrator.control import Control, signed
-from orchestrator.orders import in_force, to_lift
+from orchestrator.engine.control.commands import in_force, to_lift
+from orchestrator.engine.control.control import Control, signed
 from store.records import ControlRow
 
 pytestmark = pytest.mark.anyio

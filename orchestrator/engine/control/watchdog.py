@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection
 import anyio
 import attrs
 
-from orchestrator.control import Control
+from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Quiet, Stalled, Wait, Waits, told
 from orchestrator.engine.gate.governor import Hold
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.wording import counted
-from orchestrator.waits import Quiet, Stalled, Wait, Waits, told
 from store.events import Json
 from store.sql.claims import Held
 
