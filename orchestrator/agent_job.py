@@ -8,8 +8,8 @@ from pathlib import Path
 
 import attrs
 
+from orchestrator.engine.kind import Asked, Planning, Room
 from orchestrator.execute import Executor
-from orchestrator.job import Asked, Planning, Room
 from orchestrator.plan import plan
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
 from orchestrator.engine.control.control import Control
+from orchestrator.engine.ending import AGAIN, Finding, concluded, detail_of, source_of
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
+from orchestrator.engine.ports import AttemptLog
 from orchestrator.grants import policy_for
-from orchestrator.ports import AttemptLog
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace

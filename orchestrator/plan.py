@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from orchestrator.config import config_hash
-from orchestrator.order import ordered
+from orchestrator.engine.run_order import ordered
 from orchestrator.settings import Settings
 from orchestrator.suite import Suite, Task
 from store.documents.canonical import canonical, digest

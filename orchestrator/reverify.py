@@ -13,7 +13,7 @@ import attrs
 
 from orchestrator.agent_job import VERIFIER_VARIABLES
 from orchestrator.bundled import find_again
-from orchestrator.open_store import writing
+from orchestrator.engine.open_store import writing
 from orchestrator.plan import choose
 from orchestrator.reports.conditions import is_lab
 from orchestrator.reports.wording import counted

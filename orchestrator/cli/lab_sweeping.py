@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from orchestrator import sweep
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.streams import printing
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
+from orchestrator.engine import sweep
+from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
 from orchestrator.lab.job import LabJob
-from orchestrator.share import LEASE_S, Part, SweepEnd
 from store.errors import UsageError
 from store.secrets.redactor import Redactor, credentials
 from store.sql.reader import Reader
 
 if TYPE_CHECKING:
-    from orchestrator.job import Asked
+    from orchestrator.engine.kind import Asked
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
     from orchestrator.lab.recording import Recording

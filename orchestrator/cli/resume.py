@@ -40,9 +40,9 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     import attrs
 
     from orchestrator.bundled import find_again
-    from orchestrator.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.cli import sweeping
     from orchestrator.cli.surroundings import store_of
+    from orchestrator.engine.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.reports.conditions import is_lab
     from orchestrator.settings import Settings
     from orchestrator.world import real_world

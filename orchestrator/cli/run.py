@@ -119,9 +119,9 @@ def run(  # noqa: PLR0917 - typer takes options by position
     killed goes on with `evalctl resume`.
     """
     from orchestrator.bundled import find_suite
-    from orchestrator.caps import prices_of_asked
     from orchestrator.cli import replaying, sweeping
     from orchestrator.config import config_hash, load_config, with_flags, with_prices, with_values
+    from orchestrator.engine.caps import prices_of_asked
     from orchestrator.grants import Grants, refuse_ungranted
     from orchestrator.plan import choose
     from orchestrator.settings import Settings

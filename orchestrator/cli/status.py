@@ -38,8 +38,8 @@ def status(
     """
     import json
 
-    from orchestrator import audit
     from orchestrator.cli.surroundings import store_of
+    from orchestrator.engine import audit
     from orchestrator.reports.plain import printable
     from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world

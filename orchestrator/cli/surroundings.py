@@ -12,8 +12,8 @@ from orchestrator.cli.common import COMMON, Exit, complain, say
 from store.errors import UsageError
 
 if TYPE_CHECKING:
+    from orchestrator.engine.worker import SweepEnd
     from orchestrator.log import Log
-    from orchestrator.share import SweepEnd
     from orchestrator.world import World
     from store.rows import SweepRow
     from store.secrets.redactor import Redactor
@@ -61,7 +61,7 @@ def seconds(world: World, variable: str, default: float) -> float:
 
 def audited(reader: Reader, row: SweepRow, world: World) -> bool:
     """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
-    from orchestrator import audit
+    from orchestrator.engine import audit
     from orchestrator.world import is_alive
 
     found = audit.audit(reader, row, now=world.wall(), is_alive=is_alive)

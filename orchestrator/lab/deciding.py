@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from orchestrator.ending import AGAIN, Finding, concluded, detail_of, source_of
 from orchestrator.engine.control.control import Control
+from orchestrator.engine.ending import AGAIN, Finding, concluded, detail_of, source_of
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.stopwatch import Stopwatch
-from orchestrator.job import Room
+from orchestrator.engine.kind import Room
+from orchestrator.engine.ports import AttemptLog
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Fixture
-from orchestrator.ports import AttemptLog
 from providers.base import Answer, Ask, Origin, Request, Usage
 from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from orchestrator.job import Asked, Planning, Room
+from orchestrator.engine.kind import Asked, Planning, Room
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.deciding import RECORDED, Decider, Ended
 from orchestrator.lab.model import Lab

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from orchestrator.job import Planning
+from orchestrator.engine.kind import Planning
+from orchestrator.engine.run_order import ordered
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab, Mode
-from orchestrator.order import ordered
 from store.documents.canonical import canonical, digest
 from store.events import Json
 from store.rows import CellRow, NewSweep, PlannedRun

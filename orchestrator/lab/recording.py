@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from orchestrator.job import Asked
+from orchestrator.engine.kind import Asked
 from orchestrator.lab.cassettes import LabCassette, refuse_unwritable, write
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab

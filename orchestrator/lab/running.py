@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.config import config_hash, resolve_key
+from orchestrator.engine.kind import Asked
 from orchestrator.grants import Grants
-from orchestrator.job import Asked
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.deciding import RECORDED
 from orchestrator.lab.model import Lab

@@ -12,10 +12,11 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator import sweep
 from orchestrator.agent_job import AgentJob
 from orchestrator.bundled import BUNDLED, find_places, read_place
 from orchestrator.config import config_hash
+from orchestrator.engine import sweep
+from orchestrator.engine.worker import Part, SweepEnd
 from orchestrator.grants import Grants, refuse_ungranted
 from orchestrator.replay.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.replay.recordings import of_directory, warnings
@@ -23,7 +24,6 @@ from orchestrator.replay.taping import Taping
 from orchestrator.reports.model import Report
 from orchestrator.reports.write import write_report
 from orchestrator.settings import Settings
-from orchestrator.share import Part, SweepEnd
 from orchestrator.suite import Suite, Task
 from orchestrator.workspaces.scratch import temporary
 from orchestrator.world import World

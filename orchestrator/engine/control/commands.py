@@ -46,7 +46,7 @@ async def give(
         StoreRefused, StoreStalled: the store cannot be opened for writing.
         StoreFailed: the order could not be written.
     """
-    from orchestrator.open_store import writing
+    from orchestrator.engine.open_store import writing
     from store.sql.commands import tell
 
     by, why = redactor.text(who()), redactor.text(why)
@@ -60,7 +60,7 @@ async def give(
 
 async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Redactor, world: World) -> int:
     """Give what no live process holds the outcome `skipped(cancelled)`, so that nobody has to work on it for that."""
-    from orchestrator.skips import skip_rest
+    from orchestrator.engine.skips import skip_rest
     from orchestrator.version import __version__
     from store.sql.claims import SqliteClaims
     from store.sql.leases import leave, register

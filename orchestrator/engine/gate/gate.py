@@ -23,7 +23,7 @@ from orchestrator.engine.gate.governor import Hold
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
-from orchestrator.ports import AttemptLog, Budget, Ledger
+from orchestrator.engine.ports import AttemptLog, Budget, Ledger
 from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import believable
 from providers.prices.price import Price

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.caps import caps_of
+from orchestrator.engine.caps import caps_of
 from orchestrator.engine.control.commands import in_force
 from orchestrator.reports import wording
 from orchestrator.reports.conditions import moment

@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 
-from orchestrator import sweep
-from orchestrator.job import Asked
+from orchestrator.engine import sweep
+from orchestrator.engine.kind import Asked
+from orchestrator.engine.worker import Part, SweepEnd
 from orchestrator.lab.job import LabJob
-from orchestrator.share import Part, SweepEnd
 from orchestrator.world import real_world
 from providers.base import Answer, Request, Usage
 from store.rows import RunRecord

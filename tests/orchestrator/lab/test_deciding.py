@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from orchestrator.job import Asked
+from orchestrator.engine.kind import Asked
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.model import Expectation
 from orchestrator.lab.running import asked_of, settings_of

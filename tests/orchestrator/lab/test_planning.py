@@ -4,7 +4,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from orchestrator.job import Planning
+from orchestrator.engine.kind import Planning
 from orchestrator.lab.cells import live_cells, most_calls
 from orchestrator.lab.model import Expectation
 from orchestrator.lab.planning import plan

@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from orchestrator.ending import finding_of
 from orchestrator.engine.control.waits import Stalled
+from orchestrator.engine.ending import finding_of
 from providers.base import ProviderError
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
-from tests.orchestrator.plain_ports import PlainBudget
+from tests.orchestrator.engine.plain_ports import PlainBudget
 
 pytestmark = pytest.mark.anyio
 

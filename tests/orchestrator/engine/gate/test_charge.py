@@ -14,7 +14,7 @@ from providers.base import Answer, ProviderError, Usage
 from providers.prices.price import Price
 from store.rows import Amount, Caps
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
-from tests.orchestrator.plain_ports import PlainBudget
+from tests.orchestrator.engine.plain_ports import PlainBudget
 
 PRICE = Price(input=1_000_000_000, output=2_000_000_000, cached=100_000_000, cache_write=1_250_000_000)
 """1, 2, 0.1 and 1.25 USD per million tokens: 1000, 2000, 100 and 1250 nano-USD a token."""

@@ -12,7 +12,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
 from store.errors import BudgetSpent
 from store.rows import Amount, Caps
-from tests.orchestrator.plain_ports import PlainBudget, PlainLedger, PlainLog, claim
+from tests.orchestrator.engine.plain_ports import PlainBudget, PlainLedger, PlainLog, claim
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import attrs
 
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate
-from orchestrator.ports import Ledger
+from orchestrator.engine.ports import Ledger
 from orchestrator.settings import Settings
 from orchestrator.world import World
 from providers.base import Provider

@@ -9,12 +9,12 @@ import attrs
 
 from orchestrator.engine.control.commands import in_force, to_lift
 from orchestrator.engine.control.control import signed
-from orchestrator.job import Planning
-from orchestrator.open_store import writing
+from orchestrator.engine.kind import Planning
+from orchestrator.engine.open_store import writing
+from orchestrator.engine.worker import Part, Stored, SweepEnd, take_part
 from orchestrator.provenance import provenance
 from orchestrator.reports.conditions import is_lab
 from orchestrator.reports.wording import counted
-from orchestrator.share import Part, Stored, SweepEnd, take_part
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
 from store.errors import UsageError

@@ -1,14 +1,14 @@
 import anyio
 import pytest
 
-from orchestrator.board import Board
-from orchestrator.dispatch import Dispatch
+from orchestrator.engine.board import Board
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Waits
+from orchestrator.engine.dispatch import Dispatch
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from store.records import ControlRow
-from tests.orchestrator.plain_ports import PlainClaims, claim
+from tests.orchestrator.engine.plain_ports import PlainClaims, claim
 
 pytestmark = pytest.mark.anyio
 

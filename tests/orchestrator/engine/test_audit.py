@@ -9,7 +9,7 @@ from contextlib import closing
 import attrs
 import pytest
 
-from orchestrator.audit import audit, document, lines
+from orchestrator.engine.audit import audit, document, lines
 from store.events import Call, CallSent
 from store.rows import Amount, Caps
 from store.sql.reader import Reader

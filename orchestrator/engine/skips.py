@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from orchestrator.ending import skipped
-from orchestrator.ports import Claims, Ledger
+from orchestrator.engine.ending import skipped
+from orchestrator.engine.ports import Claims, Ledger
 from store.rows import Claim
 
 BATCH = 500

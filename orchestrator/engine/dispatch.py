@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import anyio
 
-from orchestrator.board import Board
+from orchestrator.engine.board import Board
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Wait, Waits
 from orchestrator.engine.gate.governor import Hold
 from orchestrator.engine.gate.permits import Permits
-from orchestrator.ports import Claims
+from orchestrator.engine.ports import Claims
 from store.rows import Claim
 
 OTHERS_POLL_S = 0.5

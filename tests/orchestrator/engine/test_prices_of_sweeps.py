@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from orchestrator.caps import prices_of, prices_of_asked, refuse_uncounted
 from orchestrator.config import config_hash, load_config, with_prices
+from orchestrator.engine.caps import prices_of, prices_of_asked, refuse_uncounted
 from orchestrator.grants import Grants
 from orchestrator.settings import Settings
 from providers.prices.price import Price

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.caps import caps_of
+from orchestrator.engine.caps import caps_of
 from orchestrator.reports.plain import one_line
 from orchestrator.reports.wording import counted
 from store.money import usd

@@ -8,22 +8,22 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.dispatch import Dispatch
 from orchestrator.engine.control.control import Control, Why
 from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.control.watchdog import Watchdog
+from orchestrator.engine.dispatch import Dispatch
 from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.gate.gate import Gate
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
-from orchestrator.job import Asked, Job, Room
+from orchestrator.engine.kind import Asked, Job, Room
+from orchestrator.engine.progress import Progress, bar, heartbeat
+from orchestrator.engine.skips import skip_rest
 from orchestrator.log import Log, silent
-from orchestrator.progress import Progress, bar, heartbeat
 from orchestrator.reports.wording import counted
 from orchestrator.settings import Settings
-from orchestrator.skips import skip_rest
 from orchestrator.version import __version__
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker

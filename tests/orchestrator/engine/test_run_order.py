@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.order import Slot, ordered
+from orchestrator.engine.run_order import Slot, ordered
 
 sizes = st.integers(min_value=1, max_value=7)
 

@@ -1,7 +1,7 @@
-from orchestrator.progress import Progress
+from orchestrator.engine.progress import Progress
 from store.records import Tally
 from store.rows import Ending
-from tests.orchestrator.plain_ports import claim
+from tests.orchestrator.engine.plain_ports import claim
 
 
 def tally(outcome, count, *, reason=None, again=False):
