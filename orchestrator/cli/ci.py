@@ -12,7 +12,7 @@ from orchestrator.cli.common import COMMON, Exit, complain, not_ours, out, say
 
 if TYPE_CHECKING:
     from orchestrator.replay.rehearsal import Rehearsed
-    from orchestrator.suite import Suite
+    from orchestrator.suite.model import Suite
 
 
 def ci(
@@ -62,8 +62,8 @@ def ci(
 
 def _suites(suite_dir: Path | None) -> dict[str, Suite]:
     """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
-    from orchestrator.bundled import duplicate_ids, find_places
     from orchestrator.layouts.suite_json import read_suite
+    from orchestrator.suite.catalog import duplicate_ids, find_places
     from store.errors import UsageError
 
     places = [place for place in find_places(suite_dir) if suite_dir is None or _below(place.directory, suite_dir)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
     from orchestrator.lab.selection import Selection
-    from orchestrator.settings import Settings
+    from orchestrator.suite.settings import Settings
     from providers.base import Provider
     from providers.decisions.model import Capability
     from store.events import Json

@@ -16,7 +16,7 @@ from orchestrator.cli.run import LARGEST_SEED
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
-    from orchestrator.settings import Settings
+    from orchestrator.suite.settings import Settings
 
 RECORD = f"{__name__}.record"
 """In a context's `meta`: whether what is answered is recorded."""

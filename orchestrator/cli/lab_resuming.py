@@ -15,7 +15,7 @@ from orchestrator.layouts.lab_yaml import read_lab
 
 if TYPE_CHECKING:
     from orchestrator.lab.model import Lab
-    from orchestrator.settings import Settings
+    from orchestrator.suite.settings import Settings
     from orchestrator.world import World
     from store.rows import SweepRow
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.lab.model import Lab
     from orchestrator.lab.recording import Recording
     from orchestrator.lab.report.model import LabReport
-    from orchestrator.settings import Settings
+    from orchestrator.suite.settings import Settings
     from orchestrator.world import World
     from store.events import Json
     from store.rows import SweepRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.variant import find_variant
+from orchestrator.suite.variant import find_variant
 from store.errors import UsageError
 
 if TYPE_CHECKING:

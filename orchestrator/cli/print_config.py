@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestrator.cli.common import COMMON, out
-from orchestrator.effective import DEFAULT, Effective, Setting, document, rows
 from orchestrator.reports.plain import aligned, one_line, printable
+from orchestrator.suite.effective import DEFAULT, Effective, Setting, document, rows
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -57,7 +57,7 @@ def store_of(environment: Mapping[str, str]) -> Setting:
 def _value(context: typer.Context, name: str) -> Json:
     import attrs
 
-    from orchestrator.settings import Settings
+    from orchestrator.suite.settings import Settings
 
     value: Any = context.params[name]
     if value is None and name in STANDARD:

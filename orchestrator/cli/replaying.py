@@ -9,10 +9,10 @@ import attrs
 
 from orchestrator.cli.common import say
 from orchestrator.cli.surroundings import store_of
-from orchestrator.config import Config
 from orchestrator.replay.recordings import Recordings, of_directory, warnings
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.config import Config
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.recording.replayer import Replay
 from store.errors import UsageError

@@ -39,12 +39,12 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     """
     import attrs
 
-    from orchestrator.bundled import find_again
     from orchestrator.cli import sweeping
     from orchestrator.cli.surroundings import store_of
     from orchestrator.engine.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.reports.conditions import is_lab
-    from orchestrator.settings import Settings
+    from orchestrator.suite.catalog import find_again
+    from orchestrator.suite.settings import Settings
     from orchestrator.world import real_world
     from providers.prices import table
     from store.sql.reader import Reader

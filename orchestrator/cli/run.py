@@ -15,10 +15,10 @@ from orchestrator.cli.common import Exit, confirmed, not_ours, say
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from orchestrator.config import Config
-    from orchestrator.grants import Grants
-    from orchestrator.suite import Suite, Task
-    from orchestrator.variant import Variant
+    from orchestrator.suite.config import Config
+    from orchestrator.suite.effects import Grants
+    from orchestrator.suite.model import Suite, Task
+    from orchestrator.suite.variant import Variant
     from providers.base import Effect
 
 LARGEST_SEED = 2**53 - 1
@@ -118,13 +118,13 @@ def run(  # noqa: PLR0917 - typer takes options by position
     Every run works in a private copy of its fixture. Results are stored as they come; a sweep that was stopped or
     killed goes on with `evalctl resume`.
     """
-    from orchestrator.bundled import find_suite
     from orchestrator.cli import replaying, sweeping
-    from orchestrator.config import config_hash, load_config, with_flags, with_prices, with_values
     from orchestrator.engine.caps import prices_of_asked
-    from orchestrator.grants import Grants, refuse_ungranted
-    from orchestrator.plan import choose
-    from orchestrator.settings import Settings
+    from orchestrator.suite.catalog import find_suite
+    from orchestrator.suite.config import config_hash, load_config, with_flags, with_prices, with_values
+    from orchestrator.suite.effects import Grants, refuse_ungranted
+    from orchestrator.suite.plan import choose
+    from orchestrator.suite.settings import Settings
     from orchestrator.world import real_world
     from store.rows import Caps
 
@@ -217,7 +217,7 @@ def _print(
 ) -> None:
     """What would be done, in place of doing it."""
     from orchestrator.cli import print_config
-    from orchestrator.effective import effective
+    from orchestrator.suite.effective import effective
 
     flags = [*print_config.flags_of(context), print_config.store_of(environment)]
     print_config.show(

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.bundled import Listed
+    from orchestrator.suite.catalog import Listed
     from store.events import Json
 
 SuiteDir = Annotated[
@@ -24,8 +24,8 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
 
     A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
     """
-    from orchestrator import bundled
     from orchestrator.reports.plain import aligned
+    from orchestrator.suite.model import catalog as bundled
 
     listed = bundled.list_suites(suite_dir)
     if COMMON.json:
@@ -51,9 +51,9 @@ def check(
     Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns about this installation. Exits with 1 where
     there are findings; warnings alone leave it at 0.
     """
-    from orchestrator import bundled
     from orchestrator.installation import warnings_here
     from orchestrator.reports.wording import counted
+    from orchestrator.suite.model import catalog as bundled
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]

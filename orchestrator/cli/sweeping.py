@@ -11,23 +11,23 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.agent_job import AgentJob
 from orchestrator.cli import arms, replaying
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
 from orchestrator.cli.records import Records
 from orchestrator.cli.streams import printing
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
-from orchestrator.config import resolve_key
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.plan import choose
 from orchestrator.reports import json_report
 from orchestrator.reports.model import Report
 from orchestrator.reports.terminal import present
 from orchestrator.reports.write import write_report
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.config import resolve_key
+from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.plan import choose
+from orchestrator.suite.settings import Settings
 from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider

@@ -24,7 +24,7 @@ def verify(
     import anyio
 
     from orchestrator.cli.surroundings import store_of
-    from orchestrator.reverify import verify_sweep
+    from orchestrator.suite.reverify import verify_sweep
     from orchestrator.world import conceal, real_world
 
     conceal()

@@ -14,7 +14,7 @@ import attrs
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate
 from orchestrator.engine.ports import Ledger
-from orchestrator.settings import Settings
+from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.base import Provider
 from providers.prices.table import Prices

@@ -1,6 +1,6 @@
 """One attempt at one run of a lab: decide, hold the decision against what is expected, and what it all comes to.
 
-The counterpart of `orchestrator/execute.py`.
+The counterpart of `orchestrator/suite/execute.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.bundled import BUNDLED
+from orchestrator.suite.catalog import BUNDLED
 from store.errors import UsageError
 
 FILE = "lab.yaml"

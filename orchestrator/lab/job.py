@@ -11,7 +11,7 @@ from orchestrator.lab.cells import Cell
 from orchestrator.lab.deciding import RECORDED, Decider, Ended
 from orchestrator.lab.model import Lab
 from orchestrator.lab.planning import plan
-from orchestrator.settings import Settings
+from orchestrator.suite.settings import Settings
 from store.events import Json
 from store.rows import Claim, NewSweep
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from orchestrator.config import config_hash, resolve_key
 from orchestrator.engine.kind import Asked
-from orchestrator.grants import Grants
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.deciding import RECORDED
 from orchestrator.lab.model import Lab
-from orchestrator.settings import Settings
-from orchestrator.variant import Variant
+from orchestrator.suite.config import config_hash, resolve_key
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.settings import Settings
+from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings, Provider
 from providers.decisions.backends import KeyOf
 from providers.decisions.model import Capability, Daemon, Http, Model, Specialist

@@ -16,7 +16,7 @@ import attrs
 
 from orchestrator.layouts.fixture_files import FixtureFiles, inspect_fixture
 from orchestrator.layouts.suite_rules import suite_problems
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.model import Suite, Task
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from store.documents.positions import Document, Finding, read_json
 from store.documents.structure import Mismatch, Problem, new_converter, show, structure, suggest, tagged

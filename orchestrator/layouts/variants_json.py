@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
 from orchestrator.layouts.suite_rules import ID, ID_RULE
-from orchestrator.variant import Variant
+from orchestrator.suite.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
+from orchestrator.suite.variant import Variant
 from store.documents.positions import DocumentPath, read_json
 from store.documents.structure import Problem, show, suggest
 from store.events import Json

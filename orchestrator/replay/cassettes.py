@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.bundled import BUNDLED
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.catalog import BUNDLED
+from orchestrator.suite.model import Suite, Task
 from providers.recording.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
 from providers.recording.normalization import Rule
 from store.documents.positions import spell

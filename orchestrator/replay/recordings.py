@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.config import config_hash
-from orchestrator.grants import policy_for
 from orchestrator.replay.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.config import config_hash
+from orchestrator.suite.effects import policy_for
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from providers.recording.cassette import Cassette
 from providers.recording.divergence import NotRecorded
 from providers.recording.replayer import Replay

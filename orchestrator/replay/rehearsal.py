@@ -12,19 +12,19 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.agent_job import AgentJob
-from orchestrator.bundled import BUNDLED, find_places, read_place
-from orchestrator.config import config_hash
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.grants import Grants, refuse_ungranted
 from orchestrator.replay.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.replay.recordings import of_directory, warnings
 from orchestrator.replay.taping import Taping
 from orchestrator.reports.model import Report
 from orchestrator.reports.write import write_report
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.catalog import BUNDLED, find_places, read_place
+from orchestrator.suite.config import config_hash
+from orchestrator.suite.effects import Grants, refuse_ungranted
+from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.scratch import temporary
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.grants import policy_for
 from orchestrator.replay.cassettes import rules_of
 from orchestrator.replay.recordings import Recordings
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.effects import policy_for
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from providers.agent.calls import SHOWN_CHARS, cut, sayable
 from providers.agent.loop import CUT_NOTICE
 from providers.base import (

@@ -9,13 +9,13 @@ import anyio.to_thread
 import attrs
 import pytest
 
-from orchestrator.agent_job import AgentJob
-from orchestrator.config import config_hash
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.grants import Grants
 from orchestrator.layouts.suite_json import read_suite
-from orchestrator.settings import Settings
+from orchestrator.suite.config import config_hash
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.settings import Settings
 from orchestrator.world import real_world
 from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider

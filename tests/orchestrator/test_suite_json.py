@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.layouts.patterns import objection
 from orchestrator.layouts.suite_json import read_suite
-from orchestrator.suite import Normalization, TaskBudget, TaskPolicy
+from orchestrator.suite.model import Normalization, TaskBudget, TaskPolicy
 from store.errors import UsageError
 from verifiers.command import Command
 from verifiers.files import FileAbsent, FileContains, FileEquals

@@ -3,11 +3,11 @@ import json
 import attrs
 import pytest
 
-from orchestrator.config import Config, config_hash
-from orchestrator.grants import Grants
 from orchestrator.layouts.variants_json import read_variants
-from orchestrator.settings import Settings
-from orchestrator.variant import Variant, find_variant
+from orchestrator.suite.config import Config, config_hash
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.settings import Settings
+from orchestrator.suite.variant import Variant, find_variant
 from providers.base import AgentSettings
 from store.errors import UsageError
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from orchestrator.config import config_hash, load_config, with_prices
 from orchestrator.engine.caps import prices_of, prices_of_asked, refuse_uncounted
-from orchestrator.grants import Grants
-from orchestrator.settings import Settings
+from orchestrator.suite.config import config_hash, load_config, with_prices
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.settings import Settings
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.records import ControlRow, WorkerAccount

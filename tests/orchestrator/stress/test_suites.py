@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.bundled import BUNDLED, find_suite
 from orchestrator.cli import gen_stress
 from orchestrator.stress.chains import SEGMENTS, make_chain
 from orchestrator.stress.draw import Draw
@@ -19,6 +18,7 @@ from orchestrator.stress.suites import (
     long_context_stress,
 )
 from orchestrator.stress.writing import LIST, listing
+from orchestrator.suite.catalog import BUNDLED, find_suite
 from providers.agent.compaction import LONGEST_ITEM
 
 LARGEST = 2 << 20

@@ -6,9 +6,9 @@ from functools import partial
 import attrs
 import pytest
 
-from orchestrator.config import load_config
 from orchestrator.stress.chains import RULES, make_chain, report, rules_task
 from orchestrator.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
+from orchestrator.suite.config import load_config
 from providers.base import UserText
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted

@@ -7,10 +7,10 @@ from typing import cast
 
 import attrs
 
-from orchestrator.config import config_hash
 from orchestrator.engine.run_order import ordered
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.config import config_hash
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from store.documents.canonical import canonical, digest
 from store.errors import UsageError
 from store.events import Json

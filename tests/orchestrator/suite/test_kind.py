@@ -1,8 +1,8 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator.agent_job import AgentJob
-from orchestrator.suite import Suite, Task, TaskBudget
+from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.model import Suite, Task, TaskBudget
 from providers.registry import ProviderOptions, find_provider
 from verifiers.command import Command
 from verifiers.files import FileAbsent

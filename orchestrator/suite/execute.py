@@ -14,9 +14,9 @@ from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.ports import AttemptLog
-from orchestrator.grants import policy_for
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.effects import policy_for
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
 from providers.base import Assignment, Done, Origin, Subject
 from providers.system.sandbox import Sandbox

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.bundled import BUNDLED, find_places, find_suite, list_suites, read_place
 from orchestrator.cli.app import application
 from orchestrator.installation import clash_warnings, sqlite_warnings
+from orchestrator.suite.catalog import BUNDLED, find_places, find_suite, list_suites, read_place
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse
@@ -371,7 +371,7 @@ def test_help_needs_nothing_heavy(verb):
 
 # --- the documents ----------------------------------------------------------------------------------------------
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = Path(__file__).parent.parent.parent.parent / "docs"
 
 
 def json_blocks(page):

@@ -7,7 +7,7 @@ from typing import get_args
 
 import attrs
 
-from orchestrator.suite import Task
+from orchestrator.suite.model import Task
 from providers.base import Effect, Policy
 from store.errors import UsageError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator.config import (
+from orchestrator.suite.config import (
     MEASURED,
     Config,
     config_hash,
@@ -301,7 +301,7 @@ def test_a_key_in_the_place_of_its_variables_name_is_never_shown(key):
 
 # --- the document -----------------------------------------------------------------------------------------------
 
-DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 
 def test_the_document_names_every_measured_key_with_its_default():

@@ -9,10 +9,10 @@ from pathlib import Path
 import attrs
 
 from orchestrator.engine.kind import Asked, Planning, Room
-from orchestrator.execute import Executor
-from orchestrator.plan import plan
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.execute import Executor
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.plan import plan
+from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.fixture import Fixtures
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, Subject

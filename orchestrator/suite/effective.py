@@ -7,8 +7,8 @@ from typing import Literal
 
 import attrs
 
-from orchestrator.config import CONNECTION, Config, config_hash, measured, with_agent
-from orchestrator.suite import Task
+from orchestrator.suite.config import CONNECTION, Config, config_hash, measured, with_agent
+from orchestrator.suite.model import Task
 from store.events import Json
 
 SCHEMA = "evalctl.config/1"
@@ -82,7 +82,7 @@ def effective(
     Raises:
         UsageError: a task asks for an agent that is not defined.
     """
-    from orchestrator.limits import FIXED
+    from orchestrator.suite.limits import FIXED
     from providers.agent.loop import TOOLS
 
     return Effective(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.config import Config, with_agent, with_values
-from orchestrator.grants import Grants
-from orchestrator.variant import Variant
+from orchestrator.suite.config import Config, with_agent, with_values
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings
 from providers.prices import table
 from providers.prices.price import Price

@@ -13,11 +13,11 @@ import attrs
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.suite import Suite
+    from orchestrator.suite.model import Suite
 
 FILE = "suite.json"
 SCRIPTS = "scripts"
-BUNDLED = Path(__file__).resolve().parent.parent / "suites"
+BUNDLED = Path(__file__).resolve().parent.parent.parent / "suites"
 """Beside the package, in a checkout as in an installation."""
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.agent_job import VERIFIER_VARIABLES
-from orchestrator.bundled import find_again
 from orchestrator.engine.open_store import writing
-from orchestrator.plan import choose
 from orchestrator.reports.conditions import is_lab
 from orchestrator.reports.wording import counted
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task
+from orchestrator.suite.catalog import find_again
+from orchestrator.suite.kind import VERIFIER_VARIABLES
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.plan import choose
+from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse

@@ -4,12 +4,12 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator.config import Config, config_hash
-from orchestrator.grants import Grants
-from orchestrator.plan import choose, plan
-from orchestrator.settings import Settings
-from orchestrator.suite import Suite, Task, TaskBudget
-from orchestrator.variant import Variant
+from orchestrator.suite.config import Config, config_hash
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.model import Suite, Task, TaskBudget
+from orchestrator.suite.plan import choose, plan
+from orchestrator.suite.settings import Settings
+from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings
 from store.errors import UsageError
 from store.rows import Caps

@@ -1,7 +1,7 @@
 import pytest
 
-from orchestrator.grants import Grants, policy_for, refuse_ungranted
-from orchestrator.suite import Task, TaskBudget, TaskPolicy
+from orchestrator.suite.effects import Grants, policy_for, refuse_ungranted
+from orchestrator.suite.model import Task, TaskBudget, TaskPolicy
 from store.errors import UsageError
 
 
