@@ -62,8 +62,8 @@ def ci(
 
 def _suites(suite_dir: Path | None) -> dict[str, Suite]:
     """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
-    from orchestrator.layouts.suite_json import read_suite
     from orchestrator.suite.catalog import duplicate_ids, find_places
+    from orchestrator.suite.formats.suite_json import read_suite
     from store.errors import UsageError
 
     places = [place for place in find_places(suite_dir) if suite_dir is None or _below(place.directory, suite_dir)]

@@ -229,7 +229,7 @@ def _variants(file: Path | None, suite: Suite, config: Config) -> tuple[Variant,
     """What is compared; nothing where no *file* says so."""
     if file is None:
         return ()
-    from orchestrator.layouts.variants_json import read_variants
+    from orchestrator.suite.formats.variants_json import read_variants
 
     return read_variants(file, suite_id=suite.suite_id, agents=config.definitions)
 

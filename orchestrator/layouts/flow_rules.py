@@ -10,7 +10,6 @@ from pathlib import Path
 import attrs
 
 from orchestrator.layouts.flow_graph import ASKING, graph_problems
-from orchestrator.layouts.programs import objection
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
     between,
@@ -23,6 +22,7 @@ from orchestrator.layouts.yaml_values import (
     name_problem,
     schema_findings,
 )
+from orchestrator.suite.formats.programs import objection
 from providers.decisions import cel
 from providers.decisions.prompts import BadTemplate, places
 from providers.decisions.schema import BadSchema, Schema

@@ -71,7 +71,7 @@ def find_suite(name: str, suite_dir: Path | None) -> Suite:
     Raises:
         UsageError: no such suite (with the nearest names), several of them, or one with findings.
     """
-    from orchestrator.layouts.suite_json import read_suite
+    from orchestrator.suite.formats.suite_json import read_suite
 
     place = find_place(name, suite_dir)
     return read_suite(place.directory, bundled=place.bundled)
@@ -83,7 +83,7 @@ def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
     Raises:
         UsageError: it is gone, or has findings.
     """
-    from orchestrator.layouts.suite_json import read_suite
+    from orchestrator.suite.formats.suite_json import read_suite
 
     if root.is_dir():
         return read_suite(root, bundled=bundled)
@@ -132,7 +132,7 @@ def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
 
 def read_place(place: Place) -> Listed:
     """Read one suite; findings become part of the value."""
-    from orchestrator.layouts.suite_json import read_suite
+    from orchestrator.suite.formats.suite_json import read_suite
 
     scripted = _scripted(place)
     try:

@@ -11,9 +11,9 @@ import pytest
 
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.layouts.suite_json import read_suite
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants
+from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.settings import Settings
 from orchestrator.world import real_world

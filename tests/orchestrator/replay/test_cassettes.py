@@ -9,9 +9,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator.layouts.suite_json import read_suite
 from orchestrator.replay import cassettes
 from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
+from orchestrator.suite.formats.suite_json import read_suite
 from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.endpoints.arguments import tool_call
 from providers.recording.cassette import Header, decode

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from orchestrator.layouts.patterns import objection
+from orchestrator.suite.formats.patterns import objection
 from providers.system.paths import check_relative
 from store.documents.positions import DocumentPath
 from store.documents.structure import Problem, show

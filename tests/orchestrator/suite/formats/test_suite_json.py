@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.layouts.patterns import objection
-from orchestrator.layouts.suite_json import read_suite
+from orchestrator.suite.formats.patterns import objection
+from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.model import Normalization, TaskBudget, TaskPolicy
 from store.errors import UsageError
 from verifiers.command import Command

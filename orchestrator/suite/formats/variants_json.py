@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.layouts.suite_rules import ID, ID_RULE
 from orchestrator.suite.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
+from orchestrator.suite.formats.suite_rules import ID, ID_RULE
 from orchestrator.suite.variant import Variant
 from store.documents.positions import DocumentPath, read_json
 from store.documents.structure import Problem, show, suggest

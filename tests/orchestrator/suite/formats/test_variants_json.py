@@ -3,9 +3,9 @@ import json
 import attrs
 import pytest
 
-from orchestrator.layouts.variants_json import read_variants
 from orchestrator.suite.config import Config, config_hash
 from orchestrator.suite.effects import Grants
+from orchestrator.suite.formats.variants_json import read_variants
 from orchestrator.suite.settings import Settings
 from orchestrator.suite.variant import Variant, find_variant
 from providers.base import AgentSettings

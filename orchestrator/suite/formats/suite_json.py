@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from orchestrator.layouts.fixture_files import FixtureFiles, inspect_fixture
-from orchestrator.layouts.suite_rules import suite_problems
+from orchestrator.suite.formats.fixture_files import FixtureFiles, inspect_fixture
+from orchestrator.suite.formats.suite_rules import suite_problems
 from orchestrator.suite.model import Suite, Task
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from store.documents.positions import Document, Finding, read_json
