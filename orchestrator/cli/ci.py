@@ -11,8 +11,8 @@ from orchestrator.cli import options
 from orchestrator.cli.common import COMMON, Exit, complain, not_ours, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.replay.rehearsal import Rehearsed
     from orchestrator.suite.model import Suite
+    from orchestrator.suite.recordings.rehearsal import Rehearsed
 
 
 def ci(
@@ -33,7 +33,7 @@ def ci(
     """
     import tempfile
 
-    from orchestrator.replay.rehearsal import replay_suites
+    from orchestrator.suite.recordings.rehearsal import replay_suites
     from orchestrator.workspaces.scratch import temporary
     from orchestrator.world import conceal, real_world
     from store.errors import UsageError

@@ -58,7 +58,7 @@ def _refuse_others(context: typer.Context) -> None:
 
 
 def _bundled(tasks: tuple[str, ...], out: str | None) -> int:
-    from orchestrator.replay.rehearsal import record_bundled
+    from orchestrator.suite.recordings.rehearsal import record_bundled
     from orchestrator.world import conceal, real_world
 
     conceal()

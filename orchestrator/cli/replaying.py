@@ -9,9 +9,9 @@ import attrs
 
 from orchestrator.cli.common import say
 from orchestrator.cli.surroundings import store_of
-from orchestrator.replay.recordings import Recordings, of_directory, warnings
 from orchestrator.suite.config import Config
 from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.recordings.recordings import Recordings, of_directory, warnings
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.recording.replayer import Replay
@@ -39,7 +39,7 @@ def opened(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path)
 def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
     if settings.replay_of is None:
         return of_directory(suite, tasks, settings)
-    from orchestrator.replay.stored_recordings import of_sweep
+    from orchestrator.suite.recordings.stored_recordings import of_sweep
     from store.sql.reader import Reader
 
     with Reader(store) as reader:

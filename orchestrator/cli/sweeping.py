@@ -51,7 +51,7 @@ def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World)
 
 def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Run each task once and write what was recorded; the exit code."""
-    from orchestrator.replay.taping import Taping
+    from orchestrator.suite.recordings.taping import Taping
 
     records = _records(settings, world)
     part, job = _part_and_job(suite, settings, world, records, tasks)

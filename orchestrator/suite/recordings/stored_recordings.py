@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.replay.cassettes import rules_of
-from orchestrator.replay.recordings import Recordings
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.recordings.cassettes import rules_of
+from orchestrator.suite.recordings.recordings import Recordings
 from orchestrator.suite.settings import Settings
 from providers.agent.calls import SHOWN_CHARS, cut, sayable
 from providers.agent.loop import CUT_NOTICE

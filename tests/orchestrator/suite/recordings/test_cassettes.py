@@ -9,15 +9,20 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator.replay import cassettes
-from orchestrator.replay.cassettes import MAX_DIRECTORY_BYTES, read_cassette, refuse_installed, write_cassettes
 from orchestrator.suite.formats.suite_json import read_suite
+from orchestrator.suite.recordings import cassettes
+from orchestrator.suite.recordings.cassettes import (
+    MAX_DIRECTORY_BYTES,
+    read_cassette,
+    refuse_installed,
+    write_cassettes,
+)
 from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.endpoints.arguments import tool_call
 from providers.recording.cassette import Header, decode
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
-from tests.orchestrator.replay.recorded import cassette
+from tests.orchestrator.suite.recordings.recorded import cassette
 
 PLANTED = "correct-horse-battery"
 SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"

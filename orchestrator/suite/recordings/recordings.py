@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.replay.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.recordings.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
 from orchestrator.suite.settings import Settings
 from providers.recording.cassette import Cassette
 from providers.recording.divergence import NotRecorded

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from orchestrator.replay.rehearsal import record_bundled
+from orchestrator.suite.recordings.rehearsal import record_bundled
 from orchestrator.world import real_world
 from store.errors import UsageError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.replay.recordings import UNKNOWN_MODEL, of_directory
 from orchestrator.suite.catalog import BUNDLED
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
+from orchestrator.suite.recordings.recordings import UNKNOWN_MODEL, of_directory
 from orchestrator.suite.settings import Settings
 from providers.base import AgentSettings
 from providers.recording.divergence import NotRecorded

@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
-from orchestrator.replay.cassettes import write_cassettes
+from orchestrator.suite.recordings.cassettes import write_cassettes
 from providers.base import Answer, ProviderError
 from providers.recording.cassette import decode
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
-from tests.orchestrator.replay.recorded import cassette
+from tests.orchestrator.suite.recordings.recorded import cassette
 
 KEY = "p4ss/w+rd ü-of-ours-77"
 """No shape that anybody knows, and characters that every encoding writes otherwise."""

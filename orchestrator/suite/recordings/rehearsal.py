@@ -14,9 +14,6 @@ import attrs
 
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.replay.cassettes import FOLDER, directory_of, recorded_tasks
-from orchestrator.replay.recordings import of_directory, warnings
-from orchestrator.replay.taping import Taping
 from orchestrator.reports.model import Report
 from orchestrator.reports.write import write_report
 from orchestrator.suite.catalog import BUNDLED, find_places, read_place
@@ -24,6 +21,9 @@ from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants, refuse_ungranted
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.recordings.cassettes import FOLDER, directory_of, recorded_tasks
+from orchestrator.suite.recordings.recordings import of_directory, warnings
+from orchestrator.suite.recordings.taping import Taping
 from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.scratch import temporary
 from orchestrator.world import World
