@@ -30,7 +30,7 @@ def export(
     from orchestrator.cli.naming import one_arm, refuse_lab
     from orchestrator.cli.surroundings import store_of
     from orchestrator.reports.wording import counted
-    from orchestrator.sharing.bundle import bundle, refuse_existing, scrubber, share, write_bundle
+    from orchestrator.suite.export.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.suite.settings import Settings
     from orchestrator.world import real_world
     from store.secrets.redactor import Redactor, credentials

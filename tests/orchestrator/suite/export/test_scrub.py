@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.sharing.scrub import PATH, Scrubber, names_of_endpoint
+from orchestrator.suite.export.scrub import PATH, Scrubber, names_of_endpoint
 from tests.growth import assert_in_proportion
 
 SCRUBBER = Scrubber(

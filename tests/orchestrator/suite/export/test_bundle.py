@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.reports.write import replacing
-from orchestrator.sharing.bundle import HoldsSecret, share, write_bundle
-from orchestrator.sharing.scrub import Scrubber
+from orchestrator.suite.export.bundle import HoldsSecret, share, write_bundle
+from orchestrator.suite.export.scrub import Scrubber
 from store.documents.positions import spell
 from store.errors import UsageError
 from store.secrets.fields import secret_fields
@@ -119,7 +119,7 @@ def test_without_links_a_file_is_still_written_once(tmp_path: Path, monkeypatch)
 RACER = """
 import sys
 from pathlib import Path
-from orchestrator.sharing.bundle import write_bundle
+from orchestrator.suite.export.bundle import write_bundle
 from store.errors import UsageError
 text = sys.argv[2] * 2_000_000
 print("ready", flush=True)

@@ -16,7 +16,7 @@ import attrs
 from orchestrator.reports import json_report, markdown, runs_jsonl
 from orchestrator.reports.build import build_report
 from orchestrator.reports.write import replacing
-from orchestrator.sharing.scrub import PLAIN, Scrubber, names_of_endpoint
+from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
 from store.documents.positions import spell
 from store.errors import EvalctlError, UsageError
 from store.events import Json
