@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.common import COMMON, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.stress.writing import Changes
+    from orchestrator.suite.stress.writing import Changes
 
 LEAST = 5
 MOST = 99
@@ -35,9 +35,9 @@ def gen_stress(
     The same N gives the same bytes. Files that were not generated, or were changed since, are never overwritten: then
     nothing is written.
     """
-    from orchestrator.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
-    from orchestrator.stress.target import bundled_directory, check_own
-    from orchestrator.stress.writing import carry_out, plan
+    from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
+    from orchestrator.suite.stress.target import bundled_directory, check_own
+    from orchestrator.suite.stress.writing import carry_out, plan
 
     stress = long_context_stress(instances)
     if directory is None:

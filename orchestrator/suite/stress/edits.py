@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.stress import checks
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.prose import text
-from orchestrator.stress.task import GeneratedTask, Turns
+from orchestrator.suite.stress import checks
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.prose import text
+from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 BINS = 30
 NOTES = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.stress.draw import Draw
+from orchestrator.suite.stress.draw import Draw
 
 COLOURS = ("amber", "copper", "ivory", "indigo", "olive", "russet", "silver", "teal", "umber", "violet")
 PLACES = ("bridge", "cairn", "ford", "gully", "harbour", "meadow", "orchard", "quarry", "ridge", "spinney")

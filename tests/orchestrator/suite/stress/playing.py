@@ -5,8 +5,8 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRESS
 from orchestrator.suite.catalog import find_suite
+from orchestrator.suite.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRESS
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from orchestrator.stress.checks import digest
+from orchestrator.suite.stress.checks import digest
 from store.events import Json
 
 FIRST_INPUT = 900

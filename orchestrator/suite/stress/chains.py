@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from orchestrator.stress import checks
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.prose import code, codes, text
-from orchestrator.stress.task import GeneratedTask, Turns
+from orchestrator.suite.stress import checks
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.prose import code, codes, text
+from orchestrator.suite.stress.task import GeneratedTask, Turns
 from store.events import Json
 
 SEGMENTS = 16

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.stress import checks
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.prose import codes
-from orchestrator.stress.task import GeneratedTask, Turns
+from orchestrator.suite.stress import checks
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.prose import codes
+from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 ENTRIES = 1400
 """Printed with about 60 characters each: far more than `bash` returns."""

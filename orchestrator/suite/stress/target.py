@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.stress.suites import STRESS
 from orchestrator.suite.catalog import BUNDLED
+from orchestrator.suite.stress.suites import STRESS
 from store.errors import UsageError
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

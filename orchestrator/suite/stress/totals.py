@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.stress import checks
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.prose import sentence
-from orchestrator.stress.task import GeneratedTask, Turns
+from orchestrator.suite.stress import checks
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.prose import sentence
+from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 DAYS = 12
 LINES = 42

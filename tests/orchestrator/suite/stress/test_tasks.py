@@ -6,13 +6,13 @@ from functools import partial
 import attrs
 import pytest
 
-from orchestrator.stress.chains import RULES, make_chain, report, rules_task
-from orchestrator.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
 from orchestrator.suite.config import load_config
+from orchestrator.suite.stress.chains import RULES, make_chain, report, rules_task
+from orchestrator.suite.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
 from providers.base import UserText
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted
-from tests.orchestrator.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
+from tests.orchestrator.suite.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
 
 pytestmark = pytest.mark.anyio
 

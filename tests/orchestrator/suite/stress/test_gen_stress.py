@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import application, run
-from orchestrator.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
-from orchestrator.stress.target import bundled_directory, check_own, is_checkout
-from orchestrator.stress.writing import LIST, carry_out, listing, plan
 from orchestrator.suite.catalog import BUNDLED
+from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
+from orchestrator.suite.stress.target import bundled_directory, check_own, is_checkout
+from orchestrator.suite.stress.writing import LIST, carry_out, listing, plan
 from store.errors import UsageError
 
 FILES = {"suite.json": "{}\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1\n", "fixtures/b/two.txt": "2\n"}

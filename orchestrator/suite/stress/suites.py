@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from orchestrator.stress.buried import manual_task, reports_task
-from orchestrator.stress.chains import format_rule_task, rules_task
-from orchestrator.stress.edits import edits_task
-from orchestrator.stress.frozen import frozen_task
-from orchestrator.stress.overflow import overflow_task
-from orchestrator.stress.task import GeneratedTask
-from orchestrator.stress.totals import totals_task
+from orchestrator.suite.stress.buried import manual_task, reports_task
+from orchestrator.suite.stress.chains import format_rule_task, rules_task
+from orchestrator.suite.stress.edits import edits_task
+from orchestrator.suite.stress.frozen import frozen_task
+from orchestrator.suite.stress.overflow import overflow_task
+from orchestrator.suite.stress.task import GeneratedTask
+from orchestrator.suite.stress.totals import totals_task
 from store.events import Json
 
 LONG_CONTEXT = "long-context"

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.cli import gen_stress
-from orchestrator.stress.chains import SEGMENTS, make_chain
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.suites import (
+from orchestrator.suite.catalog import BUNDLED, find_suite
+from orchestrator.suite.stress.chains import SEGMENTS, make_chain
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.suites import (
     COMMITTED_INSTANCES,
     LONG_CONTEXT,
     MOST_INSTANCES,
@@ -17,8 +18,7 @@ from orchestrator.stress.suites import (
     long_context,
     long_context_stress,
 )
-from orchestrator.stress.writing import LIST, listing
-from orchestrator.suite.catalog import BUNDLED, find_suite
+from orchestrator.suite.stress.writing import LIST, listing
 from providers.agent.compaction import LONGEST_ITEM
 
 LARGEST = 2 << 20

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.stress import checks
-from orchestrator.stress.draw import Draw
-from orchestrator.stress.prose import codes, text
-from orchestrator.stress.task import GeneratedTask, Turns
+from orchestrator.suite.stress import checks
+from orchestrator.suite.stress.draw import Draw
+from orchestrator.suite.stress.prose import codes, text
+from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 MANUAL_LINES = 720
 READ_LINES = 200
