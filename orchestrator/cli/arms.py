@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.common import COMMON, out
 from orchestrator.comparison import json_form, lines
 from orchestrator.comparison.variants import Variants, write_variants
-from orchestrator.reports import json_report, wording
-from orchestrator.reports.build import build_report
-from orchestrator.reports.model import Report
+from orchestrator.reports import wording
 from orchestrator.reports.plain import one_line, printable
+from orchestrator.suite.report import json_report
+from orchestrator.suite.report.build import build_report
+from orchestrator.suite.report.model import Report
 
 if TYPE_CHECKING:
     from store.rows import SweepRow

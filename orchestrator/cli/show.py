@@ -64,9 +64,9 @@ def _sweep(reader: Reader, name: str) -> None:
 
     from orchestrator.cli.naming import named_arm
     from orchestrator.cli.streams import printing
-    from orchestrator.reports import json_report, terminal
-    from orchestrator.reports.build import build_report
     from orchestrator.reports.conditions import is_lab
+    from orchestrator.suite.report import json_report, terminal
+    from orchestrator.suite.report.build import build_report
     from orchestrator.world import real_world
 
     sweep, variant = named_arm(reader, name)

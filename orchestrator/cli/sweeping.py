@@ -19,14 +19,14 @@ from orchestrator.cli.streams import printing
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.reports import json_report
-from orchestrator.reports.model import Report
-from orchestrator.reports.terminal import present
-from orchestrator.reports.write import write_report
 from orchestrator.suite.config import resolve_key
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
+from orchestrator.suite.report import json_report
+from orchestrator.suite.report.model import Report
+from orchestrator.suite.report.terminal import present
+from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent

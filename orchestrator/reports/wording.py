@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.reports.plain import indented, one_line
 
 if TYPE_CHECKING:
-    from orchestrator.reports.model import Figures, Report, TaskReport
+    from orchestrator.suite.report.model import Figures, Report, TaskReport
     from store.events import Json
 
 NOTHING = "n/a"

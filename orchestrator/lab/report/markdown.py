@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.lab.report.notes import limits_of
-from orchestrator.reports.markdown import escaped
+from orchestrator.suite.report.markdown import escaped
 
 LONGEST = 2000
 """Characters of a sentence."""

@@ -11,7 +11,7 @@ from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.model import LabReport
 from orchestrator.lab.report.stored import read_lab_sweep
 from orchestrator.reports.clean import cleaned
-from orchestrator.reports.write import replacing
+from orchestrator.suite.report.write import replacing
 from store.errors import UsageError
 from store.rows import SweepRow
 from store.secrets.scanner import Cleaner

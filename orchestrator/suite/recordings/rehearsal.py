@@ -14,8 +14,6 @@ import attrs
 
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.reports.model import Report
-from orchestrator.reports.write import write_report
 from orchestrator.suite.catalog import BUNDLED, find_places, read_place
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants, refuse_ungranted
@@ -24,6 +22,8 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.suite.recordings.recordings import of_directory, warnings
 from orchestrator.suite.recordings.taping import Taping
+from orchestrator.suite.report.model import Report
+from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.scratch import temporary
 from orchestrator.world import World

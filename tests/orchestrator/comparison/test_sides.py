@@ -10,8 +10,8 @@ import pytest
 from orchestrator.comparison.build import compare
 from orchestrator.comparison.json_form import document
 from orchestrator.comparison.sides import read_sides
-from orchestrator.reports.build import build_report
-from orchestrator.reports.write import write_report
+from orchestrator.suite.report.build import build_report
+from orchestrator.suite.report.write import write_report
 from store.errors import StoreRefused, UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader

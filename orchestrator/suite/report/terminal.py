@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.reports import wording
-from orchestrator.reports.model import Report
 from orchestrator.reports.plain import aligned, one_line, printable
+from orchestrator.suite.report.model import Report
 from store.money import usd
 
 if TYPE_CHECKING:

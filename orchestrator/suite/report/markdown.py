@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.reports import wording
-from orchestrator.reports.model import Figures, Report
 from orchestrator.reports.plain import one_line
+from orchestrator.suite.report.model import Figures, Report
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
 """What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.reports import json_report, markdown, terminal, wording
-from orchestrator.reports.build import build_report
+from orchestrator.reports import wording
 from orchestrator.reports.plain import harmless, one_line, printable
 from orchestrator.reports.wording import told
-from orchestrator.reports.write import write_report
+from orchestrator.suite.report import json_report, markdown, terminal
+from orchestrator.suite.report.build import build_report
+from orchestrator.suite.report.write import write_report
 from store.errors import UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader

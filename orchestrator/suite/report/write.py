@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.reports import json_report, markdown, runs_jsonl
-from orchestrator.reports.build import build_report
-from orchestrator.reports.model import Report
+from orchestrator.reports import runs_jsonl
+from orchestrator.suite.report import json_report, markdown
+from orchestrator.suite.report.build import build_report
+from orchestrator.suite.report.model import Report
 from store.errors import UsageError
 from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner

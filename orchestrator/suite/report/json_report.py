@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport
+from orchestrator.suite.report.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport
 from store.events import Json
 
 SCHEMA = "evalctl.report/1"

@@ -12,8 +12,16 @@ import attrs
 
 from orchestrator.reports.clean import cleaned
 from orchestrator.reports.conditions import conditions_of, rates_of
-from orchestrator.reports.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport, VerifierTally
-from orchestrator.reports.notes import notes_of
+from orchestrator.suite.report.model import (
+    CachedInput,
+    Compaction,
+    Figures,
+    Measured,
+    Report,
+    TaskReport,
+    VerifierTally,
+)
+from orchestrator.suite.report.notes import notes_of
 from store.rows import CellRecord, Judgement, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 from store.stats import rates
