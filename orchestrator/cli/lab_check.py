@@ -10,7 +10,7 @@ from orchestrator.cli import lab_options
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 
 if TYPE_CHECKING:
-    from orchestrator.lab.find import LabPlace
+    from orchestrator.lab.catalog import LabPlace
     from orchestrator.lab.model import Lab
     from orchestrator.lab.selection import Selection
     from store.events import Json
@@ -28,8 +28,8 @@ def check(
     Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns of cassettes that are not played. Everything is
     read, whatever is chosen. Exits with 1 where there are findings; warnings alone leave it at 0.
     """
+    from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.doubts import doubts_about
-    from orchestrator.lab.find import find_lab
     from orchestrator.layouts.lab_yaml import check_lab
     from orchestrator.reports.wording import counted
     from orchestrator.world import real_world

@@ -72,7 +72,7 @@ def live(  # noqa: PLR0917 - typer takes options by position
 
     from orchestrator.cli import lab_asking
     from orchestrator.lab import spending
-    from orchestrator.lab.find import HERE
+    from orchestrator.lab.catalog import HERE
     from orchestrator.lab.running import settings_of
     from orchestrator.world import real_world
     from store.errors import UsageError

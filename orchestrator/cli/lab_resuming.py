@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from orchestrator.cli import lab_sweeping
-from orchestrator.lab.find import place_of
+from orchestrator.lab.catalog import place_of
 from orchestrator.lab.selection import Selection, stored_selection
 from orchestrator.layouts.lab_yaml import read_lab
 

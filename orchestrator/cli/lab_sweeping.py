@@ -18,7 +18,7 @@ from orchestrator.cli.streams import printing
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.lab.job import LabJob
+from orchestrator.lab.kind import LabJob
 from store.errors import UsageError
 from store.secrets.redactor import Redactor, credentials
 from store.sql.reader import Reader

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab import cassettes
-from orchestrator.lab.find import CONFIG
+from orchestrator.lab.catalog import CONFIG
 from orchestrator.lab.model import CASSETTES, Fixture, Lab, Target
 from orchestrator.lab.selection import Selection
 from orchestrator.lab.template_fields import strange_fields

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.engine.kind import Asked
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.deciding import RECORDED
+from orchestrator.lab.execute import RECORDED
 from orchestrator.lab.model import Lab
 from orchestrator.suite.config import config_hash, resolve_key
 from orchestrator.suite.effects import Grants

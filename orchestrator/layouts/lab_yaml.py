@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.lab.find import CONFIG, FILE, LabPlace
+from orchestrator.lab.catalog import CONFIG, FILE, LabPlace
 from orchestrator.lab.model import REPLAY, Lab, Target
 from orchestrator.layouts.daemon_yaml import CheckedDaemon, check_daemon, with_backend
 from orchestrator.layouts.fixture_yaml import check_fixtures

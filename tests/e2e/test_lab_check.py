@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from orchestrator.lab.find import BUNDLED_LAB
+from orchestrator.lab.catalog import BUNDLED_LAB
 from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, changed, write_lab
 
 

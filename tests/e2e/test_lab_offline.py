@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from orchestrator.lab.find import BUNDLED_LAB
+from orchestrator.lab.catalog import BUNDLED_LAB
 from tests.e2e.lab_files import answering, run_directory, write_fixture, write_lab
 from tests.peers.driver import through
 from tests.peers.without_network import NOT_ALLOWED

@@ -12,7 +12,7 @@ import attrs
 from orchestrator.engine import sweep
 from orchestrator.engine.kind import Asked
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.lab.job import LabJob
+from orchestrator.lab.kind import LabJob
 from orchestrator.world import real_world
 from providers.base import Answer, Request, Usage
 from store.rows import RunRecord

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from orchestrator import hub
-from orchestrator.lab.find import LabPlace
+from orchestrator.lab.catalog import LabPlace
 from orchestrator.layouts.daemon_yaml import BackendFile, CapabilityFile, DaemonFile
 from orchestrator.layouts.fixture_yaml import FixtureFile
 from orchestrator.layouts.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab

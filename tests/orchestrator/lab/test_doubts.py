@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.doubts import doubts_about
-from orchestrator.lab.find import find_lab
 from orchestrator.lab.selection import select
 from orchestrator.lab.template_fields import missing
 from orchestrator.layouts.lab_yaml import read_lab

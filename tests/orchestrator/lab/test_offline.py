@@ -1,6 +1,6 @@
 import pytest
 
-from orchestrator.lab.job import LabJob
+from orchestrator.lab.kind import LabJob
 from orchestrator.lab.model import Expectation
 from orchestrator.lab.offline import programme
 from orchestrator.lab.running import played_by, settings_of

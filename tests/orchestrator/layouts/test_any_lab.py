@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.lab.find import find_lab
+from orchestrator.lab.catalog import find_lab
 from orchestrator.layouts.lab_yaml import check_lab
 from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, LAB, write_lab
 

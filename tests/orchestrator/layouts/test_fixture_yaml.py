@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from orchestrator.lab.find import find_lab
+from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.model import Expectation
 from orchestrator.layouts.lab_yaml import check_lab, read_lab
 from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, changed, marked, write_lab

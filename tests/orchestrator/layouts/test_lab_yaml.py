@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from orchestrator.lab.find import find_lab
+from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.model import Target
 from orchestrator.layouts.lab_yaml import check_lab, read_lab
 from providers.decisions.model import Backend

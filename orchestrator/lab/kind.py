@@ -8,9 +8,9 @@ import attrs
 
 from orchestrator.engine.kind import Asked, Planning, Room
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.deciding import RECORDED, Decider, Ended
+from orchestrator.lab.execute import RECORDED, Decider, Ended
 from orchestrator.lab.model import Lab
-from orchestrator.lab.planning import plan
+from orchestrator.lab.plan import plan
 from orchestrator.suite.settings import Settings
 from store.events import Json
 from store.rows import Claim, NewSweep

@@ -1,6 +1,6 @@
 import pytest
 
-from orchestrator.lab.find import BUNDLED_LAB, LabPlace, find_lab
+from orchestrator.lab.catalog import BUNDLED_LAB, LabPlace, find_lab
 from store.errors import UsageError
 from tests.orchestrator.layouts.labs import write_lab
 

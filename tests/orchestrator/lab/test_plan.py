@@ -7,7 +7,7 @@ import pytest
 from orchestrator.engine.kind import Planning
 from orchestrator.lab.cells import live_cells, most_calls
 from orchestrator.lab.model import Expectation
-from orchestrator.lab.planning import plan
+from orchestrator.lab.plan import plan
 from orchestrator.lab.running import settings_of
 from orchestrator.lab.selection import select
 from providers.decisions.model import Http, Rule
