@@ -48,7 +48,7 @@ def _serve(config: Path, *, host: str, port: int, concurrency: int) -> int:
     import anyio
 
     from orchestrator.cli.surroundings import signalled
-    from orchestrator.layouts.daemon_yaml import read_daemon
+    from orchestrator.lab.formats.daemon_yaml import read_daemon
     from orchestrator.serving import listen
     from orchestrator.world import conceal, real_world
 

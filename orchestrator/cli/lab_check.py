@@ -30,7 +30,7 @@ def check(
     """
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.doubts import doubts_about
-    from orchestrator.layouts.lab_yaml import check_lab
+    from orchestrator.lab.formats.lab_yaml import check_lab
     from orchestrator.reports.wording import counted
     from orchestrator.world import real_world
 

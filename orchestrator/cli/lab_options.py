@@ -67,7 +67,7 @@ def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False)
         UsageError: there is none, or something in it is wrong; all findings at once.
     """
     from orchestrator.lab.catalog import find_lab
-    from orchestrator.layouts.lab_yaml import read_lab
+    from orchestrator.lab.formats.lab_yaml import read_lab
     from orchestrator.world import real_world
 
     place = find_lab(lab_dir, config)

@@ -10,8 +10,8 @@ import attrs
 
 from orchestrator.cli import lab_sweeping
 from orchestrator.lab.catalog import place_of
+from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import Selection, stored_selection
-from orchestrator.layouts.lab_yaml import read_lab
 
 if TYPE_CHECKING:
     from orchestrator.lab.model import Lab

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from orchestrator.layouts.daemon_yaml import read_daemon
+from orchestrator.lab.formats.daemon_yaml import read_daemon
 from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.backends import open_providers
 from providers.decisions.flow import decide

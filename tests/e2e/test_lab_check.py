@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from orchestrator.lab.catalog import BUNDLED_LAB
-from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, changed, write_lab
+from tests.orchestrator.lab.formats.labs import CONFIG, FIXTURE, changed, write_lab
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from orchestrator.lab.catalog import BUNDLED_LAB, LabPlace, find_lab
 from store.errors import UsageError
-from tests.orchestrator.layouts.labs import write_lab
+from tests.orchestrator.lab.formats.labs import write_lab
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import pytest
 
 from orchestrator import hub
 from orchestrator.lab.catalog import LabPlace
-from orchestrator.layouts.daemon_yaml import BackendFile, CapabilityFile, DaemonFile
-from orchestrator.layouts.fixture_yaml import FixtureFile
-from orchestrator.layouts.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
+from orchestrator.lab.formats.daemon_yaml import BackendFile, CapabilityFile, DaemonFile
+from orchestrator.lab.formats.fixture_yaml import FixtureFile
+from orchestrator.lab.formats.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
 from providers.decisions.decision import Cause, Step
 from providers.decisions.model import Exec, Http, Model, Rule
 from verifiers.assertion import ASSERTION_VARIABLES

@@ -4,10 +4,10 @@ import pytest
 
 from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.doubts import doubts_about
+from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import select
 from orchestrator.lab.template_fields import missing
-from orchestrator.layouts.lab_yaml import read_lab
-from tests.orchestrator.layouts.labs import CONFIG, LAB, changed, write_lab
+from tests.orchestrator.lab.formats.labs import CONFIG, LAB, changed, write_lab
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.layouts.flow_graph import ASKING, graph_problems
+from orchestrator.lab.formats.flow_graph import ASKING, graph_problems
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
     between,

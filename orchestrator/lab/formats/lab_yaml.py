@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.lab.catalog import CONFIG, FILE, LabPlace
+from orchestrator.lab.formats.daemon_yaml import CheckedDaemon, check_daemon, with_backend
+from orchestrator.lab.formats.fixture_yaml import check_fixtures
+from orchestrator.lab.formats.flow_rules import no_backend
 from orchestrator.lab.model import REPLAY, Lab, Target
-from orchestrator.layouts.daemon_yaml import CheckedDaemon, check_daemon, with_backend
-from orchestrator.layouts.fixture_yaml import check_fixtures
-from orchestrator.layouts.flow_rules import no_backend
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
     between,

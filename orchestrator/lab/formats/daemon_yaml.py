@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from orchestrator.layouts.flow_rules import CapabilityOutline, FlowRules
+from orchestrator.lab.formats.flow_rules import CapabilityOutline, FlowRules
 from orchestrator.layouts.yaml_values import get, new_yaml_converter, refusal, structured, told
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN

@@ -1,9 +1,9 @@
 import pytest
 
-from orchestrator.layouts.daemon_yaml import read_daemon
+from orchestrator.lab.formats.daemon_yaml import read_daemon
 from providers.decisions.model import Backend, Exec, Http, Model, Rule
 from store.errors import UsageError
-from tests.orchestrator.layouts.labs import CONFIG, changed, marked
+from tests.orchestrator.lab.formats.labs import CONFIG, changed, marked
 
 FLOW = "capabilities:\n  c:\n    input_schema: {}\n    flow:\n"
 PATH = "/usr/bin:/bin"

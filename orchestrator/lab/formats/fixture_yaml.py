@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, compiled
 from orchestrator.lab.model import Expectation, Fixture, Mode
-from orchestrator.layouts.flow_rules import CapabilityOutline, NodeOutline, compiled
 from orchestrator.layouts.yaml_values import (
     MAX_COUNT,
     between,

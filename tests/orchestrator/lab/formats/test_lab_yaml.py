@@ -3,13 +3,13 @@ import hashlib
 import pytest
 
 from orchestrator.lab.catalog import find_lab
+from orchestrator.lab.formats.lab_yaml import check_lab, read_lab
 from orchestrator.lab.model import Target
-from orchestrator.layouts.lab_yaml import check_lab, read_lab
 from providers.decisions.model import Backend
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.rows import Caps
-from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, LAB, changed, marked, write_lab
+from tests.orchestrator.lab.formats.labs import CONFIG, FIXTURE, LAB, changed, marked, write_lab
 
 BACKENDS = "backends: anthropic, house, ollama, openai, openai-responses, scripted, typesafe"
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.lab.catalog import find_lab
-from orchestrator.layouts.lab_yaml import check_lab
-from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, LAB, write_lab
+from orchestrator.lab.formats.lab_yaml import check_lab
+from tests.orchestrator.lab.formats.labs import CONFIG, FIXTURE, LAB, write_lab
 
 DOCUMENTS = {
     "config.yaml": yaml.safe_load(CONFIG),

@@ -3,9 +3,9 @@ import os
 import pytest
 
 from orchestrator.lab.catalog import find_lab
+from orchestrator.lab.formats.lab_yaml import check_lab, read_lab
 from orchestrator.lab.model import Expectation
-from orchestrator.layouts.lab_yaml import check_lab, read_lab
-from tests.orchestrator.layouts.labs import CONFIG, FIXTURE, changed, marked, write_lab
+from tests.orchestrator.lab.formats.labs import CONFIG, FIXTURE, changed, marked, write_lab
 
 FILE = "fixtures/toolgate/rm-root.yaml"
 HOW = "expected fixtures/CAPABILITY/ID.yaml"
