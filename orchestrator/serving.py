@@ -16,7 +16,7 @@ import attrs
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.hub import Hub
+    from orchestrator.lab.hub.app import Hub
 
 SHUTDOWN_S = 5
 """How long open connections may take to close after everything that ran was given up."""

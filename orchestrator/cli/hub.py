@@ -66,7 +66,7 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
     from contextlib import AsyncExitStack
 
     from orchestrator.cli.surroundings import log_of
-    from orchestrator.hub import Hub
+    from orchestrator.lab.hub.app import Hub
     from orchestrator.lab.running import credentials_of, key_of
     from orchestrator.serving import serve as answering
     from orchestrator.world import sweep_name
@@ -104,7 +104,7 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
 
 def _tell(daemon: Daemon, listener: Listener) -> None:
     """Say where it listens."""
-    from orchestrator.hub import PATH
+    from orchestrator.lab.hub.app import PATH
 
     url, names = listener.url(PATH), list(daemon.capabilities)
     if COMMON.json:

@@ -9,11 +9,11 @@ from typing import get_args
 import attrs
 import pytest
 
-from orchestrator import hub
 from orchestrator.lab.catalog import LabPlace
 from orchestrator.lab.formats.daemon_yaml import BackendFile, CapabilityFile, DaemonFile
 from orchestrator.lab.formats.fixture_yaml import FixtureFile
 from orchestrator.lab.formats.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
+from orchestrator.lab.hub import app as hub
 from providers.decisions.decision import Cause, Step
 from providers.decisions.model import Exec, Http, Model, Rule
 from verifiers.assertion import ASSERTION_VARIABLES

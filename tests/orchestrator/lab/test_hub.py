@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import hub as hub_module
-from orchestrator.hub import MAX_BODY_BYTES, QUEUE, Hub, encoded
+from orchestrator.lab.hub import app as hub_module
+from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encoded
 from providers.base import Answer, ProviderError
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, Daemon, Model, Rule
