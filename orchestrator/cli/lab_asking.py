@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from orchestrator.cli import lab_sweeping
 from orchestrator.cli.surroundings import seconds
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.offline import answered_by_themselves
-from orchestrator.lab.recording import Recording
+from orchestrator.lab.recordings.offline import answered_by_themselves
+from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
 from orchestrator.world import World, conceal
 from providers.decisions.backends import open_providers

@@ -26,7 +26,7 @@ def offline(  # noqa: PLR0917 - typer takes options by position
     import anyio
 
     from orchestrator.cli import lab_sweeping
-    from orchestrator.lab.offline import programme
+    from orchestrator.lab.recordings.offline import programme
     from orchestrator.lab.running import played_by, settings_of
     from orchestrator.world import real_world
     from store.rows import Caps

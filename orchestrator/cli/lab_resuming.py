@@ -57,7 +57,7 @@ def _sweep(
 
         import anyio
 
-        from orchestrator.lab.offline import programme
+        from orchestrator.lab.recordings.offline import programme
         from orchestrator.lab.running import played_by
 
         play = anyio.run(partial(programme, lab, selection))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.kind import Asked
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
-    from orchestrator.lab.recording import Recording
+    from orchestrator.lab.recordings.recording import Recording
     from orchestrator.lab.report.model import LabReport
     from orchestrator.suite.settings import Settings
     from orchestrator.world import World

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.lab import cassettes
 from orchestrator.lab.catalog import CONFIG
 from orchestrator.lab.model import CASSETTES, Fixture, Lab, Target
+from orchestrator.lab.recordings import cassettes
 from orchestrator.lab.selection import Selection
 from orchestrator.lab.template_fields import strange_fields
 from providers.decisions.model import Model

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli import app
-from orchestrator.lab.cassettes import decode, encode
+from orchestrator.lab.recordings.cassettes import decode, encode
 from store.sql.reader import Reader
 
 HERE = Path(__file__).parent

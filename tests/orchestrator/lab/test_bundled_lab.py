@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.lab import cassettes
 from orchestrator.lab.catalog import BUNDLED_LAB, find_lab
 from orchestrator.lab.formats.lab_yaml import read_lab
+from orchestrator.lab.recordings import cassettes
 from providers.decisions.schema import Schema
 from providers.endpoints.typesafe import problems_of
 

@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.model import Expectation
-from orchestrator.lab.offline import answered_by_themselves
-from orchestrator.lab.recording import Recording
+from orchestrator.lab.recordings.offline import answered_by_themselves
+from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
 from providers.base import ProviderError

@@ -2,7 +2,7 @@ import pytest
 
 from orchestrator.lab.kind import LabJob
 from orchestrator.lab.model import Expectation
-from orchestrator.lab.offline import programme
+from orchestrator.lab.recordings.offline import programme
 from orchestrator.lab.running import played_by, settings_of
 from orchestrator.lab.selection import select
 from store.errors import UsageError

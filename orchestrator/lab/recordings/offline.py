@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from orchestrator.lab.cassettes import find, stale
 from orchestrator.lab.cells import Cell, Skip, not_in
 from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
+from orchestrator.lab.recordings.cassettes import find, stale
 from orchestrator.lab.selection import Selection
 from providers.base import Answer, Origin, Request
 from providers.decisions.flow import decide

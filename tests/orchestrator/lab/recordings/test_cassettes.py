@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.lab.cassettes import (
+from orchestrator.lab.model import Expectation, Fixture
+from orchestrator.lab.recordings.cassettes import (
     MAX_BYTES,
     SCHEMA,
     LabCassette,
@@ -18,7 +19,6 @@ from orchestrator.lab.cassettes import (
     stale,
     write,
 )
-from orchestrator.lab.model import Expectation, Fixture
 from providers.decisions.tape import Recorded
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
