@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator import wording
 from orchestrator.cli.common import COMMON, out
 from orchestrator.comparison import json_form, lines
 from orchestrator.comparison.variants import Variants, write_variants
-from orchestrator.reports import wording
-from orchestrator.reports.plain import one_line, printable
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
+from orchestrator.text import one_line, printable
 
 if TYPE_CHECKING:
     from store.rows import SweepRow

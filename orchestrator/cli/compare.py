@@ -37,7 +37,7 @@ def compare(
     from orchestrator.comparison.build import compare as compared
     from orchestrator.comparison.model import Incompatible
     from orchestrator.comparison.sides import read_sides
-    from orchestrator.reports.plain import printable
+    from orchestrator.text import printable
     from orchestrator.world import real_world
 
     sides = read_sides(baseline, candidate, store_of(real_world()))

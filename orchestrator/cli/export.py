@@ -29,9 +29,9 @@ def export(
 
     from orchestrator.cli.naming import one_arm, refuse_lab
     from orchestrator.cli.surroundings import store_of
-    from orchestrator.reports.wording import counted
     from orchestrator.suite.export.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.suite.settings import Settings
+    from orchestrator.wording import counted
     from orchestrator.world import real_world
     from store.secrets.redactor import Redactor, credentials
     from store.sql.reader import Reader

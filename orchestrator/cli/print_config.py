@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestrator.cli.common import COMMON, out
-from orchestrator.reports.plain import aligned, one_line, printable
 from orchestrator.suite.effective import DEFAULT, Effective, Setting, document, rows
+from orchestrator.text import aligned, one_line, printable
 
 if TYPE_CHECKING:
     from store.events import Json

@@ -99,7 +99,7 @@ def _lab(reader: Reader, sweep: SweepRow, target: str | None) -> None:
 
 def _runs(reader: Reader, name: str) -> None:
     from orchestrator.reports import listing, runs_jsonl
-    from orchestrator.reports.plain import printable
+    from orchestrator.text import printable
 
     sweep = reader.sweep(name)
     if not COMMON.json:
@@ -116,7 +116,7 @@ def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full:
     import json
 
     from orchestrator.reports import transcript
-    from orchestrator.reports.plain import printable
+    from orchestrator.text import printable
     from store.errors import UsageError
 
     if not (position.isascii() and position.isdigit()):

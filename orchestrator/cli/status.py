@@ -40,8 +40,8 @@ def status(
 
     from orchestrator.cli.surroundings import store_of
     from orchestrator.engine import audit
-    from orchestrator.reports.plain import printable
     from orchestrator.reports.status import glance, standing
+    from orchestrator.text import printable
     from orchestrator.world import is_alive, real_world
     from store.sql.database import examine
     from store.sql.reader import Reader
@@ -77,8 +77,8 @@ def status(
 def _why(reader: Reader, what: str, now: int) -> None:
     import json
 
-    from orchestrator.reports.plain import printable
     from orchestrator.reports.status import why
+    from orchestrator.text import printable
     from orchestrator.world import is_alive
     from store.errors import UsageError
 

@@ -24,8 +24,8 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
 
     A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
     """
-    from orchestrator.reports.plain import aligned
     from orchestrator.suite.model import catalog as bundled
+    from orchestrator.text import aligned
 
     listed = bundled.list_suites(suite_dir)
     if COMMON.json:
@@ -52,8 +52,8 @@ def check(
     there are findings; warnings alone leave it at 0.
     """
     from orchestrator.installation import warnings_here
-    from orchestrator.reports.wording import counted
     from orchestrator.suite.model import catalog as bundled
+    from orchestrator.wording import counted
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
@@ -100,7 +100,7 @@ def _described(listed: Listed) -> dict[str, Json]:
 
 
 def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
-    from orchestrator.reports.wording import counted
+    from orchestrator.wording import counted
 
     suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.streams import printing
-from orchestrator.reports.plain import printable
 from orchestrator.reports.status import glance, standing
 from orchestrator.reports.status.glance import Glance
+from orchestrator.text import printable
 from orchestrator.world import World, is_alive
 from store.sql.reader import Reader
 

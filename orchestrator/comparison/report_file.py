@@ -10,8 +10,8 @@ from typing import NoReturn
 import attrs
 
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies, summed
-from orchestrator.reports.plain import one_line
 from orchestrator.suite.report.json_report import SCHEMA, SCHEMA_VERSION
+from orchestrator.text import one_line
 from store.documents.structure import show, suggest
 from store.errors import UsageError
 from store.events import Json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
 from orchestrator.reports.conditions import conditions_of, noun_of, rates_of
-from orchestrator.reports.plain import one_line
+from orchestrator.text import one_line
 from store.documents.structure import suggest
 from store.errors import UsageError
 from store.events import Json

@@ -14,10 +14,10 @@ from orchestrator.comparison.build import compare
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
-from orchestrator.reports.wording import condition
 from orchestrator.suite.report.markdown import escaped
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import replacing, write_report
+from orchestrator.wording import condition
 from store.errors import UsageError
 from store.events import Json
 from store.rows import SweepRow

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.reports.wording import NOTHING, counted, percent, seconds
+from orchestrator.wording import NOTHING, counted, percent, seconds
 from store.stats.compare import PLAYED
 from store.stats.paired import MIN_CASES
 from store.stats.planning import MOST

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.engine.caps import caps_of
-from orchestrator.reports.plain import one_line
-from orchestrator.reports.wording import counted
+from orchestrator.text import one_line
+from orchestrator.wording import counted
 from store.money import usd
 from store.rows import Amount, SweepRow
 

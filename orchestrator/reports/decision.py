@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.reports.plain import one_line
+from orchestrator.text import one_line
 from store.secrets.scanner import scanned
 
 LONGEST = 2000

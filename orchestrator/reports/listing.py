@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from orchestrator.reports.plain import one_line
-from orchestrator.reports.wording import counted
+from orchestrator.text import one_line
+from orchestrator.wording import counted
 from store.rows import CellRecord, RunRecord, SweepRow
 
 if TYPE_CHECKING:

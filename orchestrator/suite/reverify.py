@@ -13,12 +13,12 @@ import attrs
 
 from orchestrator.engine.open_store import writing
 from orchestrator.reports.conditions import is_lab
-from orchestrator.reports.wording import counted
 from orchestrator.suite.catalog import find_again
 from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
 from orchestrator.suite.settings import Settings
+from orchestrator.wording import counted
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse

@@ -8,7 +8,7 @@ from typing import Literal
 
 import anyio
 
-from orchestrator.reports.plain import one_line
+from orchestrator.text import one_line
 from store.records import ControlRow
 
 Why = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "terminate", "cancelled"]

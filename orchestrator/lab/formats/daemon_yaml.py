@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.lab.formats.flow_rules import CapabilityOutline, FlowRules
-from orchestrator.layouts.yaml_values import get, new_yaml_converter, refusal, structured, told
+from orchestrator.yaml_values import get, new_yaml_converter, refusal, structured, told
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
 from providers.registry import BUILT_IN
 from store.documents.structure import tagged

@@ -17,7 +17,7 @@ import attrs
 
 from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, compiled
 from orchestrator.lab.model import Expectation, Fixture, Mode
-from orchestrator.layouts.yaml_values import (
+from orchestrator.yaml_values import (
     MAX_COUNT,
     between,
     entries,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.layouts.yaml_values import get
+from orchestrator.yaml_values import get
 from providers.decisions.shown import line
 from store.documents.positions import DocumentPath
 from store.documents.structure import Problem, show, suggest

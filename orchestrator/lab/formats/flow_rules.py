@@ -10,7 +10,8 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab.formats.flow_graph import ASKING, graph_problems
-from orchestrator.layouts.yaml_values import (
+from orchestrator.suite.formats.programs import objection
+from orchestrator.yaml_values import (
     MAX_COUNT,
     between,
     connection,
@@ -22,7 +23,6 @@ from orchestrator.layouts.yaml_values import (
     name_problem,
     schema_findings,
 )
-from orchestrator.suite.formats.programs import objection
 from providers.decisions import cel
 from providers.decisions.prompts import BadTemplate, places
 from providers.decisions.schema import BadSchema, Schema

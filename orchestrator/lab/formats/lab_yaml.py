@@ -19,7 +19,7 @@ from orchestrator.lab.formats.daemon_yaml import CheckedDaemon, check_daemon, wi
 from orchestrator.lab.formats.fixture_yaml import check_fixtures
 from orchestrator.lab.formats.flow_rules import no_backend
 from orchestrator.lab.model import REPLAY, Lab, Target
-from orchestrator.layouts.yaml_values import (
+from orchestrator.yaml_values import (
     MAX_COUNT,
     between,
     entries,

@@ -20,7 +20,7 @@ from orchestrator.lab.report.model import (
     TargetComparison,
     Unstable,
 )
-from orchestrator.reports.wording import NOTHING, counted, percent, requests, seconds
+from orchestrator.wording import NOTHING, counted, percent, requests, seconds
 from store.events import Json
 from store.money import usd
 from store.stats.rates import Interval

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.reports.plain import one_line
+from orchestrator.text import one_line
 
 if TYPE_CHECKING:
     from store.records import Doing

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator import wording
 from orchestrator.engine.caps import caps_of
 from orchestrator.engine.control.commands import in_force
-from orchestrator.reports import wording
 from orchestrator.reports.conditions import moment
-from orchestrator.reports.plain import one_line
+from orchestrator.text import one_line
 from store.money import usd
 from store.rows import Amount, SweepRow
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.reports.conditions import moment
-from orchestrator.reports.plain import one_line
 from orchestrator.reports.status.doing import Activity, activity_of
 from orchestrator.reports.status.glance import span
 from orchestrator.reports.status.standing import Standing, Worker, ordered, standing_of
+from orchestrator.text import one_line
 
 if TYPE_CHECKING:
     from store.events import Json

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.reports import wording
-from orchestrator.reports.plain import one_line
+from orchestrator import wording
 from orchestrator.suite.report.model import Figures, Report
+from orchestrator.text import one_line
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
 """What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.reports import wording
-from orchestrator.reports.plain import aligned, one_line, printable
+from orchestrator import wording
 from orchestrator.suite.report.model import Report
+from orchestrator.text import aligned, one_line, printable
 from store.money import usd
 
 if TYPE_CHECKING:

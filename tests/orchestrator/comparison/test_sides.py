@@ -15,7 +15,7 @@ from orchestrator.suite.report.write import write_report
 from store.errors import StoreRefused, UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 from tests.store.sql.generate import Shape, generate
 
 FIRST, SECOND = "20200101T000000Z-00000001", "20200102T000000Z-00000002"

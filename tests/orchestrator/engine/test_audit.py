@@ -13,7 +13,7 @@ from orchestrator.engine.audit import audit, document, lines
 from store.events import Call, CallSent
 from store.rows import Amount, Caps
 from store.sql.reader import Reader
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 
 EACH = Amount(calls=1, tokens=15, nusd=20_000)
 """What each of the four runs' only request came to."""

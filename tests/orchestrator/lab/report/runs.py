@@ -9,7 +9,7 @@ import attrs
 from orchestrator.lab.report.model import Facts, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from store.rows import CellRow, Judgement, NewSweep, PlannedRun
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 
 JEV = TargetFacts(id="jev", backend="typesafe", model="jev-latest")
 NIMBLE = TargetFacts(id="nimble", backend="ollama", model="nimble", local=True)

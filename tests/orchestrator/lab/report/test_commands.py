@@ -11,9 +11,9 @@ from orchestrator.cli import app
 from orchestrator.lab.report.write import write_run_directory
 from store.rows import Judgement
 from store.sql.reader import Reader
-from tests.orchestrator import stored
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
 from tests.orchestrator.lab.report.test_stored import DOWN, EVIL, OFFLINE, OUTCOMES, offline_sweep
+from tests.orchestrator.reports import stored
 
 SECOND = "20210101T000000Z-0000000b"
 

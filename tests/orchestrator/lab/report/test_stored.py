@@ -15,8 +15,8 @@ from orchestrator.lab.report.write import write_run_directory
 from orchestrator.reports.conditions import is_lab
 from store.errors import UsageError
 from store.sql.reader import Reader
-from tests.orchestrator import stored
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
+from tests.orchestrator.reports import stored
 
 EVIL = "\x1b]0;owned\x07\ud800 <script> |x| [a](http://e.example)"
 SECRET = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"  # known by its name alone, and nobody's

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.reports import wording
-from orchestrator.reports.plain import harmless, one_line, printable
-from orchestrator.reports.wording import told
+from orchestrator import wording
 from orchestrator.suite.report import json_report, markdown, terminal
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.write import write_report
+from orchestrator.text import harmless, one_line, printable
+from orchestrator.wording import told
 from store.errors import UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script> | `x` [a](javascript:b) \u202egnp \ud835 \x00\r\n# head\t!"
 

@@ -16,7 +16,7 @@ from store.records import Doing
 from store.sql.commands import tell
 from store.sql.reader import Reader
 from store.sql.statements import statement
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 from tests.store.sql.living import writing
 
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ from orchestrator.reports.status.standing import standing_of
 from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
 from store.rows import FileChange, Judgement
 from store.sql.reader import Reader
-from tests.orchestrator import stored
+from tests.orchestrator.reports import stored
 
 EVIL = "\x1b[2J\x1b]0;owned\x07done\x00\ud835"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from orchestrator.reports.plain import indented, one_line
+from orchestrator.text import indented, one_line
 
 if TYPE_CHECKING:
     from orchestrator.suite.report.model import Figures, Report, TaskReport
