@@ -60,15 +60,15 @@ GROUPS = {
     "lab": (
         "Decision labs: cases that are run through decision flows, offline or against real backends.",
         {
-            "check": ("lab_check:check", EXIT_READS),
-            "offline": ("lab_offline:offline", EXIT_LAB_OFFLINE),
-            "record": ("lab_record:record", EXIT_LAB_LIVE),
-            "live": ("lab_live:live", EXIT_LAB_LIVE),
+            "check": ("lab.check:check", EXIT_READS),
+            "offline": ("lab.offline:offline", EXIT_LAB_OFFLINE),
+            "record": ("lab.record:record", EXIT_LAB_LIVE),
+            "live": ("lab.live:live", EXIT_LAB_LIVE),
         },
     ),
     "hub": (
         "Decisions over HTTP, for programs of this machine.",
-        {"serve": ("hub:serve", EXIT_SERVES)},
+        {"serve": ("lab.hub:serve", EXIT_SERVES)},
     ),
 }
 """Verbs that have verbs of their own: what they are about, and the same of each."""

@@ -79,7 +79,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     settings = attrs.evolve(stored, caps=caps, prices=asked, **changes)
     raised = (caps, asked) != (stored.caps, stored.prices)
     if of_lab:
-        from orchestrator.cli import lab_resuming
+        from orchestrator.cli.lab import resuming as lab_resuming
 
         code = lab_resuming.resume(row, settings, world, raised=raised, errors=errors, cancelled=cancelled)
         raise typer.Exit(code)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from orchestrator.cli import lab_options, options
+from orchestrator.cli import options
+from orchestrator.cli.lab import options as lab_options
 
 
 def offline(  # noqa: PLR0917 - typer takes options by position
@@ -25,7 +26,7 @@ def offline(  # noqa: PLR0917 - typer takes options by position
 
     import anyio
 
-    from orchestrator.cli import lab_sweeping
+    from orchestrator.cli.lab import sweeping as lab_sweeping
     from orchestrator.lab.recordings.offline import programme
     from orchestrator.lab.running import played_by, settings_of
     from orchestrator.world import real_world

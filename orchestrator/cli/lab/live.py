@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli import lab_options, options
+from orchestrator.cli import options
 from orchestrator.cli.common import Exit, confirmed, say
+from orchestrator.cli.lab import options as lab_options
 from orchestrator.cli.run import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def live(  # noqa: PLR0917 - typer takes options by position
     """
     import attrs
 
-    from orchestrator.cli import lab_asking
+    from orchestrator.cli.lab import asking as lab_asking
     from orchestrator.lab import spending
     from orchestrator.lab.catalog import HERE
     from orchestrator.lab.running import settings_of

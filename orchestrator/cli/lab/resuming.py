@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.cli import lab_sweeping
+from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.lab.catalog import place_of
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import Selection, stored_selection
@@ -64,7 +64,7 @@ def _sweep(
         return lab_sweeping.lab_sweep(
             verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen
         )
-    from orchestrator.cli import lab_asking
+    from orchestrator.cli.lab import asking as lab_asking
 
     cells = lab_asking.cells_of(verb, lab, selection)
     return lab_asking.asking_sweep(verb, lab, cells, settings, world, chosen=chosen)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestrator.cli import lab_options
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.lab import options as lab_options
 
 if TYPE_CHECKING:
     from orchestrator.lab.catalog import LabPlace

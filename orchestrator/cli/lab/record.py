@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from orchestrator.cli import lab_live
+from orchestrator.cli.lab import live as lab_live
 from orchestrator.cli.options_of import with_the_options_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.cli import lab_sweeping
+from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.cli.surroundings import seconds
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.recordings.offline import answered_by_themselves

@@ -1,0 +1,1 @@
+"""lab: the verbs `evalctl lab ...` and `evalctl hub ...`, one module each."""
