@@ -39,7 +39,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     """
     import attrs
 
-    from orchestrator.cli import sweeping
+    from orchestrator.cli.suite import sweeping
     from orchestrator.cli.surroundings import store_of
     from orchestrator.engine.caps import caps_of, prices_of, prices_of_asked, refuse_uncounted
     from orchestrator.reports.conditions import is_lab

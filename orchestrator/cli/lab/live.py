@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli import options
 from orchestrator.cli.common import Exit, confirmed, say
 from orchestrator.cli.lab import options as lab_options
-from orchestrator.cli.run import LARGEST_SEED
+from orchestrator.cli.suite.run import LARGEST_SEED
 
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell

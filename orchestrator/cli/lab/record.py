@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from orchestrator.cli.lab import live as lab_live
-from orchestrator.cli.options_of import with_the_options_of
+from orchestrator.cli.suite.options_of import with_the_options_of
 
 
 def record(context: typer.Context, **flags: Any) -> None:

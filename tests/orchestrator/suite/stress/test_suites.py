@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.cli import gen_stress
+from orchestrator.cli.suite import gen_stress
 from orchestrator.suite.catalog import BUNDLED, find_suite
 from orchestrator.suite.stress.chains import SEGMENTS, make_chain
 from orchestrator.suite.stress.draw import Draw

@@ -118,7 +118,7 @@ def run(  # noqa: PLR0917 - typer takes options by position
     Every run works in a private copy of its fixture. Results are stored as they come; a sweep that was stopped or
     killed goes on with `evalctl resume`.
     """
-    from orchestrator.cli import replaying, sweeping
+    from orchestrator.cli.suite import replaying, sweeping
     from orchestrator.engine.caps import prices_of_asked
     from orchestrator.suite.catalog import find_suite
     from orchestrator.suite.config import config_hash, load_config, with_flags, with_prices, with_values
@@ -216,7 +216,7 @@ def _print(
     context: typer.Context, config: Config, tasks: Sequence[Task], grants: Grants, environment: Mapping[str, str]
 ) -> None:
     """What would be done, in place of doing it."""
-    from orchestrator.cli import print_config
+    from orchestrator.cli.suite import print_config
     from orchestrator.suite.effective import effective
 
     flags = [*print_config.flags_of(context), print_config.store_of(environment)]

@@ -11,11 +11,11 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.cli import arms, replaying
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import command
-from orchestrator.cli.records import Records
 from orchestrator.cli.streams import printing
+from orchestrator.cli.suite import arms, replaying
+from orchestrator.cli.suite.records import Records
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import LEASE_S, Part, SweepEnd

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.cli import run as run_verb
-from orchestrator.cli.options_of import with_the_options_of
+from orchestrator.cli.suite import run as run_verb
+from orchestrator.cli.suite.options_of import with_the_options_of
 
 File = Annotated[
     Path | None,

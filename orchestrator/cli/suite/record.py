@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli import run as run_verb
 from orchestrator.cli.common import Exit, say
-from orchestrator.cli.options_of import with_the_options_of
+from orchestrator.cli.suite import run as run_verb
+from orchestrator.cli.suite.options_of import with_the_options_of
 
 Bundled = Annotated[
     bool,
