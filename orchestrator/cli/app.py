@@ -45,14 +45,14 @@ VERBS = {
     "record": ("suite.record:record", EXIT_RUNS),
     "verify": ("suite.verify:verify", EXIT_READS),
     "ci": ("suite.ci:ci", EXIT_REPLAYS),
-    "resume": ("resume:resume", EXIT_RUNS),
-    "status": ("status:status", EXIT_READS),
-    "show": ("show:show", EXIT_READS),
-    "compare": ("compare:compare", EXIT_COMPARES),
+    "resume": ("sweeps.resume:resume", EXIT_RUNS),
+    "status": ("sweeps.status:status", EXIT_READS),
+    "show": ("sweeps.show:show", EXIT_READS),
+    "compare": ("sweeps.compare:compare", EXIT_COMPARES),
     "export": ("suite.export:export", EXIT_READS),
-    "pause": ("orders:pause", EXIT_READS),
-    "continue": ("orders:go_on", EXIT_READS),
-    "cancel": ("orders:cancel", EXIT_READS),
+    "pause": ("sweeps.commands:pause", EXIT_READS),
+    "continue": ("sweeps.commands:go_on", EXIT_READS),
+    "cancel": ("sweeps.commands:cancel", EXIT_READS),
 }
 """Where each verb is, in the order of the help, and what it says of its exit codes."""
 

@@ -63,7 +63,7 @@ def status(
         found = now.standing
         books = audit.audit(reader, found.sweep, now=world.wall(), is_alive=is_alive)
     if watch:
-        from orchestrator.cli.watching import watch as keep_watching
+        from orchestrator.cli.sweeps.watching import watch as keep_watching
 
         keep_watching(path, found.sweep.name, world=world, typed=typed)
     elif COMMON.json:
