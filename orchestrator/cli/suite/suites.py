@@ -24,7 +24,7 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
 
     A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
     """
-    from orchestrator.suite.model import catalog as bundled
+    from orchestrator.suite import catalog as bundled
     from orchestrator.text import aligned
 
     listed = bundled.list_suites(suite_dir)
@@ -52,7 +52,7 @@ def check(
     there are findings; warnings alone leave it at 0.
     """
     from orchestrator.installation import warnings_here
-    from orchestrator.suite.model import catalog as bundled
+    from orchestrator.suite import catalog as bundled
     from orchestrator.wording import counted
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
