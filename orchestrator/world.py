@@ -1,4 +1,6 @@
-"""The world outside: clocks, ids, randomness, environment. Beside `providers.process`, the one module that may ask.
+"""The world outside: clocks, ids, randomness, environment.
+
+Beside `providers/system/process.py`, the one module that may read them.
 
 Everything else takes these as arguments, so that a test can say what time it is.
 """

@@ -1,7 +1,7 @@
 """What the readers of YAML layouts share: fields in snake_case, ids, ranges, and how findings are told.
 
 Rules look at the plain document, not at what was made of it: a value of a wrong type does not hide what is wrong beside
-it. They pass over values of a wrong type, which `store.structure` tells.
+it. They pass over values of a wrong type, which `store.documents.structure` tells.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BOOLEANS_HERE = " (in YAML here, write true or false)"
 
 
 def new_yaml_converter() -> Converter:
-    """A converter of `store.structure` for fields in snake_case."""
+    """A converter of `store.documents.structure` for fields in snake_case."""
     converter = new_converter(snake)
 
     def boolean(value: Json, _: Any) -> bool:
@@ -53,7 +53,7 @@ def new_yaml_converter() -> Converter:
 
 
 def structured(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[Finding]]:
-    """`store.structure.structure` for a `new_yaml_converter`."""
+    """`store.documents.structure.structure` for a `new_yaml_converter`."""
     return structure(document, into, converter, snake)
 
 

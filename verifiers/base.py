@@ -34,7 +34,7 @@ class Evidence:
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """The variables a command verifier starts with (PATH, HOME, ...)."""
     sandbox: Sandbox | None = None
-    """What the programs that verifiers start are confined by; for `providers.sandbox.run_confined`."""
+    """What the programs that verifiers start are confined by; for `providers.system.sandbox.run_confined`."""
     protected: tuple[str, ...] = ()
     """The task's check files, relative to the fixture: put back before a command runs. Filled in by `judge`."""
 

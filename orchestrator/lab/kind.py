@@ -18,7 +18,7 @@ from store.rows import Claim, NewSweep
 
 @attrs.frozen(kw_only=True)
 class LabJob:
-    """Implements `orchestrator.job.Job`."""
+    """Implements `orchestrator.engine.kind.Job`."""
 
     lab: Lab
     cells: tuple[Cell, ...]
@@ -52,7 +52,7 @@ class LabJob:
         return max((sum(node.timeout_ms for node in cell.capability.asking()) for cell in self.cells), default=0) / 1000
 
     def conditions(self, settings: Settings) -> dict[str, Json]:  # noqa: ARG002 - the port's
-        """See `orchestrator.job.Job`; `lab` holds what a lab has beyond a suite."""
+        """See `orchestrator.engine.kind.Job`; `lab` holds what a lab has beyond a suite."""
         lab = self.lab
         return {
             "suite": {
@@ -73,7 +73,7 @@ class LabJob:
         }
 
     def plan(self, planning: Planning) -> NewSweep:
-        """See `orchestrator.job.Job`."""
+        """See `orchestrator.engine.kind.Job`."""
         return plan(self.lab, self.cells, planning)
 
     def account(self, claim: Claim) -> str:
@@ -81,7 +81,7 @@ class LabJob:
         return self.accounts[claim.case_id, claim.variant]
 
     def executor(self, room: Room) -> Decider:
-        """See `orchestrator.job.Job`."""
+        """See `orchestrator.engine.kind.Job`."""
         return Decider(
             suite_id=self.lab.id,
             cells={cell.key: cell for cell in self.cells},

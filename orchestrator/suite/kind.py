@@ -31,7 +31,7 @@ UNKNOWN_VERIFIER_MS = 600_000
 
 @attrs.frozen(kw_only=True)
 class AgentJob:
-    """Implements `orchestrator.job.Job`."""
+    """Implements `orchestrator.engine.kind.Job`."""
 
     suite: Suite
     tasks: tuple[Task, ...]
@@ -67,7 +67,7 @@ class AgentJob:
         return longest_ms / 1000
 
     def conditions(self, settings: Settings) -> dict[str, Json]:
-        """See `orchestrator.job.Job`."""
+        """See `orchestrator.engine.kind.Job`."""
         suite = self.suite
         found: dict[str, Json] = {
             "suite": {
@@ -84,7 +84,7 @@ class AgentJob:
         return found
 
     def plan(self, planning: Planning) -> NewSweep:
-        """See `orchestrator.job.Job`."""
+        """See `orchestrator.engine.kind.Job`."""
         return plan(
             self.suite,
             self.tasks,
@@ -101,7 +101,7 @@ class AgentJob:
         return self.provider.account
 
     def executor(self, room: Room) -> Executor:
-        """See `orchestrator.job.Job`."""
+        """See `orchestrator.engine.kind.Job`."""
         settings, environment = room.settings, room.world.environment
         return Executor(
             suite=self.suite,

@@ -19,7 +19,7 @@ from store.events import Json
 NAME = "recorded"
 
 Reread = Callable[[int, bytes, Request, Emit], Answer]
-"""Reads a recorded status and body as they were read when they came; see `providers.endpoint.Endpoint.reread`."""
+"""Reads a recorded status and body as they were read when they came; see `Endpoint.reread`."""
 
 
 @runtime_checkable

@@ -175,7 +175,7 @@ class HttpSpecialist:
         """Post the input once.
 
         Raises:
-            ProviderError: no whole answer came: see `providers.http` and `providers.faults.refusal`; an answer of more
+            ProviderError: no whole answer came: see `providers/system/http.py` and `faults.refusal`; an answer of more
                 than 1 MiB or that is no UTF-8 is a `bad_payload`; one that is no JSON and had no stated length is
                 `truncated`, as nobody can tell whether all of it came.
         """

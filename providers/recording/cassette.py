@@ -69,7 +69,7 @@ class RecordedCall:
     """One request and what came of it."""
 
     request: Mapping[str, Json]
-    """Its whole material, normalised (`providers.material`)."""
+    """Its whole material, normalised (`providers.recording.material`)."""
     fingerprint: str
     events: tuple[Emitted, ...]
     """What the provider emitted, in order."""

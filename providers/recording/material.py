@@ -70,7 +70,7 @@ def message(one: Message) -> dict[str, Json]:
 def fingerprint(asked: Mapping[str, Json]) -> str:
     """SHA-256 (hex) over the canonical JSON of a request's material.
 
-    Canonical as in `store.canonical` (sorted keys, no spaces, nothing escaped that need not be), with two liberties
+    Canonical as in `store/documents/` (sorted keys, no spaces, nothing escaped that need not be), with two liberties
     that a model's text needs: lone surrogates are kept, and numbers are spelled as Python does.
     """
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,7 +1,7 @@
 """The full search for secrets: keys by their shape, credentials in headers and URLs, values under a telling name.
 
 It looks at what leaves the store or is kept long: blobs, reports, records of runs, log lines. On the path of events a
-cheaper `store.secrets.Redactor` knows the exact values and the commonest shapes. A finding is replaced by a mark, as
+cheaper `Redactor` knows the exact values and the commonest shapes. A finding is replaced by a mark, as
 the redactor does it: whoever writes a file to be shared takes a mark for a secret.
 
 Time is linear in the text, whatever is in it: words are found by one pass with a possessive pattern, everything else by

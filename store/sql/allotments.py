@@ -82,7 +82,7 @@ class _Waiter:
 
 
 class SqliteBudget:
-    """What the sweep may still spend, as seen by one process; implements `orchestrator.ports.Budget`.
+    """What the sweep may still spend, as seen by one process; implements `orchestrator.engine.ports.Budget`.
 
     Without caps nothing is written and nobody waits.
 

@@ -41,7 +41,7 @@ class Held(NamedTuple):
 
 
 class SqliteClaims:
-    """Claims of one process in one sweep; implements `orchestrator.ports.Claims`.
+    """Claims of one process in one sweep; implements `orchestrator.engine.ports.Claims`.
 
     A run is free when it wants doing and no live process holds an unfinished attempt at it. It wants doing when it has
     no result, or one that is to be run again and is older than this object's first look: what this invocation itself

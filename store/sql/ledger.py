@@ -39,7 +39,7 @@ EventRow = tuple[int, int, int, str, str, str | None]
 
 
 class SqliteLedger:
-    """The record of a sweep, kept by one process; implements `orchestrator.ports.Ledger`.
+    """The record of a sweep, kept by one process; implements `orchestrator.engine.ports.Ledger`.
 
     Args:
         writer: writes; its failure is raised by whatever is appended next.

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 CLAIMER = """
 import sys, anyio
 from pathlib import Path
-from tests.store.living import take_part, writing
+from tests.store.sql.living import take_part, writing
 
 async def main():
     async with writing(Path(sys.argv[1])) as writer:

@@ -2,7 +2,7 @@
 
 The plans are pinned on a generated store without statistics, as every store is (nothing ever runs ANALYZE): word for
 word for the SQLite they were pinned with, and for every other one the tables they read and by which index. After a
-deliberate change, `python -m tests.store.test_query_plans` writes them anew; read the difference before committing it.
+deliberate change, `python -m tests.store.sql.test_query_plans` writes them anew; read the difference.
 """
 
 from __future__ import annotations

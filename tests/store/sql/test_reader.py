@@ -174,7 +174,7 @@ def test_a_reader_cannot_write(path, connection):
 
 def test_importing_it_loads_nothing_heavy():
     heavy = ("asyncio", "aiosqlite", "anyio", "cattrs", "rich", "structlog", "httpx", "rfc8785")
-    code = f"import sys, store.reader; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, store.sql.reader; print([name for name in {heavy} if name in sys.modules])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

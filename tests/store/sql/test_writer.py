@@ -262,7 +262,7 @@ async def test_checkpoint_does_not_wait_for_a_reader(store):
 KILLED = """
 import sys, anyio
 from pathlib import Path
-from tests.store.living import ending, take_part, writing
+from tests.store.sql.living import ending, take_part, writing
 
 async def main():
     async with writing(Path(sys.argv[1])) as writer:
