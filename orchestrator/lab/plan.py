@@ -10,63 +10,37 @@ from orchestrator.engine.kind import Planning
 from orchestrator.engine.run_order import ordered
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab, Mode
-from store.documents.canonical import canonical, digest
-from store.events import Json
+from store.documents.canonical import digest
+from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
-FINGERPRINT_VERSION = 1
 TARGET = "decision"
-"""What is measured: a decision flow. Whom it asks is the variant."""
+"""A decision flow. The backend that it calls is the variant."""
 
 
-def identity(lab: Lab, cell: Cell, mode: Mode) -> dict[str, Json]:
-    """The lineage of a cell: what stays the same while content, flow and model may move."""
-    return {
-        "algorithm": FINGERPRINT_VERSION,
-        "suite": lab.id,
-        "case": cell.fixture.case_id,
-        "caseVersion": str(cell.fixture.version),
-        "rubricVersion": "",
-        "target": TARGET,
-        "variant": cell.target,
-        "pack": "none",
-        "profile": "none",
-        "mode": mode,
-        "exec": "flow",
-        "subjectVersion": "",
-    }
-
-
-def cell_row(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
-    """The measured thing, with the document that explains its digest field by field."""
-    lineage, fixture = identity(lab, cell, mode), cell.fixture
-    config = digest(cell.document()).hex()
-    model = cell.aim.model if cell.aim is not None else ""
-    document = {
-        "identity": lineage,
-        "content": {
+def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
+    """The cell as it is stored."""
+    fixture, aim = cell.fixture, cell.aim
+    return identify_cell(
+        Identity(
+            suite=lab.id,
+            case=fixture.case_id,
+            case_version=str(fixture.version),
+            target=TARGET,
+            variant=cell.target,
+            mode=mode,
+            exec="flow",
+        ),
+        suite_version=lab.version,
+        content={
             "input": fixture.input_hash,
             "expect": digest([attrs.asdict(one) for one in fixture.expect]).hex(),
             "replay": digest(dict(fixture.replay)).hex(),
         },
-        "cassette": cell.recorded,
-        "configHash": config,
-        "provider": cell.aim.backend if cell.aim is not None else "",
-        "model": model,
-    }
-    return CellRow(
-        digest=digest(document),
-        fingerprint=digest(lineage).hex(),
-        fingerprint_version=FINGERPRINT_VERSION,
-        config_hash=config,
-        suite_id=lab.id,
-        suite_version=lab.version,
-        case_id=fixture.case_id,
-        case_version=str(fixture.version),
-        variant=cell.target,
-        target=TARGET,
-        model=model,
-        document=canonical(document).decode(),
+        config_hash=digest(cell.document()).hex(),
+        provider=aim.backend if aim is not None else "",
+        model=aim.model if aim is not None else "",
+        cassette=cell.recorded,
     )
 
 
@@ -93,7 +67,7 @@ def plan(lab: Lab, cells: Sequence[Cell], planning: Planning) -> NewSweep:
         repetitions=settings.k,
         planned_at=planning.planned_at,
         conditions=dict(planning.conditions),
-        cells=tuple(cell_row(lab, cell, mode) for cell in cells),
+        cells=tuple(plan_cell(lab, cell, mode) for cell in cells),
         runs=tuple(
             PlannedRun(position=position, cell=index, repetition=slot.repetition, pair=slot.pair)
             for position, (slot, index) in enumerate(kept, start=1)

@@ -11,12 +11,12 @@ from orchestrator.engine.run_order import ordered
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
-from store.documents.canonical import canonical, digest
+from store.documents.canonical import digest
 from store.errors import UsageError
 from store.events import Json
+from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
-FINGERPRINT_VERSION = 1
 TARGET = "agent"
 """The built-in agent; agent CLIs have names of their own."""
 
@@ -40,52 +40,27 @@ def choose(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
     return tuple(task for task in suite.tasks if task.id in ids)
 
 
-def identity(suite: Suite, task: Task, settings: Settings, variant: str) -> dict[str, Json]:
-    """The lineage of a cell: what stays the same from week to week while content and model may move."""
-    return {
-        "algorithm": FINGERPRINT_VERSION,
-        "suite": suite.suite_id,
-        "case": task.id,
-        "caseVersion": suite.suite_version,
-        "rubricVersion": "",
-        "target": TARGET,
-        "variant": variant,
-        "pack": "none",
-        "profile": "none",
-        "mode": settings.mode,
-        "exec": "autonomous",
-        "subjectVersion": "",
-    }
-
-
-def cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
-    """The measured thing, with the document that explains its digest field by field."""
-    lineage = identity(suite, task, settings, variant)
+def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
+    """The cell of a task under a variant."""
     prefix = f"{task.fixture}/"
-    config = config_hash(settings.agent_for(task.agent, variant))
-    document = {
-        "identity": lineage,
-        "content": {
+    return identify_cell(
+        Identity(
+            suite=suite.suite_id,
+            case=task.id,
+            case_version=suite.suite_version,
+            target=TARGET,
+            variant=variant,
+            mode=settings.mode,
+            exec="autonomous",
+        ),
+        suite_version=suite.suite_version,
+        content={
             "task": digest(_task_document(task)).hex(),
             "fixture": digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
         },
-        "configHash": config,
-        "provider": settings.provider,
-        "model": settings.model,
-    }
-    return CellRow(
-        digest=digest(document),
-        fingerprint=digest(lineage).hex(),
-        fingerprint_version=FINGERPRINT_VERSION,
-        config_hash=config,
-        suite_id=suite.suite_id,
-        suite_version=suite.suite_version,
-        case_id=task.id,
-        case_version=suite.suite_version,
-        variant=variant,
-        target=TARGET,
+        config_hash=config_hash(settings.agent_for(task.agent, variant)),
+        provider=settings.provider,
         model=settings.model,
-        document=canonical(document).decode(),
     )
 
 
@@ -102,7 +77,7 @@ def plan(
 ) -> NewSweep:
     """Lay out every run of the sweep in its order."""
     variants = settings.variant_ids()
-    cells = tuple(cell(suite, task, settings, variant) for task in tasks for variant in variants)
+    cells = tuple(plan_cell(suite, task, settings, variant) for task in tasks for variant in variants)
     runs = tuple(
         PlannedRun(
             position=position,
