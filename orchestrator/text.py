@@ -1,4 +1,4 @@
-"""Text from models and tools, made harmless for a terminal or a page of text."""
+"""Text for people: what models and tools wrote made harmless for a terminal or a page, counted nouns, columns."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def indented(text: str, longest: int = 500) -> str:
     """
     lines = [harmless(line.strip()) for line in text[: longest * 4].splitlines() if line.strip()]
     return "\n  ".join(line if len(line) <= longest else line[: longest - 1] + "…" for line in lines)
+
+
+def counted(number: int, noun: str, nouns: str | None = None) -> str:
+    """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from orchestrator.comparison import wording
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
+from orchestrator.reports.phrases import PLAYING, condition
 from orchestrator.text import aligned, one_line
-from orchestrator.wording import PLAYING, condition
 
 COLUMNS: dict[Metric, str] = {
     "tokensPerRun": "TOKENS/RUN",

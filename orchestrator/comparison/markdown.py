@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.comparison import wording
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
+from orchestrator.reports.phrases import condition
 from orchestrator.suite.report.markdown import escaped
-from orchestrator.wording import condition
 
 LONGEST = 2000
 """Characters of a note."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
-from orchestrator.wording import counted
+from orchestrator.text import counted
 
 NAMED = 10
 """Names in a note; the rest is counted."""

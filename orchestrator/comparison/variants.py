@@ -14,10 +14,11 @@ from orchestrator.comparison.build import compare
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
+from orchestrator.files import replacing
+from orchestrator.reports.phrases import condition
 from orchestrator.suite.report.markdown import escaped
 from orchestrator.suite.report.model import Report
-from orchestrator.suite.report.write import replacing, write_report
-from orchestrator.wording import condition
+from orchestrator.suite.report.write import write_report
 from store.errors import UsageError
 from store.events import Json
 from store.rows import SweepRow

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.wording import NOTHING, counted, percent, seconds
+from orchestrator.reports.phrases import NOTHING, percent, seconds
+from orchestrator.text import counted
 from store.stats.compare import PLAYED
 from store.stats.paired import MIN_CASES
 from store.stats.planning import MOST

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.engine.caps import caps_of
-from orchestrator.text import one_line
-from orchestrator.wording import counted
+from orchestrator.text import counted, one_line
 from store.money import usd
 from store.rows import Amount, SweepRow
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from providers.prices import table
 from store.errors import UsageError
 from store.rows import Caps, SweepRow

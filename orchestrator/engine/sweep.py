@@ -14,7 +14,7 @@ from orchestrator.engine.open_store import writing
 from orchestrator.engine.worker import Part, Stored, SweepEnd, take_part
 from orchestrator.provenance import provenance
 from orchestrator.reports.conditions import is_lab
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
 from store.errors import UsageError

@@ -23,8 +23,8 @@ from orchestrator.engine.progress import Progress, bar, heartbeat
 from orchestrator.engine.skips import skip_rest
 from orchestrator.log import Log, silent
 from orchestrator.suite.settings import Settings
+from orchestrator.text import counted
 from orchestrator.version import __version__
-from orchestrator.wording import counted
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import ProviderError, quirks_of

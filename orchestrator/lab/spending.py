@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.lab.cells import Cell, most_calls
 from orchestrator.lab.model import Lab, Target
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from providers.decisions.model import Capability, Model, Specialist
 from providers.decisions.shown import line
 from store.errors import UsageError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from orchestrator.text import one_line
-from orchestrator.wording import counted
+from orchestrator.text import counted, one_line
 from store.rows import CellRecord, RunRecord, SweepRow
 
 if TYPE_CHECKING:

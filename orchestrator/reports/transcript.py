@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from orchestrator.reports import decision, runs_jsonl
+from orchestrator.reports.phrases import told
 from orchestrator.text import harmless, one_line
-from orchestrator.wording import told
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow

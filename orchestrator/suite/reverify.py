@@ -18,7 +18,7 @@ from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
 from orchestrator.suite.settings import Settings
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse

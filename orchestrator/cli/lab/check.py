@@ -31,7 +31,7 @@ def check(
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.doubts import doubts_about
     from orchestrator.lab.formats.lab_yaml import check_lab
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
     from orchestrator.world import real_world
 
     place = find_lab(lab_dir, config)
@@ -60,7 +60,7 @@ def check(
 
 
 def _size(chosen: Selection) -> str:
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     capabilities = len({fixture.capability for fixture in chosen.fixtures})
     return ", ".join(

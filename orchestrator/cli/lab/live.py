@@ -125,7 +125,7 @@ def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
 def _confirm(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) -> None:
     """Say what will be asked at most, and go on only with a yes."""
     from orchestrator.lab import spending
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
     from store.errors import UsageError
 
     for line in spending.lines(lab, cells, repeat=settings.k, caps=settings.caps):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator import wording
 from orchestrator.cli.common import COMMON, out
 from orchestrator.comparison import json_form, lines
 from orchestrator.comparison.variants import Variants, write_variants
+from orchestrator.reports import phrases
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
@@ -38,7 +38,7 @@ def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path,
     _print(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
     left = whole.summary.unfinished + whole.summary.again
     if left:
-        remark = wording.resumption(left, capped="budget" in whole.summary.skipped)
+        remark = phrases.resumption(left, capped="budget" in whole.summary.skipped)
         _print(f"next: {typed(f'resume {sweep.name}')}   {remark}")
     return whole
 

@@ -80,7 +80,7 @@ def _below(directory: Path, given: Path) -> bool:
 def _show(found: list[Rehearsed], where: Path) -> None:
     import json
 
-    from orchestrator.wording import told
+    from orchestrator.reports.phrases import told
 
     if COMMON.json:
         out(json.dumps({"schema": "evalctl.ci/1", "suites": [_document(one) for one in found]}))
@@ -99,7 +99,7 @@ def _show(found: list[Rehearsed], where: Path) -> None:
 def _line(one: Rehearsed) -> str:
     if one.report is None:
         return f"{one.suite_id}: skipped, it has no cassettes"
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     passes = one.report.summary.passes
     skipped = f", {counted(one.skipped, 'task')} skipped (no cassette)" if one.skipped else ""

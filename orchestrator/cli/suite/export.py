@@ -31,7 +31,7 @@ def export(
     from orchestrator.cli.surroundings import store_of
     from orchestrator.suite.export.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.suite.settings import Settings
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
     from orchestrator.world import real_world
     from store.secrets.redactor import Redactor, credentials
     from store.sql.reader import Reader

@@ -54,7 +54,7 @@ def gen_stress(
         document = {"schema": "evalctl.gen-stress/1", "instances": instances, "suites": list(map(_told, planned))}
         out(json.dumps(document, ensure_ascii=False, indent=2))
         return
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     for changes in planned:
         told = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} as they were"

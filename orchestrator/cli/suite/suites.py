@@ -53,7 +53,7 @@ def check(
     """
     from orchestrator.installation import warnings_here
     from orchestrator.suite import catalog as bundled
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
@@ -100,7 +100,7 @@ def _described(listed: Listed) -> dict[str, Json]:
 
 
 def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)

@@ -87,7 +87,7 @@ def _working(found: Standing) -> int:
 
 
 def _effect(order: Order, found: Standing, skipped: int) -> str:
-    from orchestrator.wording import counted
+    from orchestrator.text import counted
 
     working = _working(found)
     processes = f"{working} process{'es work' if working != 1 else ' works'} on it"

@@ -10,7 +10,7 @@ from orchestrator.engine.kind import Asked
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab
 from orchestrator.lab.recordings.cassettes import LabCassette, refuse_unwritable, write
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from providers.decisions.tape import Recorded, Tape, Taped
 from store.errors import UsageError
 from store.rows import Ending

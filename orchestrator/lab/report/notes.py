@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from orchestrator.lab.report.model import LabReport, Row
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from store.stats.calibration import MIN_ECE
 from store.stats.rates import MIN_JUDGED
 

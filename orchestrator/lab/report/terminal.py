@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
+from orchestrator.reports.phrases import NOT_BY_ERRORS, PLAYING, resumption
 from orchestrator.suite.report.terminal import TYPED, Typed
-from orchestrator.text import aligned, one_line, printable
-from orchestrator.wording import NOT_BY_ERRORS, PLAYING, counted, resumption
+from orchestrator.text import aligned, counted, one_line, printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,7 +20,8 @@ from orchestrator.lab.report.model import (
     TargetComparison,
     Unstable,
 )
-from orchestrator.wording import NOTHING, counted, percent, requests, seconds
+from orchestrator.reports.phrases import NOTHING, percent, requests, seconds
+from orchestrator.text import counted
 from store.events import Json
 from store.money import usd
 from store.stats.rates import Interval

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.files import replacing
 from orchestrator.lab.report import manifest, markdown, results_jsonl
 from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.model import LabReport
 from orchestrator.lab.report.stored import read_lab_sweep
 from orchestrator.reports.clean import cleaned
-from orchestrator.suite.report.write import replacing
 from store.errors import UsageError
 from store.rows import SweepRow
 from store.secrets.scanner import Cleaner

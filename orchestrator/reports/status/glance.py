@@ -9,10 +9,10 @@ import attrs
 
 from orchestrator.engine.control.commands import ORDERS
 from orchestrator.reports.conditions import moment
+from orchestrator.reports.phrases import requests
 from orchestrator.reports.status.doing import Activity, activity_of
 from orchestrator.reports.status.standing import Standing, standing_of
 from orchestrator.text import one_line
-from orchestrator.wording import requests
 
 if TYPE_CHECKING:
     from store.events import Json

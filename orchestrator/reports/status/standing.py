@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator import wording
 from orchestrator.engine.caps import caps_of
 from orchestrator.engine.control.commands import in_force
+from orchestrator.reports import phrases
 from orchestrator.reports.conditions import moment
-from orchestrator.text import one_line
+from orchestrator.text import counted, one_line
 from store.money import usd
 from store.rows import Amount, SweepRow
 
@@ -171,7 +171,7 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     final = f", {standing.final:,} of them a final one" if standing.final < standing.with_result else ""
     yield (
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result:,} of "
-        f"{wording.counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
+        f"{counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
     )
     if standing.order is not None:
         yield ordered(standing.order)
@@ -186,8 +186,7 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
     for worker in standing.workers:
         yield (
             f"worker {one_line(worker.host)} pid {worker.pid}, evalctl {one_line(worker.version)}: {worker.state}, "
-            f"{wording.counted(worker.attempts, 'attempt')}"
-            + (f", {worker.open} without an outcome" if worker.open else "")
+            f"{counted(worker.attempts, 'attempt')}" + (f", {worker.open} without an outcome" if worker.open else "")
         )
     yield f"spent: {_against(standing)}"
     if standing.state == "cancelled":
@@ -196,12 +195,12 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
         yield f"next: {typed(f'show {sweep.name}')}"
     elif standing.state == "stopped":
         capped = any((tally.outcome, tally.reason) == ("skipped", "budget") for tally in standing.tallies)
-        remark = wording.resumption(standing.remaining, capped=capped)
+        remark = phrases.resumption(standing.remaining, capped=capped)
         yield f"next: {typed(f'resume {sweep.name}')}   {remark}"
     else:
         command = typed(f"resume {sweep.name}")
         are = "is" if standing.remaining == 1 else "are"
-        yield f"{wording.counted(standing.remaining, 'run')} {are} left; another process may share them: {command}"
+        yield f"{counted(standing.remaining, 'run')} {are} left; another process may share them: {command}"
 
 
 def ordered(order: ControlRow) -> str:

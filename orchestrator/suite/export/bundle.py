@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator.files import replacing
 from orchestrator.reports import runs_jsonl
 from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
 from orchestrator.suite.report import json_report, markdown
 from orchestrator.suite.report.build import build_report
-from orchestrator.suite.report.write import replacing
 from store.documents.positions import spell
 from store.errors import EvalctlError, UsageError
 from store.events import Json

@@ -13,7 +13,7 @@ from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.suite.settings import Settings
-from orchestrator.wording import counted
+from orchestrator.text import counted
 from providers.recording.cassette import SUFFIX, Cassette, Header
 from providers.recording.recorder import Recorder, Tape
 from store.rows import RunRecord

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator import wording
+from orchestrator.reports import phrases
+from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Figures, Report
-from orchestrator.text import one_line
+from orchestrator.text import counted, one_line
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
 """What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
@@ -95,7 +96,7 @@ def _headline(report: Report) -> str:
     summary = report.summary
     return (
         f"Passed {wording.passed(summary)} judged runs: {_note(wording.rate(summary))}, "
-        f"over {wording.counted(len(report.tasks), 'task')} ({escaped(wording.summed_reliability(report))})."
+        f"over {counted(len(report.tasks), 'task')} ({escaped(wording.summed_reliability(report))})."
     )
 
 
@@ -111,7 +112,7 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 def _conditions(report: Report) -> Iterator[Sequence[str]]:
     for name, value in report.conditions.items():
-        yield name, wording.condition(value)
+        yield name, phrases.condition(value)
 
 
 def _every(report: Report) -> Iterator[tuple[str, Figures]]:
@@ -126,12 +127,12 @@ def _measured(report: Report) -> Iterator[Sequence[str]]:
         yield (
             name,
             str(figures.judged),
-            wording.seconds(measured.wall_median_ms),
-            wording.squared_seconds(measured.wall_variance_ms2),
-            wording.count(measured.input_tokens),
-            wording.count(measured.output_tokens),
-            wording.count(measured.tokens_per_success),
-            wording.seconds(measured.wall_ms_per_success),
+            phrases.seconds(measured.wall_median_ms),
+            phrases.squared_seconds(measured.wall_variance_ms2),
+            phrases.count(measured.input_tokens),
+            phrases.count(measured.output_tokens),
+            phrases.count(measured.tokens_per_success),
+            phrases.seconds(measured.wall_ms_per_success),
             wording.cached(figures),
         )
 
@@ -140,13 +141,13 @@ def _compactions(report: Report) -> Iterator[Sequence[str]]:
     for name, figures in _every(report):
         found = figures.compaction
         if found is not None:
-            tokens = wording.count(found.input_tokens), wording.count(found.output_tokens)
+            tokens = phrases.count(found.input_tokens), phrases.count(found.output_tokens)
             yield name, f"{found.runs} of {figures.judged}", str(found.calls), *tokens
 
 
 def _estimated(report: Report) -> Iterator[Sequence[str]]:
     for name, figures in _every(report):
-        yield name, str(figures.judged), wording.usd(figures.cost_usd)
+        yield name, str(figures.judged), phrases.usd(figures.cost_usd)
 
 
 def _verifiers(report: Report) -> Iterator[Sequence[str]]:

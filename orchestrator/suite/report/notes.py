@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from orchestrator import wording
+from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Figures, Report, TaskReport
 from store.stats.rates import MIN_JUDGED
 

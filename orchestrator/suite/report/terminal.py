@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator import wording
+from orchestrator.reports import phrases
+from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Report
 from orchestrator.text import aligned, one_line, printable
 from store.money import usd
@@ -48,7 +49,7 @@ def plain(report: Report, directory: Path | None = None, typed: Typed = TYPED) -
 
 
 def _header(report: Report) -> Iterator[str]:
-    known = {name: one_line(wording.condition(value)) for name, value in report.conditions.items()}
+    known = {name: one_line(phrases.condition(value)) for name, value in report.conditions.items()}
     yield f"{known.get('suiteId')} {known.get('suiteVersion')}, sweep {report.sweep}"
     yield ", ".join(
         f"{label} {known[name]}"
@@ -66,7 +67,7 @@ def _header(report: Report) -> Iterator[str]:
     if "configHash" in known:
         yield f"config {known['configHash']}"
     if report.replay:
-        yield wording.PLAYING["replay"]
+        yield phrases.PLAYING["replay"]
 
 
 def _rows(report: Report) -> Iterator[Sequence[str]]:
@@ -77,24 +78,24 @@ def _rows(report: Report) -> Iterator[Sequence[str]]:
 def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:
     summary, measured = report.summary, report.summary.measured
     yield (
-        f"measured over {summary.judged} judged runs: wall median {wording.seconds(measured.wall_median_ms)}, "
-        f"{wording.count(measured.input_tokens)} tokens in, {wording.count(measured.output_tokens)} out, "
-        f"{wording.count(measured.tokens_per_success)} tokens per success, cached input {wording.cached(summary)}"
+        f"measured over {summary.judged} judged runs: wall median {phrases.seconds(measured.wall_median_ms)}, "
+        f"{phrases.count(measured.input_tokens)} tokens in, {phrases.count(measured.output_tokens)} out, "
+        f"{phrases.count(measured.tokens_per_success)} tokens per success, cached input {wording.cached(summary)}"
     )
     if summary.cost_usd is not None:
         rates = report.conditions.get("inputRate"), report.conditions.get("outputRate")
         yield (
-            f"estimated: {wording.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
+            f"estimated: {phrases.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
         )
     cost = f", {usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
-    yield f"ledger, every request: {wording.requests(report.ledger.calls, report.ledger.tokens)}{cost}"
+    yield f"ledger, every request: {phrases.requests(report.ledger.calls, report.ledger.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
-        yield f"with what was left out, the rate lies between {wording.percent(low)} and {wording.percent(high)}"
+        yield f"with what was left out, the rate lies between {phrases.percent(low)} and {phrases.percent(high)}"
     yield from (f"note: {one_line(note, 2000)}" for note in report.notes)
     for task in report.tasks:
         for cause, message in task.examples.items():
-            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {wording.told(cause, message)}"
+            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {phrases.told(cause, message)}"
     yield from _next(report, directory, typed)
 
 
@@ -103,9 +104,9 @@ def _next(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]
         yield f"report: {one_line(str(directory), 1000)}/report.md"
     left = report.summary.unfinished + report.summary.again
     if left:
-        remark = wording.resumption(left, capped="budget" in report.summary.skipped)
+        remark = phrases.resumption(left, capped="budget" in report.summary.skipped)
         yield f"next: {typed(f'resume {report.sweep}')}   {remark}"
-    errors = sum(count for cause, count in report.summary.errored.items() if cause not in wording.NOT_BY_ERRORS)
+    errors = sum(count for cause, count in report.summary.errored.items() if cause not in phrases.NOT_BY_ERRORS)
     if errors:
         yield f"next: {typed(f'resume {report.sweep} --errors')}   also runs again what ended in an error ({errors:,})"
     look = min((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None)

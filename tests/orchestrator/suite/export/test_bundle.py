@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.files import replacing
 from orchestrator.suite.export.bundle import HoldsSecret, share, write_bundle
 from orchestrator.suite.export.scrub import Scrubber
-from orchestrator.suite.report.write import replacing
 from store.documents.positions import spell
 from store.errors import UsageError
 from store.secrets.fields import secret_fields

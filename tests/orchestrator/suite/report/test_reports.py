@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import wording
-from orchestrator.suite.report import json_report, markdown, terminal
+from orchestrator.reports.phrases import told
+from orchestrator.suite.report import json_report, markdown, terminal, wording
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.write import write_report
 from orchestrator.text import harmless, one_line, printable
-from orchestrator.wording import told
 from store.errors import UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader

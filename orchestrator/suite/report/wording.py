@@ -1,30 +1,14 @@
-"""How figures are worded for people, the same in every format. What does not exist is `n/a`."""
+"""A suite's figures in words, the same in every format. A missing figure is `n/a`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from orchestrator.text import indented, one_line
-
-if TYPE_CHECKING:
-    from orchestrator.suite.report.model import Figures, Report, TaskReport
-    from store.events import Json
-
-NOTHING = "n/a"
+from orchestrator.reports.phrases import NOTHING, percent
+from orchestrator.suite.report.model import Figures, Report, TaskReport
+from orchestrator.text import counted
 
 PRINCIPLE = "Every figure here was measured under the conditions below and means nothing without them."
-
-DIVERGED = "replay_divergence"
-
-NOT_BY_ERRORS = ("interrupted", DIVERGED)
-"""Causes for which `resume --errors` is not needed, or does not help."""
-
-PLAYING = {
-    "replay": "REPLAY: this measures the harness, not the model.",
-    "offline": "OFFLINE: this tests flows, rules and schemas, not who answers.",
-}
-"""What is said first where recordings are played, by mode."""
 
 LIMITS = (
     "Success rates are over judged runs (pass, fail, budget_exceeded), with a 95 % Wilson interval.",
@@ -34,35 +18,6 @@ LIMITS = (
     "Token figures count the turns that made up the answers, without compaction; the ledger counts every request.",
 )
 """What every readable report says about its own reach."""
-
-
-def counted(number: int, noun: str, nouns: str | None = None) -> str:
-    """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
-    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
-def told(cause: str | None, message: str, longest: int = 500) -> str:
-    """An error's message, harmless: on one line, or, where a replay diverged, with what was asked below it."""
-    return indented(message, longest) if cause == DIVERGED else one_line(message, longest)
-
-
-def requests(calls: int, tokens: int) -> str:
-    """`53 calls, 52,739 tokens`."""
-    return f"{counted(calls, 'call')}, {counted(tokens, 'token')}"
-
-
-def condition(value: Json) -> str:
-    """A condition's value in words: `yes`, `none`, `a, b`."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {condition(inner)}" for name, inner in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(condition(inner) for inner in value) or "none"
-    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
-
-
-def percent(share: float | None) -> str:
-    """`56.6 %`."""
-    return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
 def rate(figures: Figures) -> str:
@@ -107,29 +62,6 @@ def summed_reliability(report: Report) -> str:
     )
 
 
-def seconds(milliseconds: float | None) -> str:
-    """`1.2 s`."""
-    if milliseconds is None:
-        return NOTHING
-    value = milliseconds / 1000
-    return f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s"
-
-
-def squared_seconds(square_milliseconds: float | None) -> str:
-    """`0.04 s²`."""
-    return NOTHING if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
-
-
-def count(value: float | None) -> str:
-    """`12,345`, rounded."""
-    return NOTHING if value is None else f"{value:,.0f}"
-
-
-def usd(value: float | None) -> str:
-    """`0.0123 USD`."""
-    return NOTHING if value is None else f"{value:,.4f} USD"
-
-
 def cached(figures: Figures) -> str:
     """The share of input served from a cache, with the runs it is about."""
     if figures.cached is None:
@@ -151,12 +83,6 @@ def left_out(figures: Figures) -> str:
     if figures.unfinished:
         parts.append(f"{figures.unfinished} unfinished")
     return ", ".join(parts)
-
-
-def resumption(left: int, *, capped: bool) -> str:
-    """What a `resume` would do; where runs were skipped for a spent cap, what it takes."""
-    more = ", given a higher cap where one is spent" if capped else ""
-    return f"runs the {left:,} that are left{more}"
 
 
 def task_name(task: TaskReport) -> str:

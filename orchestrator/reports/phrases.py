@@ -1,0 +1,76 @@
+"""Phrases that every kind of report shares: figures, units and conditions in words. A missing figure is `n/a`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrator.text import counted, indented, one_line
+
+if TYPE_CHECKING:
+    from store.events import Json
+
+NOTHING = "n/a"
+
+DIVERGED = "replay_divergence"
+
+NOT_BY_ERRORS = ("interrupted", DIVERGED)
+"""Causes for which `resume --errors` is not needed, or does not help."""
+
+PLAYING = {
+    "replay": "REPLAY: this measures the harness, not the model.",
+    "offline": "OFFLINE: this tests flows, rules and schemas, not who answers.",
+}
+"""What is said first where recordings are played, by mode."""
+
+
+def told(cause: str | None, message: str, longest: int = 500) -> str:
+    """An error's message, harmless: on one line, or, where a replay diverged, with what was asked below it."""
+    return indented(message, longest) if cause == DIVERGED else one_line(message, longest)
+
+
+def requests(calls: int, tokens: int) -> str:
+    """`53 calls, 52,739 tokens`."""
+    return f"{counted(calls, 'call')}, {counted(tokens, 'token')}"
+
+
+def condition(value: Json) -> str:
+    """A condition's value in words: `yes`, `none`, `a, b`."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {condition(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(condition(inner) for inner in value) or "none"
+    return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
+
+
+def percent(share: float | None) -> str:
+    """`56.6 %`."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def seconds(milliseconds: float | None) -> str:
+    """`1.2 s`."""
+    if milliseconds is None:
+        return NOTHING
+    value = milliseconds / 1000
+    return f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s"
+
+
+def squared_seconds(square_milliseconds: float | None) -> str:
+    """`0.04 s²`."""
+    return NOTHING if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
+
+
+def count(value: float | None) -> str:
+    """`12,345`, rounded."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def usd(value: float | None) -> str:
+    """`0.0123 USD`."""
+    return NOTHING if value is None else f"{value:,.4f} USD"
+
+
+def resumption(left: int, *, capped: bool) -> str:
+    """What a `resume` would do; where runs were skipped for a spent cap, what it takes."""
+    more = ", given a higher cap where one is spent" if capped else ""
+    return f"runs the {left:,} that are left{more}"
