@@ -3,6 +3,9 @@
 Three parties meet here. A *provider* answers one request. A *subject* (the built-in agent, an agent CLI, a decision
 flow) works on an assignment and reaches models only through `Ask`, which is the orchestrator's gate. Numbers that were
 not reported are None, never 0.
+
+`ErrorKind`, `ProviderError` and `Usage` can be imported from here too: a provider outside this repository needs this
+module alone.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import attrs
 
-from store.errors import EvalctlError
+from providers.errors import ErrorKind as ErrorKind  # noqa: PLC0414 - marks the name as exported
+from providers.errors import ProviderError as ProviderError  # noqa: PLC0414 - marks the name as exported
+from providers.usage import Usage as Usage  # noqa: PLC0414 - marks the name as exported
 from store.events import Event, Json
 
 if TYPE_CHECKING:
@@ -24,28 +29,6 @@ PROVIDER_API = 1
 
 Effect = Literal["read", "write", "process", "external", "analysis"]
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error"]
-
-ErrorKind = Literal[
-    "network",
-    "timeout",
-    "truncated",
-    "bad_payload",
-    "rate_limit",
-    "overloaded",
-    "server_error",
-    "conflict",
-    "auth",
-    "permission",
-    "quota",
-    "model_not_found",
-    "not_found",
-    "context_length",
-    "content_filter",
-    "bad_tool_call",
-    "request_too_large",
-    "invalid_request",
-]
-
 
 # --- what is asked ----------------------------------------------------------------------------------------------
 
@@ -146,26 +129,6 @@ class Request:
 
 
 @attrs.frozen(kw_only=True)
-class Usage:
-    """Tokens as the provider reported them. `input` holds cached ones, `output` holds reasoning."""
-
-    input: int | None = None
-    output: int | None = None
-    cached: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
-    cache_write_1h: int | None = None
-    """Those of `cache_write` that are kept for an hour, which some providers charge otherwise."""
-
-    def reported(self) -> dict[str, int]:
-        """The fields that were reported."""
-        return {name: tokens for name in _USAGE if (tokens := getattr(self, name)) is not None}
-
-
-_USAGE = tuple(field.name for field in attrs.fields(Usage))
-
-
-@attrs.frozen(kw_only=True)
 class Answer:
     """A whole answer: text, calls, and how it ended."""
 
@@ -219,29 +182,6 @@ class Body:
 Emitted = Responded | TextDelta | ReasoningDelta | Body
 Emit = Callable[[Emitted], None]
 """Where a provider hands over what it sees while it is being answered. Never blocks."""
-
-
-@attrs.define(slots=False, kw_only=True)
-class ProviderError(EvalctlError):
-    """A provider did not answer. What it may have consumed all the same is in `usage`."""
-
-    kind: ErrorKind
-    message: str
-    """Says what happened; holds at most 200 characters of a body, tags stripped, and never a credential."""
-    retryable: bool
-    status: int | None = None
-    retry_after_s: float | None = None
-    mid_stream: bool = False
-    turned_away: bool = False
-    """The request came to nobody who works for money: no connection was had, or the endpoint refused it unread."""
-    usage: Usage | None = None
-    text: str = ""
-    """What had arrived before a stream broke; evidence only."""
-    model: str | None = None
-
-    def __str__(self) -> str:
-        status = f" (HTTP {self.status})" if self.status is not None else ""
-        return f"{self.kind}{status}: {self.message}"
 
 
 class Provider(Protocol):

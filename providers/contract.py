@@ -17,7 +17,8 @@ from typing import TypeAlias
 import anyio
 import attrs
 
-from providers.base import Answer, Origin, Provider, ProviderError, Request, Responded, TextDelta, UserText
+from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta, UserText
+from providers.errors import ProviderError
 from providers.loopback import Exchange, Server, serving
 
 KEY = "sk-kit-0123456789-never-to-be-shown"

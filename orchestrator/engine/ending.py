@@ -15,7 +15,7 @@ from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Bound, Stalled
 from orchestrator.engine.gate.gate import ProviderBlocked, Tally
 from orchestrator.workspaces.fixture import SetupFailed
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from providers.recording.divergence import Divergence, NotRecorded, ReplayDiverged
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Json

@@ -27,7 +27,8 @@ from orchestrator.text import counted
 from orchestrator.version import __version__
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
 from orchestrator.world import World, is_alive, this_worker
-from providers.base import ProviderError, quirks_of
+from providers.base import quirks_of
+from providers.errors import ProviderError
 from providers.system.process import sweep_marker
 from store.records import Tally
 from store.rows import Ending

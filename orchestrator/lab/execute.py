@@ -18,11 +18,12 @@ from orchestrator.engine.kind import Room
 from orchestrator.engine.ports import AttemptLog
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Fixture
-from providers.base import Answer, Ask, Origin, Request, Usage
+from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.decision import INFRASTRUCTURAL, Decision
 from providers.decisions.flow import decide
 from providers.decisions.shown import shortened
 from providers.recording.divergence import NotRecorded
+from providers.usage import Usage
 from store.documents.encoding import encode
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, Judgement

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from providers.base import Answer, ProviderError
+from providers.base import Answer
+from providers.errors import ProviderError
 
 
 def broken_off(answer: Answer) -> str | None:

@@ -12,7 +12,8 @@ from providers.agent.clip import LEAST_TARGET, clipped
 from providers.agent.compaction import INSTRUCTIONS, record
 from providers.agent.transcript import Transcript, cut, tokens_of, weight, weight_of_tools
 from providers.agent.usage import Tally
-from providers.base import Ask, Assignment, Message, Note, ProviderError, Request, ToolSpec, UserText
+from providers.base import Ask, Assignment, Message, Note, Request, ToolSpec, UserText
+from providers.errors import ProviderError
 from store.events import Incident
 
 Why = Literal["auto", "budget"]

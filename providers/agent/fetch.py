@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import attrs
 
 from providers.agent.tools import Place, Tool, ToolFailed, parameters
-from providers.base import ProviderError, ToolSpec
+from providers.base import ToolSpec
+from providers.errors import ProviderError
 from providers.system.http import HttpPool, HttpResponse, shown
 from store.errors import UsageError
 from store.events import Json

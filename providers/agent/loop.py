@@ -29,12 +29,12 @@ from providers.base import (
     Message,
     Note,
     Policy,
-    ProviderError,
     Request,
     ToolCall,
     ToolSpec,
     UserText,
 )
+from providers.errors import ProviderError
 from store.events import Incident, WorkStarted
 
 TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, SEARCH_TEXT, BASH, FETCH_URL)

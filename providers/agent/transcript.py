@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from providers.base import AssistantTurn, Message, ToolAnswer, ToolSpec, Usage, UserText
+from providers.base import AssistantTurn, Message, ToolAnswer, ToolSpec, UserText
+from providers.usage import Usage
 
 CHARS_PER_TOKEN = 4
 """A rough rule, for what no provider has counted yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from providers.base import Usage
+from providers.usage import Usage
 
 
 @attrs.define

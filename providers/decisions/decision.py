@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from providers.base import Usage
+from providers.usage import Usage
 from store.events import Json
 
 Status = Literal["ok", "abstain", "error"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from providers.base import Answer, Ask, Origin, ProviderError, Request, Usage, UserText
+from providers.base import Answer, Ask, Origin, Request, UserText
 from providers.decisions.answers import Abstained, BadAnswer, Said, of_model, of_specialist
 from providers.decisions.cel import RULE_VARIABLES, Expression, Unevaluable
 from providers.decisions.cel import compile as compiled
@@ -17,6 +17,8 @@ from providers.decisions.model import AskingNode, Capability, Exec, Model, Node,
 from providers.decisions.prompts import answer_form, rendered
 from providers.decisions.schema import Schema, told
 from providers.decisions.shown import line
+from providers.errors import ProviderError
+from providers.usage import Usage
 from store.events import Json
 
 AskOf = Callable[[str], Ask]

@@ -9,9 +9,10 @@ from typing import Protocol, runtime_checkable
 import anyio.lowlevel
 import attrs
 
-from providers.base import Answer, Emit, ProviderError, Request, Responded, TextDelta
+from providers.base import Answer, Emit, Request, Responded, TextDelta
 from providers.decisions.tape import Recorded
 from providers.endpoints.faults import refusal
+from providers.errors import ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
 from store.events import Json

@@ -12,10 +12,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from providers.base import Answer, Emit, ErrorKind, ProviderError, Request, Responded, TextDelta, UserText
+from providers.base import Answer, Emit, Request, Responded, TextDelta, UserText
 from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
 from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
+from providers.errors import ErrorKind, ProviderError
 from providers.system.http import HttpPool, HttpResponse, checked_base
 from providers.system.marks import home_of
 from providers.system.process import Finished, ProcessNotStarted, run_process, tool_environment

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 import anyio
 import attrs
 
-from providers.base import Answer, Body, Emit, Emitted, ErrorKind, Origin, Provider, ProviderError, Request
+from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request
 from providers.endpoints.arguments import deeper
 from providers.endpoints.by_variant import Learnt
+from providers.errors import ErrorKind, ProviderError
 from store.documents.positions import parse_json
 from store.errors import UsageError
 from store.events import Json

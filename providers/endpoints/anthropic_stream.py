@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 
-from providers.base import Answer, Finish, ToolCall, Usage
+from providers.base import Answer, Finish, ToolCall
 from providers.endpoints.arguments import INVALID, as_text, parsed, tool_call
 from providers.endpoints.reader import EventReader, Hear, unheard
 from providers.endpoints.usage import read_messages_usage
+from providers.usage import Usage
 from store.events import Json
 
 CALL = "call"

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from providers.base import Answer, Body, Emit, ErrorKind, ProviderError, Request, Responded, ToolSpec
+from providers.base import Answer, Body, Emit, Request, Responded, ToolSpec
 from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.endpoints.quirks import Quirks
 from providers.endpoints.reader import AnswerReader
+from providers.errors import ErrorKind, ProviderError
 from providers.registry import ProviderOptions
 from providers.system.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
 from store.events import Json

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from providers.base import ErrorKind, ProviderError
+from providers.errors import ErrorKind, ProviderError
 from store.documents.text import without_last_word
 from store.events import Json
 from store.secrets.redactor import CREDENTIAL

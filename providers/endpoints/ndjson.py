@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No line may be longer."""

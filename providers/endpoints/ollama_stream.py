@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from providers.base import Answer, Finish, ToolCall, Usage
+from providers.base import Answer, Finish, ToolCall
 from providers.endpoints.arguments import as_text, parsed, tool_call
 from providers.endpoints.ndjson import MAX_LINE_BYTES, NdjsonParser
 from providers.endpoints.reader import AnswerReader, Hear, unheard
 from providers.endpoints.usage import read_ollama_usage
+from providers.usage import Usage
 from store.events import Json
 
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import attrs
 
-from providers.base import Answer, Finish, ToolCall, Usage
+from providers.base import Answer, Finish, ToolCall
 from providers.endpoints.arguments import as_text, tool_call
 from providers.endpoints.reader import EventReader, Hear, unheard
 from providers.endpoints.usage import read_usage, reported_cost
+from providers.usage import Usage
 from store.events import Json
 
 REASONING_CONTENT = "reasoning_content"

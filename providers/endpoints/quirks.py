@@ -10,7 +10,7 @@ from typing import Self
 
 import attrs
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 _UNSUPPORTED = (
     "unsupported",

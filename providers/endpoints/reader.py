@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from providers.base import Answer, ErrorKind, ProviderError, ReasoningDelta, TextDelta, Usage
+from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.endpoints.arguments import MAX_DEPTH, deeper, parsed
 from providers.endpoints.faults import RETRYABLE, excerpt, inside_answer
 from providers.endpoints.sse import MAX_LINE_BYTES, SseEvent, SseParser
+from providers.errors import ErrorKind, ProviderError
+from providers.usage import Usage
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 
-from providers.base import Answer, Finish, Usage
+from providers.base import Answer, Finish
 from providers.endpoints.arguments import as_text, tool_call
 from providers.endpoints.reader import EventReader, Hear, unheard
 from providers.endpoints.usage import read_responses_usage
+from providers.usage import Usage
 from store.events import Json
 
 CALL = "call"

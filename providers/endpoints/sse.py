@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No line, and no event's data, may be longer."""

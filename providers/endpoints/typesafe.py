@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from providers.base import Answer, Emit, ProviderError, Request, Usage, UserText
+from providers.base import Answer, Emit, Request, UserText
 from providers.decisions.prompts import answer_form
 from providers.endpoints.arguments import parsed
 from providers.endpoints.endpoint import Endpoint, encoded
@@ -18,7 +18,9 @@ from providers.endpoints.quirks import Quirks
 from providers.endpoints.reader import AnswerReader, Hear, unheard
 from providers.endpoints.sse import MAX_LINE_BYTES
 from providers.endpoints.usage import read_responses_usage
+from providers.errors import ProviderError
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 from store.events import Json
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import attrs
 
-from providers.base import Usage
+from providers.usage import Usage
 from store.events import Json
 from store.money import DECIMALS, to_nusd
 

@@ -10,7 +10,7 @@ import attrs
 from store.money import divided, divided_up, usd
 
 if TYPE_CHECKING:
-    from providers.base import Usage
+    from providers.usage import Usage
     from store.events import Json
 
 MILLION = 1_000_000

@@ -17,18 +17,12 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-from providers.base import (
-    Answer,
-    ProviderError,
-    ReasoningDelta,
-    Responded,
-    TextDelta,
-    ToolCall,
-    Usage,
-)
+from providers.base import Answer, ReasoningDelta, Responded, TextDelta, ToolCall
 from providers.endpoints.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
+from providers.errors import ProviderError
 from providers.recording.material import FIELDS, fingerprint
 from providers.recording.normalization import Rule
+from providers.usage import Usage
 from store.errors import UsageError
 from store.events import Json
 

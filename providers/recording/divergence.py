@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from providers.recording.material import Difference
 from store.errors import EvalctlError
 from store.events import Json

@@ -24,7 +24,6 @@ from providers.base import (
     Emitted,
     Note,
     Provider,
-    ProviderError,
     ReasoningDelta,
     Request,
     Responded,
@@ -32,6 +31,7 @@ from providers.base import (
     TextDelta,
 )
 from providers.endpoints.by_variant import Learnt
+from providers.errors import ProviderError
 from providers.recording.cassette import RecordedCall
 from providers.recording.material import fingerprint
 from providers.recording.normalization import Normalizer, Places, Rule, mapped

@@ -10,18 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio.lowlevel
 import attrs
 
-from providers.base import (
-    Answer,
-    Ask,
-    Assignment,
-    Done,
-    Emit,
-    Note,
-    ProviderError,
-    Request,
-    Responded,
-    Subject,
-)
+from providers.base import Answer, Ask, Assignment, Done, Emit, Note, Request, Responded, Subject
+from providers.errors import ProviderError
 from providers.recording.cassette import Cassette
 from providers.recording.divergence import differs, miscounted
 from providers.recording.material import fingerprint, first_difference

@@ -12,8 +12,10 @@ from typing import Literal
 
 import attrs
 
-from providers.base import ErrorKind, Finish, Usage
+from providers.base import Finish
+from providers.errors import ErrorKind
 from providers.system.paths import PathEscapes, resolve_inside
+from providers.usage import Usage
 from store.documents.positions import read_json
 from store.documents.structure import new_converter, structure
 from store.errors import UsageError

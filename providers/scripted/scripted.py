@@ -24,7 +24,6 @@ from providers.base import (
     Emit,
     Finish,
     Message,
-    ProviderError,
     ReasoningDelta,
     Request,
     Responded,
@@ -35,6 +34,7 @@ from providers.base import (
     UserText,
 )
 from providers.endpoints.faults import RETRYABLE
+from providers.errors import ProviderError
 from providers.scripted.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json

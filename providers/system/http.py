@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from providers.base import ErrorKind, ProviderError
+from providers.errors import ErrorKind, ProviderError
 from store.errors import UsageError
 
 if TYPE_CHECKING:

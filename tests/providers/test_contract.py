@@ -9,16 +9,18 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, ProviderError, Responded, TextDelta, Usage
+from providers.base import Answer, Responded, TextDelta
 from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
 from providers.endpoints.anthropic import AnthropicMessages
 from providers.endpoints.ollama import OllamaChat
 from providers.endpoints.openai import OpenAIChat
 from providers.endpoints.responses import OpenAIResponses
 from providers.endpoints.typesafe import Typesafe
+from providers.errors import ProviderError
 from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
 from providers.scripted.scripted import open_provider as open_scripted
 from providers.system.http import HttpPool
+from providers.usage import Usage
 
 pytestmark = pytest.mark.anyio
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"

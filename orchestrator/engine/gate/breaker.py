@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 AT_ONCE = frozenset({"auth", "quota"})
 IN_A_ROW = {"permission": 3}

@@ -9,9 +9,11 @@ from typing import Literal
 
 import attrs
 
-from providers.base import Answer, ProviderError, Usage
+from providers.base import Answer
 from providers.endpoints.usage import believable
+from providers.errors import ProviderError
 from providers.prices.price import Price
+from providers.usage import Usage
 from store.money import DEAREST, NUSD
 from store.rows import Amount
 

@@ -24,8 +24,9 @@ from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.ports import AttemptLog, Budget, Ledger
-from providers.base import Answer, Emitted, Provider, ProviderError, ReasoningDelta, Request, Responded, TextDelta
+from providers.base import Answer, Emitted, Provider, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import believable
+from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.prices.table import Prices
 from store.errors import EvalctlError

@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from orchestrator.engine.gate.bucket import Bucket
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 START = 20
 CUT = 0.5

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 
 from orchestrator.engine.gate.governor import Governor, Hold, Ticket
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from store.events import Json
 
 CLIMB = 1.25

@@ -6,7 +6,7 @@ import random
 
 import attrs
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 BASE_S = 0.5
 LONGEST_BACKOFF_S = 8.0

@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 import anyio
 import attrs
 
-from providers.base import Answer, Ask, Emitted, Origin, Provider, ProviderError, Request
+from providers.base import Answer, Ask, Emitted, Origin, Provider, Request
 from providers.decisions.decision import Decision
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Daemon
+from providers.errors import ProviderError
 from store.documents.structure import show, suggest
 from store.errors import UsageError
 from store.events import Json

@@ -27,7 +27,6 @@ from providers.base import (
     AssistantTurn,
     Message,
     Origin,
-    ProviderError,
     ReasoningDelta,
     Request,
     Responded,
@@ -35,14 +34,15 @@ from providers.base import (
     ToolAnswer,
     ToolCall,
     ToolSpec,
-    Usage,
     UserText,
 )
 from providers.endpoints.arguments import tool_call
+from providers.errors import ProviderError
 from providers.recording.cassette import Cassette, Emitted, Header, RecordedCall
 from providers.recording.material import fingerprint
 from providers.recording.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
 from providers.recording.recorder import with_texts
+from providers.usage import Usage
 from store.errors import UsageError
 from store.rows import CellRecord, EventRow, RunRecord, SweepRow
 from store.secrets.redactor import MARK

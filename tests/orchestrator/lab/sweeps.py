@@ -14,7 +14,8 @@ from orchestrator.engine.kind import Asked
 from orchestrator.engine.worker import Part, SweepEnd
 from orchestrator.lab.kind import LabJob
 from orchestrator.world import real_world
-from providers.base import Answer, Request, Usage
+from providers.base import Answer, Request
+from providers.usage import Usage
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
 from store.sql.reader import Reader

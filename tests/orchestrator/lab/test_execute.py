@@ -6,8 +6,10 @@ from orchestrator.lab.cells import live_cells
 from orchestrator.lab.model import Expectation
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
-from providers.base import Answer, ProviderError, Usage
+from providers.base import Answer
+from providers.errors import ProviderError
 from providers.prices.price import Price
+from providers.usage import Usage
 from store.rows import Caps
 from tests.orchestrator.lab.labs import JEV, JUDGE, SPECIALIST, fixture, gate, lab
 from tests.orchestrator.lab.sweeps import Answering, always, results, swept

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.hub import app as hub_module
 from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encoded
-from providers.base import Answer, ProviderError
+from providers.base import Answer
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, Daemon, Model, Rule
+from providers.errors import ProviderError
 from store.secrets.redactor import Redactor
 
 HOST = (b"host", b"127.0.0.1:8740")

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.lab.cells import most_calls
-from providers.base import Answer, Origin, ProviderError
+from providers.base import Answer, Origin
 from providers.decisions.flow import decide
+from providers.errors import ProviderError
 from tests.orchestrator.lab.labs import GUARD, JUDGE, gate, said
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,8 @@ from providers.agent.checkpoint import LONGEST_TEXT, MOST_ENTRIES, read_checkpoi
 from providers.agent.clip import MARK, clipped
 from providers.agent.compaction import CUT, LONGEST_ITEM, record
 from providers.agent.transcript import Transcript, boundaries, cut, weight
-from providers.base import AssistantTurn, ToolAnswer, ToolCall, Usage, UserText
+from providers.base import AssistantTurn, ToolAnswer, ToolCall, UserText
+from providers.usage import Usage
 
 
 def turn(*ids, text="", chars=0):

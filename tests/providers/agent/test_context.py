@@ -6,7 +6,9 @@ import attrs
 import pytest
 
 from providers.agent import compaction
-from providers.base import AgentSettings, Answer, AssistantTurn, ProviderError, ToolAnswer, Usage, UserText
+from providers.base import AgentSettings, Answer, AssistantTurn, ToolAnswer, UserText
+from providers.errors import ProviderError
+from providers.usage import Usage
 from store.events import Incident
 from tests.providers.agent.conftest import call
 

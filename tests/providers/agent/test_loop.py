@@ -15,12 +15,12 @@ from providers.base import (
     AssistantTurn,
     Origin,
     Policy,
-    ProviderError,
     ToolAnswer,
     ToolCall,
-    Usage,
     UserText,
 )
+from providers.errors import ProviderError
+from providers.usage import Usage
 from store.errors import StoreFailed
 from store.events import ToolCompleted, ToolStarted, WorkStarted
 from tests.providers.agent.conftest import call

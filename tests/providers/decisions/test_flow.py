@@ -6,10 +6,12 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Origin, ProviderError, Usage, UserText
+from providers.base import Answer, Origin, UserText
 from providers.decisions.decision import Decision, Failure, Step
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Exec, Http, Model, Rule
+from providers.errors import ProviderError
+from providers.usage import Usage
 from store.errors import BudgetSpent, StoreFailed
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,14 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Body, Origin, ProviderError, Responded, TextDelta, Usage
+from providers.base import Answer, Body, Origin, Responded, TextDelta
 from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
 from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
 from providers.endpoints.endpoint import MAX_KEPT
+from providers.errors import ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
+from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY
 from tests.providers.endpoints.systemone import speaking
 from tests.providers.endpoints.wire import FOLDER, samples
@@ -225,7 +227,8 @@ def forbid(event, args):
         raise SystemExit(f"tried {{event}}")
 
 import anyio
-from providers.base import Origin, ProviderError, Request, UserText
+from providers.base import Origin, Request, UserText
+from providers.errors import ProviderError
 from providers.decisions.player import Player, format_of
 from providers.decisions.tape import Recorded
 

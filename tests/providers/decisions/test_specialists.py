@@ -11,12 +11,13 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Origin, ProviderError, Request, Responded, TextDelta, UserText
+from providers.base import Origin, Request, Responded, TextDelta, UserText
 from providers.contract import KEY, Wire, check_answer, check_provider
 from providers.decisions.decision import Failure
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Exec, Http
 from providers.decisions.specialists import OUTPUT_LIMIT, ExecSpecialist, HttpSpecialist
+from providers.errors import ProviderError
 from providers.loopback import Exchange, serving
 from providers.system.http import HttpPool
 from providers.system.marks import home_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from providers.base import Origin, ProviderError, Request, ToolSpec, UserText
+from providers.base import Origin, Request, ToolSpec, UserText
+from providers.errors import ProviderError
 
 KEY = "sk-hidden-value-0123"
 ASKED = Request(

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, Usage, UserText
+from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText
 from providers.endpoints.anthropic import DEFAULT_MAX_TOKENS, encode, open_provider
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
 from tests.providers.loopback import serving

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from providers.base import ProviderError, Usage
 from providers.endpoints.anthropic_stream import MessageStream
+from providers.errors import ProviderError
+from providers.usage import Usage
 from tests.providers.endpoints.wire import (
     answer_of,
     each,

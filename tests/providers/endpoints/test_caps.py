@@ -2,10 +2,10 @@
 
 import pytest
 
-from providers.base import ProviderError
 from providers.endpoints import ndjson, sse
 from providers.endpoints.ndjson import NdjsonParser
 from providers.endpoints.sse import SseParser
+from providers.errors import ProviderError
 from providers.system import http
 
 MIB = 2**20

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import ProviderError
 from providers.endpoints.ndjson import NdjsonParser
+from providers.errors import ProviderError
 
 
 def test_lines_end_with_lf_or_crlf_and_blank_ones_are_left_out():

@@ -3,9 +3,10 @@ import json
 import attrs
 import pytest
 
-from providers.base import AssistantTurn, ToolAnswer, ToolCall, Usage, UserText
+from providers.base import AssistantTurn, ToolAnswer, ToolCall, UserText
 from providers.endpoints.ollama import MAX_CONTEXT, MIN_CONTEXT, context, encode, first_call, open_provider
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
 from tests.providers.loopback import serving

@@ -3,8 +3,9 @@ from functools import partial
 
 import pytest
 
-from providers.base import ProviderError, Usage
 from providers.endpoints.ollama_stream import OllamaStream
+from providers.errors import ProviderError
+from providers.usage import Usage
 from tests.providers.endpoints.wire import (
     answer_of,
     each,

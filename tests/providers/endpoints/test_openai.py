@@ -8,19 +8,19 @@ import pytest
 from providers.base import (
     Answer,
     AssistantTurn,
-    ProviderError,
     ReasoningDelta,
     Responded,
     TextDelta,
     ToolAnswer,
     ToolCall,
     ToolSpec,
-    Usage,
     UserText,
 )
 from providers.endpoints.openai import ChatQuirks, OpenAIChat, encode, open_provider
+from providers.errors import ProviderError
 from providers.registry import ProviderOptions
 from providers.system.http import HttpPool
+from providers.usage import Usage
 from store.errors import UsageError
 from tests.providers.endpoints.asking import ASKED, KEY, ask, failing
 from tests.providers.endpoints.wire import samples

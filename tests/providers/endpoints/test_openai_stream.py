@@ -4,8 +4,9 @@ from functools import partial
 
 import pytest
 
-from providers.base import ProviderError, Usage
 from providers.endpoints.openai_stream import ChatStream
+from providers.errors import ProviderError
+from providers.usage import Usage
 from tests.providers.endpoints import wire
 from tests.providers.endpoints.wire import each, same_however_it_is_cut, samples, wanted
 

@@ -1,8 +1,9 @@
 import attrs
 import pytest
 
-from providers.base import ProviderError, quirks_of
+from providers.base import quirks_of
 from providers.endpoints.quirks import Quirks
+from providers.errors import ProviderError
 
 
 @attrs.frozen(kw_only=True)

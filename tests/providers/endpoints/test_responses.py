@@ -3,9 +3,10 @@ import json
 import attrs
 import pytest
 
-from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, Usage, UserText, quirks_of
+from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText, quirks_of
 from providers.endpoints.responses import ResponsesQuirks, encode, open_provider
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
 from tests.providers.loopback import serving

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from providers.base import Usage
 from providers.endpoints.responses_stream import ResponseStream
+from providers.usage import Usage
 from tests.providers.endpoints.wire import (
     answer_of,
     each,

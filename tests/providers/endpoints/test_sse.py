@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import ProviderError
 from providers.endpoints.sse import SseEvent, SseParser
+from providers.errors import ProviderError
 from tests.providers.endpoints.wire import samples
 
 

@@ -4,10 +4,12 @@ import json
 import attrs
 import pytest
 
-from providers.base import ProviderError, Responded, TextDelta, Usage, UserText
+from providers.base import Responded, TextDelta, UserText
 from providers.decisions.prompts import answer_form
 from providers.endpoints.typesafe import encode, open_provider, problems_of
+from providers.errors import ProviderError
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, ask, failing
 from tests.providers.endpoints.systemone import USAGE, choice, noul, refuse, score, speaking
 from tests.providers.loopback import serving

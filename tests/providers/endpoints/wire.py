@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import ProviderError, ReasoningDelta, TextDelta
+from providers.base import ReasoningDelta, TextDelta
 from providers.endpoints.faults import MAX_EXCERPT
+from providers.errors import ProviderError
 from store.documents.text import without_last_word
 
 FOLDER = Path(__file__).parent / "data" / "wire"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import Usage
 from providers.endpoints.usage import read_messages_usage, read_usage, reported_cost
 from providers.prices.price import Cost, Price
+from providers.usage import Usage
 from store.money import parse_usd, usd
 
 

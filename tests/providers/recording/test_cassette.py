@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import Answer, ProviderError, ReasoningDelta, Responded, TextDelta, Usage
+from providers.base import Answer, ReasoningDelta, Responded, TextDelta
 from providers.endpoints.arguments import tool_call
+from providers.errors import ProviderError
 from providers.recording.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
 from providers.recording.material import fingerprint
 from providers.recording.normalization import Rule
+from providers.usage import Usage
 from store.errors import UsageError
 
 HEADER = Header(

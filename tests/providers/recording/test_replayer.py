@@ -15,7 +15,6 @@ from providers.base import (
     Done,
     Origin,
     Policy,
-    ProviderError,
     Request,
     Responded,
     TextDelta,
@@ -23,6 +22,7 @@ from providers.base import (
     ToolCall,
     UserText,
 )
+from providers.errors import ProviderError
 from providers.recording.cassette import Cassette, Header, decode, encode, lines
 from providers.recording.divergence import NotRecorded, ReplayDiverged
 from providers.recording.normalization import Normalizer, Places, Rule, RuleTooSlow

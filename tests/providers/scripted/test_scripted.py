@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from providers.base import (
     AssistantTurn,
     Origin,
-    ProviderError,
     ReasoningDelta,
     Request,
     Responded,
     TextDelta,
     ToolAnswer,
     ToolSpec,
-    Usage,
     UserText,
 )
+from providers.errors import ProviderError
 from providers.registry import ProviderOptions, find_provider
 from providers.scripted.script import ScriptedAnswer, read_scripts
 from providers.scripted.scripted import open_provider, prepare
+from providers.usage import Usage
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio

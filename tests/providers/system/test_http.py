@@ -4,7 +4,7 @@ import zlib
 import anyio
 import pytest
 
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from providers.system import http
 from providers.system.http import HttpPool, checked_base, shown
 from store.errors import UsageError

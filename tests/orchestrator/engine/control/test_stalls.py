@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.engine.control.waits import Stalled
 from orchestrator.engine.ending import finding_of
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
 from tests.orchestrator.engine.plain_ports import PlainBudget
 

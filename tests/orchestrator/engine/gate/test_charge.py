@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from orchestrator.engine.gate.charge import bound_of, charge_of
 from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS, UnknownPrice
-from providers.base import Answer, ProviderError, Usage
+from providers.base import Answer
+from providers.errors import ProviderError
 from providers.prices.price import Price
+from providers.usage import Usage
 from store.rows import Amount, Caps
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
 from tests.orchestrator.engine.plain_ports import PlainBudget

@@ -9,7 +9,9 @@ from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
-from providers.base import Answer, Origin, ProviderError, Request, Responded, TextDelta, Usage
+from providers.base import Answer, Origin, Request, Responded, TextDelta
+from providers.errors import ProviderError
+from providers.usage import Usage
 from store.errors import BudgetSpent
 from store.rows import Amount, Caps
 from tests.orchestrator.engine.plain_ports import PlainBudget, PlainLedger, PlainLog, claim

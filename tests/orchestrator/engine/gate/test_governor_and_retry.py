@@ -6,7 +6,7 @@ from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.gate.governor import Governor, Ticket
 from orchestrator.engine.gate.retry import RetryPolicy
-from providers.base import ProviderError
+from providers.errors import ProviderError
 
 
 def fault(kind="server_error", *, retryable=True, after=None):

@@ -11,7 +11,7 @@ from orchestrator.lab.recordings.offline import answered_by_themselves
 from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
-from providers.base import ProviderError
+from providers.errors import ProviderError
 from store.errors import UsageError
 from store.rows import Caps
 from store.secrets.redactor import Redactor

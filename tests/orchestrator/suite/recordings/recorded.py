@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from providers.base import Answer, ProviderError, TextDelta
+from providers.base import Answer, TextDelta
+from providers.errors import ProviderError
 from providers.recording.cassette import Cassette, Header, RecordedCall
 from providers.recording.material import fingerprint
 

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from orchestrator.suite.recordings.cassettes import write_cassettes
-from providers.base import Answer, ProviderError
+from providers.base import Answer
+from providers.errors import ProviderError
 from providers.recording.cassette import decode
 from store.errors import UsageError
 from store.secrets.redactor import Redactor

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Answer, Emit, Request, Responded, TextDelta, Usage, UserText
+from providers.base import Answer, Emit, Request, Responded, TextDelta, UserText
 from providers.registry import ProviderOptions
+from providers.usage import Usage
 
 
 class Parrot:
