@@ -1,0 +1,83 @@
+"""A command group that imports a verb when it is asked for, and writes its help from the table of verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+from orchestrator.cli.verbs import Group, Sections, Verb, merge_sections
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
+
+
+class LoadedVerbs(MutableMapping[str, "Command"]):
+    """The commands of a table by name, each imported at its first use."""
+
+    def __init__(self, sections: Sections) -> None:
+        self._entries = merge_sections(sections)
+        self._loaded: dict[str, Command] = {}
+
+    def __getitem__(self, name: str) -> Command:
+        if name not in self._loaded:
+            self._loaded[name] = load_command(name, self._entries[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Command) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class TableGroup(TyperGroup):
+    """A group of the commands in a table of verbs; `make_group_class` gives it the table."""
+
+    sections: ClassVar[Sections] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = LoadedVerbs(self.sections)
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - typer's signature
+        """The names in the order of the table."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's signature
+        """Write the one-line helps of the table, a section at a time."""
+        for title, entries in self.sections.items():
+            rows = [(name, entry.help) for name, entry in entries.items() if not entry.hidden]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def make_group_class(sections: Sections) -> type[TableGroup]:
+    """The class of a group of these commands: typer makes groups from classes, not from objects."""
+    return type("TableGroup", (TableGroup,), {"sections": sections})
+
+
+def load_command(name: str, entry: Verb | Group) -> Command:
+    """The command of one entry of the table; of a verb, its module is imported now."""
+    app = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
+    if isinstance(entry, Verb):
+        module, _, function = entry.place.partition(":")
+        app.command(name, epilog=entry.codes)(getattr(import_module(f"orchestrator.cli.{module}"), function))
+    else:
+        options: dict[str, Any] = {"cls": make_group_class(entry.sections), "help": entry.help}
+        app.callback(no_args_is_help=True, **options)(_do_nothing)
+    return typer.main.get_command(app)
+
+
+def _do_nothing() -> None:
+    """The callback of a group: typer makes a group with one verb into that verb where it has none."""
