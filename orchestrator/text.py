@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from store.documents.text import escape_letter
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor, screen
@@ -26,7 +28,7 @@ def harmless(text: str) -> str:
         return text
     kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     return "".join(
-        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escaped(letter)
+        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escape(letter)
         for letter in kept
     )
 
@@ -51,6 +53,22 @@ def counted(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
+def list_names(names: Iterable[str], at_most: int = 10, *, noun: str = "") -> str:
+    """`a, b and 3 more`: the first *at_most* names and the count of the others; with a *noun*, `3 more NOUN`."""
+    known = list(names)
+    if len(known) <= at_most:
+        return ", ".join(known)
+    return f"{', '.join(known[:at_most])} and {len(known) - at_most} more{noun and f' {noun}'}"
+
+
+def list_lines(lines: Iterable[str], at_most: int) -> Iterator[str]:
+    """The first *at_most* lines, each indented by two spaces; a last one counts the others."""
+    known = list(lines)
+    yield from (f"  {line}" for line in known[:at_most])
+    if len(known) > at_most:
+        yield f"  and {len(known) - at_most} more"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """A line for each row, its cells in columns. No line ends with spaces."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -64,8 +82,5 @@ def printable(text: str, encoding: str | None) -> str:
     return text.encode(known, "backslashreplace").decode(known)
 
 
-def _escaped(letter: str) -> str:
-    code = ord(letter)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _escape(letter: str) -> str:
+    return f"\\x{ord(letter):02x}" if ord(letter) < 0x100 else escape_letter(letter)

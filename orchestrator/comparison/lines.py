@@ -8,7 +8,7 @@ from orchestrator.comparison import wording
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
 from orchestrator.reports.phrases import PLAYING, condition
-from orchestrator.text import aligned, one_line
+from orchestrator.text import aligned, list_names, one_line
 
 COLUMNS: dict[Metric, str] = {
     "tokensPerRun": "TOKENS/RUN",
@@ -78,8 +78,7 @@ def _why(found: Comparison) -> Iterator[str]:
         if task.why is not None:
             reasons.setdefault(f"{task.verdict}: {task.why}", []).append(task.id)
     for reason, tasks in list(reasons.items())[:10]:
-        more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
-        yield f"{one_line(reason, 500)} ({', '.join(one_line(task) for task in tasks[:3])}{more})"
+        yield f"{one_line(reason, 500)} ({list_names(map(one_line, tasks), 3)})"
     if len(reasons) > 10:
         yield f"and {len(reasons) - 10} more reasons: --json tells them all"
 

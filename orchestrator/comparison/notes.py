@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
-from orchestrator.text import counted
-
-NAMED = 10
-"""Names in a note; the rest is counted."""
+from orchestrator.text import counted, list_names
 
 
 def notes_of(found: Comparison) -> Iterator[str]:
@@ -25,15 +22,15 @@ def notes_of(found: Comparison) -> Iterator[str]:
         yield "both sides are the same sweep: there can be no difference."
     if changed := _changed_files(before, after):
         yield (
-            f"the suite's files differ though its version is the same: {_listed(changed)}. "
+            f"the suite's files differ though its version is the same: {list_names(changed)}. "
             "What was measured may not be the same thing."
         )
     for name, missing in (("baseline", found.only_baseline), ("candidate", found.only_candidate)):
         if missing:
-            yield f"only on the {name}, and in no figure here: {_listed(missing)}."
+            yield f"only on the {name}, and in no figure here: {list_names(missing)}."
     if found.versions:
         told = [f"{name} ({' and '.join(both)})" for name, both in found.versions.items()]
-        yield f"in different versions on the two sides, and in no figure here: {_listed(told)}."
+        yield f"in different versions on the two sides, and in no figure here: {list_names(told)}."
     for name, arm in (("baseline", before), ("candidate", after)):
         left = sum(counts.unfinished for counts in arm.tasks.values())
         if left:
@@ -68,9 +65,3 @@ def _changed_files(before: Arm, after: Arm) -> list[str]:
         return []
     paths = {*before.content, *after.content}
     return sorted(path for path in paths if before.content.get(path) != after.content.get(path))
-
-
-def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
-    return ", ".join(every[:NAMED]) + more

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.engine.caps import caps_of
-from orchestrator.text import counted, one_line
+from orchestrator.text import counted, list_names, one_line
 from store.money import usd
 from store.rows import Amount, SweepRow
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Dimension = Literal["calls", "tokens", "nusd"]
 DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
-NAMED = 5
+LOST_NAMED = 5
 """Processes that a line names; the rest is counted."""
 
 
@@ -198,9 +198,8 @@ def lines(found: Audit) -> Iterator[str]:
     if found.held != Amount():
         text += f"; held by working processes: {words(found.held)}"
     if found.lost:
-        names = [f"{account.name} ({words(_capped(account))})" for account in found.lost[:NAMED]]
-        more = f" and {len(found.lost) - NAMED} more" if len(found.lost) > NAMED else ""
-        text += f"; counted as spent since nobody can prove otherwise, lost with {', '.join(names)}{more}"
+        names = [f"{account.name} ({words(_capped(account))})" for account in found.lost]
+        text += f"; counted as spent since nobody can prove otherwise, lost with {list_names(names, LOST_NAMED)}"
     if found.unpriced and found.charged.nusd:
         text += f"; the cost of {counted(found.unpriced, 'call')} is not known"
     yield f"audit: {text}"

@@ -14,7 +14,7 @@ from orchestrator.engine.open_store import writing
 from orchestrator.engine.worker import Part, Stored, SweepEnd, take_part
 from orchestrator.provenance import provenance
 from orchestrator.reports.conditions import is_lab
-from orchestrator.text import counted
+from orchestrator.text import counted, list_names
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
 from store.errors import UsageError
@@ -101,10 +101,9 @@ def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     stored: Mapping[str, str] = sweep.conditions["suite"]["content"]
     changed = sorted(path for path in stored.keys() | content.keys() if stored.get(path) != content.get(path))
     if changed:
-        shown = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
         what, verb = ("lab", sweep.command) if is_lab(sweep) else ("suite", "run")
         raised = " A higher budget is given to resume itself: --max-calls, --max-cost-usd." if what == "lab" else ""
         raise UsageError(
-            f"sweep {sweep.name}: the {what} has changed since it was planned: {shown}",
+            f"sweep {sweep.name}: the {what} has changed since it was planned: {list_names(changed)}",
             f"Put these files back as they were, or start a new sweep with `evalctl {verb}`.{raised}",
         )

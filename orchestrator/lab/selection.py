@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
+from orchestrator.text import list_names
 from store.documents.structure import suggest
 from store.errors import UsageError
 from store.events import Json
@@ -80,5 +81,4 @@ def _refuse_unknown(flag: str, what: str, wanted: Iterable[str], known: Iterable
     told = ", ".join(f"{name!r}{suggest(name, names)}" for name in unknown)
     where = f"capability {of!r} has" if of is not None else "the lab has"
     short = [name for name in names if "/" not in name]
-    there = ", ".join(short[:20]) + (f" and {len(short) - 20} more" if len(short) > 20 else "")
-    raise UsageError(f"{flag}: {where} no {what} {told}", f"There are: {there or 'none'}.")
+    raise UsageError(f"{flag}: {where} no {what} {told}", f"There are: {list_names(short, 20) or 'none'}.")

@@ -18,7 +18,7 @@ from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
 from orchestrator.suite.settings import Settings
-from orchestrator.text import counted
+from orchestrator.text import counted, list_lines
 from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from store.sql.writer import Writer
 
 Say = Callable[[str], None]
-NAMED = 20
+CHANGES_NAMED = 20
 """Runs whose change is told one by one."""
 
 
@@ -76,9 +76,7 @@ class Verified:
         """For people."""
         again = counted(self.verified, "run")
         yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with another outcome"
-        yield from (f"  {run}: {before} -> {now}" for run, before, now in self.changed[:NAMED])
-        if len(self.changed) > NAMED:
-            yield f"  and {len(self.changed) - NAMED} more"
+        yield from list_lines((f"{run}: {before} -> {now}" for run, before, now in self.changed), CHANGES_NAMED)
         yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.left.items()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from store.documents.text import escape_unprintable
 from store.events import Json
 
 LONGEST = 300
@@ -18,7 +19,7 @@ _MOST_LEVELS = 6
 def line(text: str, longest: int = LONGEST) -> str:
     r"""*text* on one line, at most *longest* characters of it; what is not printable as `\uXXXX`."""
     cut = text[: longest + 1]
-    shown = "".join(char if char.isprintable() else _escaped(char) for char in cut)
+    shown = escape_unprintable(cut)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
@@ -57,7 +58,3 @@ def _shortened(given: Json, levels: int) -> Json:
             return line(hex(given), 40)
         case _:
             return given
-
-
-def _escaped(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"

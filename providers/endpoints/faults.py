@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from providers.errors import ErrorKind, ProviderError
-from store.documents.text import without_last_word
+from store.documents.text import blank_unprintable, without_last_word
 from store.events import Json
 from store.secrets.redactor import CREDENTIAL
 
@@ -236,7 +236,7 @@ def excerpt(text: str, secrets: Iterable[str] = ()) -> str:
         text = html.unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
         # Unescaping may have brought new characters of a credential together.
         text = masked(text, secrets)
-    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    text = " ".join(blank_unprintable(text).split())
     return text if len(text) <= MAX_EXCERPT else without_last_word(text[: MAX_EXCERPT - 1]) + "…"
 
 

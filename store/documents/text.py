@@ -1,7 +1,8 @@
-"""Text that goes into a TEXT column of its own: what SQLite cannot hold is escaped, and comes back unharmed.
+"""Text that a column or a message cannot take as it is: escaped letters, and words that a cut may have halved.
 
-Lone surrogates cannot be bound at all, and NUL ends a string for half of SQLite's functions. File names and whatever a
-model chose may hold both. JSON columns need none of this: their encoder escapes by itself.
+Text in a TEXT column of its own is escaped where SQLite cannot hold it, and comes back unharmed. Lone surrogates cannot
+be bound at all, and NUL ends a string for half of SQLite's functions. File names and whatever a model chose may hold
+both. JSON columns need none of this: their encoder escapes by itself.
 """
 
 from __future__ import annotations
@@ -34,6 +35,22 @@ def without_first_word(text: str) -> str:
     return text[space.start() if space else len(head) :]
 
 
+def escape_letter(letter: str) -> str:
+    r"""*letter* as `\uXXXX`, or as `\UXXXXXXXX` beyond the first 65,536 code points."""
+    code = ord(letter)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escape_unprintable(text: str) -> str:
+    r"""*text* on one line for a message: unprintable letters, line ends and tabs too, as `\uXXXX`."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else escape_letter(char) for char in text)
+
+
+def blank_unprintable(text: str) -> str:
+    """*text* with a space for every letter that cannot be printed; line ends and tabs count as such."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
 def to_column(text: str) -> str:
     r"""*text* with NUL and lone surrogates as `\uXXXX`; different texts stay different.
 
@@ -41,7 +58,7 @@ def to_column(text: str) -> str:
     """
     if "\\u" not in text and not _UNFIT.search(text):
         return text
-    return _UNFIT.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\\", "\\\\"))
+    return _UNFIT.sub(lambda found: escape_letter(found[0]), text.replace("\\", "\\\\"))
 
 
 def from_column(text: str) -> str:

@@ -101,6 +101,7 @@ def _described(listed: Listed) -> dict[str, Json]:
 
 def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
     from orchestrator.text import counted
+    from store.documents.text import blank_unprintable
 
     suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)
@@ -108,7 +109,7 @@ def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
         name = place.suite_id if place.suite_id and place.suite_id.isprintable() else place.directory.resolve().name
         return (name, "-", "-", "-", origin, f"BROKEN ({counted(len(listed.errors), 'finding')})")
     scripted = sum(name in listed.scripted for name in suite.tasks)
-    description = "".join(character if character.isprintable() else " " for character in suite.description)
+    description = blank_unprintable(suite.description)
     return (suite.suite_id, suite.suite_version, str(len(suite.tasks)), str(scripted), origin, description)
 
 

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from orchestrator.lab.report.model import LabReport, Row
-from orchestrator.text import counted
+from orchestrator.text import counted, list_names
 from store.stats.calibration import MIN_ECE
 from store.stats.rates import MIN_JUDGED
-
-NAMED = 10
-"""Names in a note; the rest is counted."""
 
 ONCE = "repeat is 1: this says nothing about stability."
 LIMITS = (
@@ -59,17 +56,18 @@ def notes_of(report: LabReport) -> Iterator[str]:
         )
     weak = [f"{row.target} on {name}" for name, row in rows if row.low_power]
     if weak:
-        yield f"low power: fewer than {MIN_JUDGED} judged runs for {_named(weak)}; repeat more often before deciding."
+        fewer = f"fewer than {MIN_JUDGED} judged runs for {list_names(weak)}"
+        yield f"low power: {fewer}; repeat more often before deciding."
     unknown = sorted({row.target for _, row in rows if row.cost.unknown})
     if unknown:
         yield (
-            f"cost unknown: {_named(unknown)} made calls without a price, which no cap on cost controls, or that "
+            f"cost unknown: {list_names(unknown)} made calls without a price, which no cap on cost controls, or that "
             "nobody counted the tokens of."
         )
     yield from _calibrations(rows)
     asked = {target.model for target in facts.targets if target.model}
     if set(facts.answering) - asked:
-        yield f"models asked for: {_named(sorted(asked)) or 'none'}; that answered: {_named(facts.answering)}."
+        yield f"models asked for: {list_names(sorted(asked)) or 'none'}; that answered: {list_names(facts.answering)}."
     if facts.sampled and len(report.comparisons) > 1:
         yield f"{len(report.comparisons)} comparisons of targets are made; no interval is corrected for their number."
 
@@ -92,17 +90,11 @@ def _calibrations(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
     spoken = [(name, row) for name, row in rows if row.calibration.n]
     silent = [f"{row.calibration.silent} of {row.target} on {name}" for name, row in spoken if row.calibration.silent]
     if silent:
-        yield f"judged runs without a confidence, left out of calibration: {_named(silent)}."
+        yield f"judged runs without a confidence, left out of calibration: {list_names(silent)}."
     few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in spoken if row.calibration.ece is None]
     if few:
-        yield f"fewer than {MIN_ECE} confidences, so no calibration error is told: {_named(few)}."
+        yield f"fewer than {MIN_ECE} confidences, so no calibration error is told: {list_names(few)}."
 
 
 def _reasons(counts: Counter[str]) -> str:
     return ", ".join(f"{times} {reason}" for reason, times in sorted(counts.items()))
-
-
-def _named(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
-    return ", ".join(every[:NAMED]) + more

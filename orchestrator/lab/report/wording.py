@@ -21,7 +21,7 @@ from orchestrator.lab.report.model import (
     Unstable,
 )
 from orchestrator.reports.phrases import NOTHING, percent, requests, seconds
-from orchestrator.text import counted
+from orchestrator.text import counted, list_names
 from store.events import Json
 from store.money import usd
 from store.stats.rates import Interval
@@ -222,8 +222,7 @@ def comparison(found: TargetComparison) -> str:
 def _listed(cases: tuple[str, ...]) -> str:
     if not cases:
         return ""
-    more = f" and {len(cases) - 10} more" if len(cases) > 10 else ""
-    return f" (differing: {', '.join(cases[:10])}{more})"
+    return f" (differing: {list_names(cases)})"
 
 
 def ledger(facts: Facts) -> str | None:

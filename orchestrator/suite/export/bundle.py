@@ -18,6 +18,7 @@ from orchestrator.reports import runs_jsonl
 from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
 from orchestrator.suite.report import json_report, markdown
 from orchestrator.suite.report.build import build_report
+from orchestrator.text import list_names
 from store.documents.positions import spell
 from store.errors import EvalctlError, UsageError
 from store.events import Json
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "evalctl.bundle/1"
 SCHEMA_VERSION = 1
-NAMED = 10
-"""Fields that a refusal names."""
 
 
 @attrs.define(slots=False)
@@ -42,10 +41,9 @@ class HoldsSecret(EvalctlError):
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
-        more = f" and {len(self.fields) - NAMED} more fields" if len(self.fields) > NAMED else ""
         return (
             f"{self.what} cannot be shared: there is a secret, or the mark of one, in "
-            f"{', '.join(self.fields[:NAMED])}{more}\nNothing was written. `evalctl show` shows what the sweep holds."
+            f"{list_names(self.fields, noun='fields')}\nNothing was written. `evalctl show` shows what the sweep holds."
         )
 
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Figures, Report, TaskReport
+from orchestrator.text import list_names
 from store.stats.rates import MIN_JUDGED
-
-NAMED = 10
-"""Tasks named in a note; the rest is counted."""
 
 
 def notes_of(report: Report) -> tuple[str, ...]:
@@ -59,6 +57,4 @@ def _tokens_missing(figures: Figures) -> bool:
 
 
 def _names(tasks: Iterable[TaskReport]) -> str:
-    names = [wording.task_name(task) for task in tasks]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return list_names(map(wording.task_name, tasks))

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
+from orchestrator.text import list_lines
 from providers.system.paths import check_relative
 from store.errors import UsageError
 from store.events import Json
@@ -64,10 +65,9 @@ def plan(directory: Path, files: Mapping[str, str]) -> Changes:
         elif found != wanted:
             lost.append(path)
     if lost:
-        named = "\n".join(f"  {path}" for path in lost[:MOST_TOLD])
-        more = f"\n  and {len(lost) - MOST_TOLD} more" if len(lost) > MOST_TOLD else ""
+        named = "\n".join(list_lines(lost, MOST_TOLD))
         raise UsageError(
-            f"{directory} holds files that were not generated, or were changed since:\n{named}{more}",
+            f"{directory} holds files that were not generated, or were changed since:\n{named}",
             "Nothing was written. Choose another directory, or move them away.",
         )
     gone = (path for path in before if path not in files and path.startswith(OWN))
