@@ -1,8 +1,7 @@
-"""The ports of this folder and the words they share: requests, answers, assignments, errors.
+"""The provider port and the subject port, with the value types they share: requests, answers, assignments.
 
-Three parties meet here. A *provider* answers one request. A *subject* (the built-in agent, an agent CLI, a decision
-flow) works on an assignment and reaches models only through `Ask`, which is the orchestrator's gate. Numbers that were
-not reported are None, never 0.
+A *provider* answers one request. A *subject* (the built-in agent, an agent CLI, a decision flow) works on an assignment
+and reaches models only through `Ask`, the orchestrator's gate. A number that was not reported is None, never 0.
 
 `ErrorKind`, `ProviderError` and `Usage` can be imported from here too: a provider outside this repository needs this
 module alone.
@@ -30,7 +29,7 @@ PROVIDER_API = 1
 Effect = Literal["read", "write", "process", "external", "analysis"]
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error"]
 
-# --- what is asked ----------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +43,7 @@ class ToolSpec:
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """A call the model made. `arguments` is None where they are no JSON object; then `problem` says why."""
+    """A tool call by the model. `arguments` is None if they are not a JSON object; `problem` then says why."""
 
     id: str
     name: str
@@ -55,7 +54,7 @@ class ToolCall:
 
 @attrs.frozen(kw_only=True)
 class UserText:
-    """What the user (or the harness in the user's place) says."""
+    """A message from the user, or from the harness in the user's place."""
 
     text: str
     summary: bool = False
@@ -63,7 +62,7 @@ class UserText:
 
 @attrs.frozen(kw_only=True)
 class AssistantTurn:
-    """A whole answer of the model, as it goes back with the next request."""
+    """A complete answer of the model, as the next request sends it back."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -87,19 +86,19 @@ Message = UserText | AssistantTurn | ToolAnswer
 
 @attrs.frozen(kw_only=True)
 class Origin:
-    """Whose request this is. Scripts choose by it; it never reaches an endpoint."""
+    """The run (suite, case, repetition) behind a request. Scripts select by it; it is never sent to an endpoint."""
 
     suite_id: str
     case_id: str
     repetition: int
     variant: str = ""
     node: str = ""
-    """What of the case asks, where it has parts: a node of a decision flow."""
+    """The node of a decision flow that makes the request; empty for an agent."""
 
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """One thing to ask a provider."""
+    """One request to a model."""
 
     origin: Origin
     model: str
@@ -110,27 +109,27 @@ class Request:
     reasoning_effort: str | None = None
     native_tools: tuple[Json, ...] = ()
     answer_schema: Mapping[str, Json] | None = None
-    """JSON Schema of the answer where one of a given form is asked for; the text is then
-    `{"answer": ..., "confidence": 0..1}`. A provider that is asked questions makes them of it."""
+    """JSON Schema of a structured answer; the answer's text is then `{"answer": ..., "confidence": 0..1}`. A provider
+    that takes questions instead of text derives them from the schema."""
     timeout_ms: int | None = None
-    """How long one try may take in all; the gate sees to it. None: as long as the provider lets it."""
+    """Limit on one try in total, in milliseconds, enforced by the gate. None: only the provider's own limits apply."""
     purpose: Literal["turn", "compaction"] = "turn"
-    """What it is asked for: the work's next turn, or a summary of turns that have to go. Scripts choose by it."""
+    """The reason for the request: the next turn, or a summary of older turns. Scripts select by it."""
     turn: int | None = None
-    """How many requests of this purpose this work had answered before, forgotten ones too. Scripts choose by it;
-    None: as many turns as the messages hold."""
+    """Number of earlier requests with this purpose in the same run, including turns dropped since. Scripts select by
+    it; None: the number of turns in the messages."""
     key: str = ""
-    """SWEEP/POSITION/ATTEMPT/REQUEST: the Idempotency-Key, the same over retries. Set by the gate."""
+    """The Idempotency-Key, SWEEP/POSITION/ATTEMPT/REQUEST: equal for all retries. Set by the gate."""
     tries: int = 0
-    """How often this same request was sent before. Set by the gate."""
+    """Number of earlier sends of this request: 0 on the first try. Set by the gate."""
 
 
-# --- what comes back --------------------------------------------------------------------------------------------
+# --- answers ---------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """A whole answer: text, calls, and how it ended."""
+    """A complete answer: text, tool calls and finish reason."""
 
     text: str = ""
     reasoning: str = ""
@@ -142,14 +141,14 @@ class Answer:
     model: str | None = None
     continuation: Json = None
     cost_nusd: int | None = None
-    """Nano-USD that the provider itself says the request cost; None where it says nothing."""
+    """Cost in nano-USD as the provider reports it; None if it reports none."""
     notes: tuple[str, ...] = ()
-    """Incidents of the wire worth counting, such as `usage_unreported` or `usage_implausible`."""
+    """Names of protocol incidents to count, such as `usage_unreported` or `usage_implausible`."""
 
 
 @attrs.frozen(kw_only=True)
 class Responded:
-    """Status and request id, told before the body is read."""
+    """HTTP status and request id, emitted before the body is read."""
 
     status: int
     provider_request_id: str | None = None
@@ -164,15 +163,15 @@ class TextDelta:
 
 @attrs.frozen
 class ReasoningDelta:
-    """A piece of the model's reasoning; never part of the text."""
+    """A piece of the model's reasoning, which is not part of the text."""
 
     text: str
 
 
 @attrs.frozen(kw_only=True)
 class Body:
-    """An answer's body as it came, refusals too. Handed over only by endpoints that were opened to keep bodies, once,
-    at its end, and not where it broke off and does not tell so; what is no part of recording passes over it.
+    """The raw body of a response, refusals included. Only endpoints opened with `keep_bodies` emit it, once, at the
+    end; a body that broke off without a sign of it is not emitted. Everything but recording ignores it.
     """
 
     status: int
@@ -181,28 +180,28 @@ class Body:
 
 Emitted = Responded | TextDelta | ReasoningDelta | Body
 Emit = Callable[[Emitted], None]
-"""Where a provider hands over what it sees while it is being answered. Never blocks."""
+"""Callback for events of a response while it arrives. Never blocks."""
 
 
 class Provider(Protocol):
-    """Answers one request."""
+    """The provider port: sends one request to a model and returns its answer."""
 
     @property
     def name(self) -> str:
-        """The provider's plain name, or a URL's host for an endpoint given by hand."""
+        """The provider's name; for an endpoint without one, the host of its URL."""
 
     @property
     def account(self) -> str:
-        """What limits are counted against: endpoint and credential, without showing either's secret."""
+        """The key for rate limits: identifies endpoint and credential and reveals no secret."""
 
     def size(self, request: Request) -> int:
-        """Bytes the request will have on the wire: the input side of its upper bound in tokens."""
+        """Size of the encoded request in bytes: an upper bound of its input tokens."""
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Ask once, handing each delta to *emit*; never retry, sleep or count money: the gate does.
+        """Send the request once and pass each delta to *emit*. Retries, waiting and money are the gate's business.
 
         Raises:
-            ProviderError: no whole answer came; the error says whether trying again may help.
+            ProviderError: no complete answer arrived; `retryable` says whether another try may help.
         """
 
     async def aclose(self) -> None:
@@ -210,42 +209,42 @@ class Provider(Protocol):
 
 
 class Quirks(Protocol):
-    """What an endpoint has turned out not to take."""
+    """The adaptations that an endpoint's refusals have made necessary."""
 
     def names(self) -> tuple[str, ...]:
-        """Those that hold, in a fixed order: a condition of what was measured."""
+        """The names of the active adaptations in a fixed order; stored as a condition of the measurement."""
 
 
 @runtime_checkable
 class Adaptive(Protocol):
-    """A provider that adapts what it sends to what its endpoint refuses. No provider has to be one."""
+    """Optional part of the port: a provider that adapts its requests to the endpoint's refusals."""
 
     @property
     def quirks(self) -> Quirks:
-        """What it has learnt so far; grows, and never shrinks, while it is open."""
+        """The adaptations so far; the set only grows while the provider is open."""
 
 
 def quirks_of(provider: Provider) -> tuple[str, ...]:
-    """The names of what *provider* has adapted to; empty for one that does not adapt."""
+    """The names of the adaptations of *provider*; empty if it does not adapt."""
     return provider.quirks.names() if isinstance(provider, Adaptive) else ()
 
 
-# --- who works --------------------------------------------------------------------------------------------------
+# --- subjects -----------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """What the run may do. `granted` always holds `read`."""
+    """Permissions of a run. `granted` always contains `read`."""
 
     mode: Literal["ask", "auto", "full"] = "auto"
     granted: frozenset[Effect] = frozenset({"read"})
     askable: frozenset[Effect] = frozenset()
-    """In `ask` mode: effects that are offered and, headless, denied with an `approval_denied` incident."""
+    """In `ask` mode: effects that are offered but denied, as nobody is present, with an `approval_denied` incident."""
 
 
 @attrs.frozen(kw_only=True)
 class AgentSettings:
-    """The measured configuration: all that enters the configuration hash (defaults in docs/configuration.md)."""
+    """The measured configuration, covered by the configuration hash (defaults in docs/configuration.md)."""
 
     max_turns: int = 100
     max_output_tokens: int | None = None
@@ -261,12 +260,12 @@ class AgentSettings:
     native_tools: tuple[Json, ...] = ()
     agent: str = "build"
     instructions: str | None = None
-    """The active agent's definition; None is the built-in one."""
+    """System prompt of the active agent; None: that of the built-in agent."""
 
 
 @attrs.frozen(kw_only=True)
 class Assignment:
-    """What a subject is to do, where, and within what bounds."""
+    """The input of a subject: prompt, workspace, model, permissions and limits."""
 
     origin: Origin
     prompt: str
@@ -278,23 +277,23 @@ class Assignment:
     max_tokens: int | None = None
     max_tool_calls: int | None = None
     context_window: int | None = None
-    """Tokens the model takes in all, where that is known."""
+    """Context window of the model in tokens; None if unknown."""
     allow_private: bool = False
     """Whether tools may connect to addresses of this machine and of private networks."""
     sandbox: Sandbox | None = None
-    """What the programs it starts are confined by."""
+    """The sandbox for programs that the subject starts; None: no confinement."""
     marker: str = ""
-    """SWEEP/POSITION/ATTEMPT: goes into the environment of every process as EVALCTL_ATTEMPT."""
+    """SWEEP/POSITION/ATTEMPT, set as EVALCTL_ATTEMPT in the environment of every process."""
     home: Path | None = None
-    """HOME and TMPDIR of every process, outside the workspace, made before the first of them starts; None: the subject
-    makes one and removes it."""
+    """HOME and TMPDIR of every process, outside the workspace and created before the first one starts; None: the
+    subject creates a temporary directory and removes it."""
     materialise: Callable[[], None] | None = None
-    """Puts the workspace on the disk where it is not there yet: called before anything looks at it or works in it."""
+    """Writes the workspace to disk unless it exists already; called before anything reads or changes it."""
 
 
 @attrs.frozen(kw_only=True)
 class ToolUse:
-    """One tool call as it happened, for rules over the calls of a run."""
+    """One executed tool call, for verifiers that check the calls of a run."""
 
     name: str
     arguments: Json
@@ -303,7 +302,7 @@ class ToolUse:
 
 @attrs.frozen(kw_only=True)
 class Done:
-    """How the subject stopped. Usage counts the turns that made up the work."""
+    """The result of a subject: why it stopped, and totals over its turns."""
 
     stop: Literal["completed", "failed", "budget"]
     reason: str | None = None
@@ -315,19 +314,19 @@ class Done:
     usage: Usage | None = None
     """Sums over the turns; a field is None unless every turn reported it."""
     cached_partial: bool = False
-    """Only some turns reported cached input."""
+    """True if only some of the turns reported cached input."""
     compactions: int = 0
-    """Requests for a summary of the transcript; no turns."""
+    """Number of requests for a summary of the transcript; they are not turns."""
     compaction_usage: Usage | None = None
-    """Their own sums, in no other; a field is None unless every one of them reported it."""
+    """Sums over those requests, not included in `usage`; a field is None unless every one of them reported it."""
     model: str | None = None
 
 
 class Ask(Protocol):
-    """The gate, handed down: the only way from a subject or a judge to a model."""
+    """The gate as subjects and judges see it: their only way to a model."""
 
     async def __call__(self, request: Request) -> Answer:
-        """Wait for room, ask, retry as the policy says, settle the spending, record what happened.
+        """Wait for a permit, send, retry by the policy, settle the spending and record the outcome.
 
         Raises:
             ProviderError: no answer within the retry policy.
@@ -335,18 +334,18 @@ class Ask(Protocol):
 
 
 Note = Callable[[Event], None]
-"""Where a subject records what it did. Never blocks."""
+"""Callback that records an event of the subject. Never blocks."""
 
 
 class Subject(Protocol):
-    """Works on one assignment; made anew for every attempt."""
+    """The subject port: works on one assignment. A new subject is created for every attempt."""
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
-        """Do it, reaching models only through *ask*.
+        """Work on *task* to its end and call models only through *ask*.
 
         Raises:
-            ProviderError: infrastructure failed; a failure the model caused is a `Done` with stop `failed`.
+            ProviderError: the infrastructure failed. A failure of the model is a `Done` with stop `failed`.
         """
 
     def so_far(self, reason: str) -> Done:
-        """What is known of work that was cancelled, as a `Done` with stop `budget` and this *reason*."""
+        """Summarise cancelled work as a `Done` with stop `budget` and this *reason*."""

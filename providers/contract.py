@@ -1,7 +1,7 @@
-"""A conformance kit for providers: proves that one keeps the port's contract, over a server of its own.
+"""Conformance kit for providers: checks a provider against the port's contract with a loopback server.
 
-For authors of plug-ins. The kit needs no test framework: it answers with a list of `Violation`, empty for a provider
-that keeps the contract. docs/adding-a-provider.md shows its use.
+For authors of plug-ins. The kit needs no test framework: it returns a list of `Violation`, which is empty if the
+provider keeps the contract. docs/adding-a-provider.md shows its use.
 
     violations = await check_provider(lambda base_url, key: MyProvider(base_url, key), wire)
     assert violations == []
@@ -22,7 +22,7 @@ from providers.errors import ProviderError
 from providers.loopback import Exchange, Server, serving
 
 KEY = "sk-kit-0123456789-never-to-be-shown"
-"""The credential that providers under test are opened with."""
+"""The credential of every provider under test; it must appear in no message."""
 REQUEST = Request(
     origin=Origin(suite_id="contract", case_id="case", repetition=0),
     model="model-1",
@@ -32,41 +32,41 @@ REQUEST = Request(
     key="20260101T000000Z-00c0ffee/1/1/1",
 )
 TIMELY_S = 10.0
-"""Seconds that nothing here should need; what takes longer hangs."""
+"""Seconds after which a request counts as hanging."""
 CLOSE_S = 1.0
-"""How soon after a cancellation the connection must be closed."""
+"""Seconds within which a cancelled request must close its connection."""
 
 Outcome: TypeAlias = Answer | Exception
 
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """A rule of the port that was broken, and how."""
+    """A broken rule of the contract, with an explanation."""
 
     rule: str
     what: str
 
 
 def json_refusal(message: str) -> bytes:
-    """The body of a refusal in the shape that most endpoints give it."""
+    """The body of a refusal in the most common JSON form."""
     return json.dumps({"error": {"message": message, "type": "error"}}).encode()
 
 
 @attrs.frozen(kw_only=True)
 class Wire:
-    """What an endpoint of the provider's wire format says, byte for byte."""
+    """Sample responses in the provider's wire format, byte for byte."""
 
     content_type: str
     answer: bytes
-    """A whole answer; it reports no tokens."""
+    """A complete answer that reports no token usage."""
     text: str
     """The text of that answer."""
     begun: bytes
-    """The beginning of an answer: one delta of text at least, and no end."""
+    """The beginning of an answer: at least one text delta, and no end."""
     document: bool = False
-    """An answer of this format is one document, of which nothing can be told before its end."""
+    """True if an answer is one document, so that no delta can be emitted before its end."""
     request: Request = REQUEST
-    """What is asked, where a format does not take any request."""
+    """The request to send, for a format that does not accept every request."""
     refusal: Callable[[str], bytes] = json_refusal
     """The body of a refusal with this message."""
 
@@ -77,7 +77,7 @@ OpenProvider = Callable[[str, str], Provider]
 
 @attrs.frozen(kw_only=True)
 class _Bench:
-    """What the rules are tried with."""
+    """The provider under test and its sample responses."""
 
     open_provider: OpenProvider
     wire: Wire
@@ -96,8 +96,9 @@ class _Bench:
 
 
 async def check_provider(open_provider: OpenProvider, wire: Wire, *, timely_s: float = TIMELY_S) -> list[Violation]:
-    """All that can be told of an endpoint's provider. Asks it about a dozen times, which takes less than a second, and
-    *timely_s* for each time that it hangs.
+    """Check every rule of the contract for a provider of an HTTP endpoint.
+
+    Sends about a dozen requests, which takes less than a second, plus *timely_s* seconds for each one that hangs.
     """
     bench = _Bench(open_provider=open_provider, wire=wire, timely_s=timely_s)
     found: list[Violation] = []
@@ -107,11 +108,11 @@ async def check_provider(open_provider: OpenProvider, wire: Wire, *, timely_s: f
 
 
 async def check_answer(provider: Provider, request: Request, *, timely_s: float = TIMELY_S) -> list[Violation]:
-    """What can be told of any provider by one answer, also of one that speaks to no server."""
+    """Check the rules that one answer can prove, for a provider of any kind, with or without a server."""
     heard = _Heard()
     outcome = await _outcome(provider, request, heard, timely_s)
     if not isinstance(outcome, Answer):
-        return [Violation(rule="answers", what=f"no answer came, but {_shown(outcome)}")]
+        return [Violation(rule="answers", what=f"expected an answer, got {_shown(outcome)}")]
     found = _order(heard)
     if (text := heard.text()) != outcome.text:
         found.append(Violation(rule="whole-answer", what=f"the deltas say {text!r}, the answer {outcome.text!r}"))
@@ -122,7 +123,7 @@ async def check_answer(provider: Provider, request: Request, *, timely_s: float 
 
 
 async def _whole(bench: _Bench) -> list[Violation]:
-    """Status before body, one whole answer, the key of the request unchanged, nothing made up."""
+    """Status before body, one complete answer, an unchanged Idempotency-Key, no invented usage."""
     heard = _Heard()
     told_first: list[bool] = []
 
@@ -140,9 +141,9 @@ async def _whole(bench: _Bench) -> list[Violation]:
         return [Violation(rule="answers", what=f"a whole answer was not read: {_shown(outcome)}")]
     found = _order(heard)
     if told_first and not told_first[0]:
-        found.append(Violation(rule="status-first", what="the status was not told before the body was there"))
+        found.append(Violation(rule="status-first", what="the status was not emitted before the body arrived"))
     if not outcome.text == heard.text() == bench.wire.text:
-        what = f"sent {bench.wire.text!r}, told in deltas {heard.text()!r}, answered {outcome.text!r}"
+        what = f"sent {bench.wire.text!r}, emitted in deltas {heard.text()!r}, returned {outcome.text!r}"
         found.append(Violation(rule="whole-answer", what=what))
     if outcome.usage is not None and (made_up := outcome.usage.reported()):
         found.append(Violation(rule="unreported-is-none", what=f"usage {made_up} was not reported"))
@@ -156,7 +157,7 @@ async def _whole(bench: _Bench) -> list[Violation]:
 
 
 async def _refused(bench: _Bench) -> list[Violation]:
-    """A refusal is a `ProviderError` that says whether trying again may help, and never shows the key."""
+    """A refusal is a `ProviderError` with the right `retryable`, and never shows the key."""
     found: list[Violation] = []
     for status, retryable in ((400, False), (401, False), (429, True), (500, True), (503, True)):
         heard = _Heard()
@@ -176,12 +177,14 @@ async def _refused(bench: _Bench) -> list[Violation]:
         if outcome.status != status:
             found.append(Violation(rule="status", what=f"{case}: the error says {outcome.status}"))
         if status == 429 and outcome.retry_after_s != 2:
-            found.append(Violation(rule="retry-after", what=f"asked to wait 2 s, told {outcome.retry_after_s}"))
+            found.append(
+                Violation(rule="retry-after", what=f"asked to wait 2 s, the error says {outcome.retry_after_s}")
+            )
     return found
 
 
 async def _cut(bench: _Bench) -> list[Violation]:
-    """A stream that breaks off is an error worth another try, never half an answer."""
+    """A broken stream is a retryable error, never half an answer."""
 
     async def behave(exchange: Exchange) -> None:
         await exchange.head(200, bench.wire.content_type)
@@ -197,7 +200,7 @@ async def _cut(bench: _Bench) -> list[Violation]:
 
 
 async def _nonsense(bench: _Bench) -> list[Violation]:
-    """A body that is no answer at all, and one that is empty."""
+    """An unreadable body and an empty one are errors."""
     found: list[Violation] = []
     for body in (b"\x00\xff<html>\r\n\r\n{[", b""):
 
@@ -213,7 +216,7 @@ async def _nonsense(bench: _Bench) -> list[Violation]:
 
 
 async def _unreachable(bench: _Bench) -> list[Violation]:
-    """Nobody listens."""
+    """A refused connection is a retryable error."""
     async with serving(Exchange.ignore) as server:
         url = server.url
     async with bench.opened(url) as provider:
@@ -225,7 +228,7 @@ async def _unreachable(bench: _Bench) -> list[Violation]:
 
 
 async def _cancelled(bench: _Bench) -> list[Violation]:
-    """Cancelling in mid-stream closes the connection at once."""
+    """Cancellation in mid-stream closes the connection at once."""
     closed = anyio.Event()
 
     async def behave(exchange: Exchange) -> None:
@@ -258,7 +261,7 @@ async def _cancelled(bench: _Bench) -> list[Violation]:
 
 
 async def _identified(bench: _Bench) -> list[Violation]:
-    """Name, account and representation are there and hide the key; accounts tell keys apart."""
+    """Name, account and representation are not empty and hide the key; two keys are two accounts."""
     found: list[Violation] = []
     url = "http://127.0.0.1:9/v1"
     async with bench.opened(url) as provider:
@@ -277,11 +280,13 @@ async def _identified(bench: _Bench) -> list[Violation]:
 
 
 def _order(heard: _Heard) -> list[Violation]:
-    """One `Responded`, and before everything else."""
+    """Exactly one `Responded`, as the first event."""
     responded = [place for place, item in enumerate(heard.items) if isinstance(item, Responded)]
     if responded == [0]:
         return []
-    return [Violation(rule="status-first", what=f"Responded was told {len(responded)} times, at places {responded}")]
+    return [
+        Violation(rule="status-first", what=f"Responded was emitted {len(responded)} times, at positions {responded}")
+    ]
 
 
 def _asked_once(server: Server, case: str) -> list[Violation]:
@@ -291,7 +296,7 @@ def _asked_once(server: Server, case: str) -> list[Violation]:
 
 
 def _failed(outcome: Outcome, case: str) -> list[Violation]:
-    """It is a `ProviderError`, and neither it nor what it came from shows the key."""
+    """The outcome is a `ProviderError`, and neither it nor its causes show the key."""
     if not isinstance(outcome, ProviderError):
         return [Violation(rule="provider-error-only", what=f"{case}: ended with {_shown(outcome)}")]
     link: BaseException | None = outcome
@@ -306,11 +311,11 @@ def _shown(outcome: Outcome) -> str:
     return "an answer" if isinstance(outcome, Answer) else f"{type(outcome).__name__}: {outcome}".replace(KEY, "***")
 
 
-# --- asking -----------------------------------------------------------------------------------------------------
+# --- requests ----------------------------------------------------------------------------------------------------
 
 
 class _Heard:
-    """What was emitted, in order."""
+    """The emitted events in order."""
 
     def __init__(self) -> None:
         self.items: list[object] = []
@@ -326,7 +331,7 @@ class _Heard:
 
 
 async def _outcome(provider: Provider, request: Request, heard: _Heard, timely_s: float) -> Outcome:
-    """How asking ended, whatever was raised."""
+    """Send the request and return its answer or the exception it raised."""
     try:
         with anyio.fail_after(timely_s):
             return await provider.answer(request, heard)

@@ -1,4 +1,4 @@
-"""The error of a provider that did not answer, and its kinds. Everything that speaks to an endpoint raises it."""
+"""The error of a failed request to a model, and its kinds. Everything that sends requests raises it."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ ErrorKind = Literal[
 
 @attrs.define(slots=False, kw_only=True)
 class ProviderError(EvalctlError):
-    """A provider did not answer. What it may have consumed all the same is in `usage`."""
+    """A request without a complete answer. Tokens that it consumed nevertheless are in `usage`."""
 
     kind: ErrorKind
     message: str
-    """Says what happened; holds at most 200 characters of a body, tags stripped, and never a credential."""
+    """The explanation: at most 200 characters of a body, without markup, and never a credential."""
     retryable: bool
     status: int | None = None
     retry_after_s: float | None = None
     mid_stream: bool = False
     turned_away: bool = False
-    """The request came to nobody who works for money: no connection was had, or the endpoint refused it unread."""
+    """The request was never processed (no connection, or rejected before reading), so it cost nothing."""
     usage: Usage | None = None
     text: str = ""
-    """What had arrived before a stream broke; evidence only."""
+    """The text received before a stream broke: evidence only."""
     model: str | None = None
 
     def __str__(self) -> str:

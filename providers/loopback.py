@@ -1,6 +1,6 @@
-"""A small HTTP server on this machine whose every answer is written by a function, byte by byte.
+"""Loopback HTTP server for the conformance kit: a function writes each response, byte by byte.
 
-Part of the conformance kit: what an endpoint may do wrong is easier said in bytes than brought about.
+With full control over the bytes, faults of endpoints (broken streams, missing ends) are easy to reproduce.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HEAD_BYTES = 65_536
 
 @attrs.frozen(kw_only=True)
 class Seen:
-    """A request as it arrived."""
+    """A received request."""
 
     headers: dict[str, str]
     body: bytes
@@ -26,7 +26,7 @@ class Seen:
 
 @attrs.define(kw_only=True)
 class Server:
-    """Where it listens, and what it was asked."""
+    """A running loopback server: its URL and the requests it has received."""
 
     url: str
     seen: list[Seen] = attrs.field(factory=list[Seen])
@@ -34,22 +34,22 @@ class Server:
 
 @attrs.define(kw_only=True)
 class Exchange:
-    """One request that has been read, and the connection to answer it on."""
+    """One received request and the connection for its response."""
 
     stream: ByteStream
 
     async def head(self, status: int, content_type: str, *more: str) -> None:
-        """The status line and headers of an answer that ends with its connection."""
+        """Send the status line and headers of a response that ends when its connection closes."""
         lines = [f"HTTP/1.1 {status} -", f"content-type: {content_type}", "connection: close", *more, "", ""]
         await self.stream.send("\r\n".join(lines).encode())
 
     async def send(self, body: bytes) -> None:
-        """A part of the body."""
+        """Send a part of the body."""
         if body:
             await self.stream.send(body)
 
     async def gone(self) -> None:
-        """Wait until the other side has closed."""
+        """Wait until the client has closed the connection."""
         try:
             while True:
                 await self.stream.receive()
@@ -57,12 +57,12 @@ class Exchange:
             return
 
     async def ignore(self) -> None:
-        """Answer nothing."""
+        """Send no response."""
 
 
 @asynccontextmanager
 async def serving(behave: Callable[[Exchange], Awaitable[None]]) -> AsyncIterator[Server]:
-    """A server on a free port of this machine that answers every request by *behave* and closes."""
+    """Run a server on a free loopback port that passes every request to *behave* and then closes its connection."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - a socket's attribute, not Django's
     server = Server(url=f"http://127.0.0.1:{port}/v1")
@@ -73,7 +73,7 @@ async def serving(behave: Callable[[Exchange], Awaitable[None]]) -> AsyncIterato
                 server.seen.append(await _read(stream))
                 await behave(Exchange(stream=stream))
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
-                return  # the other side went away, as it may
+                return  # the client may leave at any time
 
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, serve)

@@ -1,7 +1,7 @@
-"""Which providers exist and how one is opened by name.
+"""Registry of providers: finds a provider's factory by its name.
 
-A built-in provider is one line of `BUILT_IN`. A third party's comes as an entry point of the group `evalctl.providers`
-that names a factory with the attribute `api_version`; it is imported only when asked for.
+A built-in provider is one line of `BUILT_IN`. A third-party provider is an entry point of the group `evalctl.providers`
+that names a factory with the attribute `api_version`; its package is imported only when the provider is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BUILT_IN: Mapping[str, str] = {
     "scripted": "providers.scripted.scripted:open_provider",
     "typesafe": "providers.endpoints.typesafe:open_provider",
 }
-"""Name -> module and factory, imported when the name is asked for."""
+"""Name -> `module:factory`, imported on first use."""
 
 DEFAULT_KEY_VARIABLE: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -38,47 +38,47 @@ DEFAULT_KEY_VARIABLE: Mapping[str, str] = {
     "openai-responses": "OPENAI_API_KEY",
     "typesafe": "TYPESAFE_API_KEY",
 }
-"""The variable a provider's key is usually in. Providers never look themselves: whoever opens one does."""
+"""Name -> environment variable that usually holds the key. Its reader is the caller: providers read no environment."""
 
 
 @attrs.frozen(kw_only=True)
 class ProviderOptions:
-    """What a provider may be told when it is opened; each takes what it needs."""
+    """Options for opening a provider; each factory uses those it needs."""
 
     model: str = ""
     base_url: str | None = None
     api_key: str | None = attrs.field(default=None, repr=False)
     api_key_env: str | None = None
-    """The variable the key came from, for messages that must not show the key."""
+    """Environment variable that held the key, for messages, which must not show the key."""
     suite_root: Path | None = None
     first_token_timeout_ms: int = 90_000
-    """How long an answer's first byte may take."""
+    """Timeout for the first byte of an answer, in milliseconds."""
     idle_timeout_ms: int = 60_000
-    """How long a begun answer may pause."""
+    """Timeout between two pieces of an answer, in milliseconds."""
     proxy: str | None = attrs.field(default=None, repr=False)
     """`http://host:port`; may hold credentials."""
     wall: Callable[[], int] | None = None
-    """Microseconds since 1970 UTC; serves waits that are given as a date."""
+    """Wall clock in microseconds since 1970 UTC, for Retry-After headers with a date."""
     keep_bodies: bool = False
-    """Whether an endpoint hands over each answer's body as well, for whoever records it."""
+    """True if an endpoint also emits each raw body, for recording."""
 
 
 class ProviderFactory(Protocol):
-    """Opens a provider. A third party's also has the attribute `api_version`."""
+    """Opens a provider. A third-party factory also has the attribute `api_version`."""
 
     def __call__(self, options: ProviderOptions, /) -> Provider:
-        """Open it; connections are made later.
+        """Open the provider; it connects with its first request.
 
         Raises:
-            UsageError: the options do not make sense.
+            UsageError: the options are invalid.
         """
 
 
 def find_provider(name: str) -> ProviderFactory:
-    """The factory of the provider called *name*: a built-in, else an entry point of `evalctl.providers`.
+    """Find the factory of the provider *name*: a built-in one, else an entry point of `evalctl.providers`.
 
     Raises:
-        UsageError: there is none, it cannot be loaded, or it was written for another version of the port.
+        UsageError: no such provider exists, it cannot be loaded, or it is written for another version of the port.
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
@@ -95,7 +95,7 @@ def find_provider(name: str) -> ProviderFactory:
 
 
 def provider_names() -> list[str]:
-    """All names that `find_provider` knows, whether they can be loaded or not."""
+    """All names that `find_provider` knows, including providers that cannot be loaded."""
     return sorted({*BUILT_IN, *_third_party()})
 
 
@@ -115,6 +115,6 @@ def _load(name: str, point: EntryPoint) -> ProviderFactory:
     if version != PROVIDER_API or not callable(factory):
         raise UsageError(
             f"{origin} is written for version {version} of the provider port, this evalctl has {PROVIDER_API}",
-            "Install versions that fit together.",
+            "Install versions of evalctl and of the provider that match.",
         )
     return cast("ProviderFactory", factory)

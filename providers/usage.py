@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens as the provider reported them. `input` holds cached ones, `output` holds reasoning."""
+    """Token usage as the provider reported it. `input` includes cached tokens, `output` includes reasoning tokens."""
 
     input: int | None = None
     output: int | None = None
@@ -15,10 +15,10 @@ class Usage:
     cache_write: int | None = None
     reasoning: int | None = None
     cache_write_1h: int | None = None
-    """Those of `cache_write` that are kept for an hour, which some providers charge otherwise."""
+    """The part of `cache_write` with a lifetime of one hour, which some providers charge at another price."""
 
     def reported(self) -> dict[str, int]:
-        """The fields that were reported."""
+        """The reported fields by name."""
         return {name: tokens for name in _USAGE if (tokens := getattr(self, name)) is not None}
 
 

@@ -1,5 +1,8 @@
-"""decisions: flows of rules, models and specialists that decide about one input.
+"""decisions: decision flows, in which rules, models and specialists decide about one input.
 
-A flow knows no network: it asks through `providers.base.Ask`, which is the orchestrator's gate in a lab and the bare
-provider in a hub. Start reading at `flow.py`; `model.py` is what a configuration says, `decision.py` what comes out.
+A flow opens no connection: it asks through `providers.base.Ask`, which is the orchestrator's gate in a lab and the bare
+provider in a hub. Start reading at `flow.py`; `model.py` holds the configuration, `decision.py` the result.
+
+A new kind of node: a class in `model.py`, its step in `flow.py` and, if it calls something, a provider in
+`specialists.py` that `backends.py` opens. A new kind of recorded answer goes to `player.py`.
 """

@@ -1,4 +1,5 @@
-"""scripted: a provider that answers from a script, for tests, examples and demonstrations.
+"""scripted: a provider that plays JSON scripts, for tests, examples and demonstrations.
 
-Start reading at `scripted.py`.
+A new field of scripts goes to `script.py` (format and reader), its effect to `scripted.py`. Start reading at
+`scripted.py`.
 """

@@ -1,4 +1,5 @@
-"""system: the outside world: HTTP, processes, sandboxes, directory trees and paths. One module per effect.
+"""system: access to the outside world, one module per effect: HTTP, processes, sandboxes, directory trees, paths.
 
-Imports nothing of the other providers but their errors. Start reading at `process.py` and `http.py`.
+Every other package does these things through this one. It imports nothing of the other providers but their errors. A
+new effect is a new module. Start reading at `process.py` and `http.py`.
 """
