@@ -222,9 +222,7 @@ async def workspace(
         elif not wait:
             made.materialise()
         if git:
-            from orchestrator.workspaces.git import commit_all
-
-            await commit_all(made, fixture=fixture.root, environment=environment or {}, marker=marker)
+            await _commit(made, environment or {}, marker)
         yield made
     finally:
         if made.made:
@@ -232,6 +230,15 @@ async def workspace(
             if not keep and not _remove(made, at_most=FEW):
                 with anyio.CancelScope(shield=True):
                     made.kept = not await anyio.to_thread.run_sync(_remove, made)
+
+
+async def _commit(made: Workspace, environment: Mapping[str, str], marker: str) -> None:
+    from orchestrator.workspaces.git import CommitFailed, commit_all
+
+    try:
+        await commit_all(made.path, home=made.home, environment=environment, marker=marker)
+    except CommitFailed as error:
+        raise SetupFailed(str(made.fixture.root), str(error)) from error
 
 
 def _remove(made: Workspace, at_most: int | None = None) -> bool:

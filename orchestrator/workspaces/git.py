@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from orchestrator.workspaces.fixture import SetupFailed
 from providers.system.process import ProcessNotStarted, run_process
-
-if TYPE_CHECKING:
-    from orchestrator.workspaces.fixture import Workspace
 
 WHO = {"NAME": "evalctl", "EMAIL": "evalctl@localhost", "DATE": "2000-01-01T00:00:00Z"}
 
@@ -35,31 +30,35 @@ STEPS = (
 LONGEST_S = 60.0
 
 
-async def commit_all(made: Workspace, *, fixture: Path, environment: Mapping[str, str], marker: str) -> None:
-    """Make the workspace a repository whose one commit holds it.
+class CommitFailed(Exception):
+    """Git is missing, failed, or took too long; the message says which."""
+
+
+async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], marker: str) -> None:
+    """Make *path* a repository whose one commit holds all of it; *home* is the HOME of the git processes.
 
     Raises:
-        SetupFailed: git is missing, fails, or takes longer than a minute.
+        CommitFailed: git is missing, fails, or takes longer than a minute.
     """
     sealed = {name: value for name, value in environment.items() if name == "PATH"} | SEALED
-    sealed["HOME"] = str(made.home)
+    sealed["HOME"] = str(home)
     for step in STEPS:
         try:
             finished = await run_process(
                 ("git", *ALWAYS, *step),
-                cwd=made.path,
+                cwd=path,
                 environment=sealed,
                 marker=marker,
                 timeout_s=LONGEST_S,
                 output_limit=2**14,
             )
         except ProcessNotStarted as error:
-            raise SetupFailed(str(fixture), f"fixtureGit needs git: {error}") from error
+            raise CommitFailed(f"fixtureGit needs git: {error}") from error
         if finished.timed_out or finished.exit_code != 0:
             said = finished.stderr.decode("utf-8", "replace").strip()[-500:]
             ended = "took too long" if finished.timed_out else f"ended with {finished.exit_code}"
-            raise SetupFailed(str(fixture), f"git {step[0]} {ended}: {said}")
-    _introduce(made.path / ".git" / "config")
+            raise CommitFailed(f"git {step[0]} {ended}: {said}")
+    _introduce(path / ".git" / "config")
 
 
 def _introduce(config: Path) -> None:
