@@ -6,21 +6,33 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import anyio
 import attrs
 
 from store.errors import UsageError
 
-if TYPE_CHECKING:
-    from orchestrator.lab.hub.app import Hub
-
 SHUTDOWN_S = 5
 """How long open connections may take to close after everything that ran was given up."""
 BACKLOG = 128
+
+
+class StoppableApplication(Protocol):
+    """An ASGI application that can give up what it is doing."""
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+
+    def stop(self) -> None:
+        """Give up whatever runs, and start nothing more."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +94,8 @@ def listen(host: str, port: int) -> Listener:
     return Listener(socket=listener, host=address, port=int(listener.getsockname()[1]))
 
 
-async def serve(hub: Hub, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
-    """Answer until SIGINT, SIGTERM or SIGHUP comes; which it was. What is being decided then is given up.
+async def serve(application: StoppableApplication, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
+    """Answer until SIGINT, SIGTERM or SIGHUP comes; which it was. What runs then is given up.
 
     *ready* is called when connections are answered. Call it on the main thread.
     """
@@ -102,7 +114,7 @@ async def serve(hub: Hub, listener: Listener, ready: Callable[[], None]) -> sign
 
     server = Server(
         uvicorn.Config(
-            hub,
+            application,
             http="h11",
             ws="none",
             lifespan="off",
@@ -124,7 +136,7 @@ async def serve(hub: Hub, listener: Listener, ready: Callable[[], None]) -> sign
         async for number in signals:
             server.force_exit = bool(received)
             received.append(number)
-            hub.stop()
+            application.stop()
             server.should_exit = True
 
     with anyio.open_signal_receiver(*numbers) as signals:
