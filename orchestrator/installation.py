@@ -1,8 +1,12 @@
-"""What about this machine could spoil a measurement: warnings that `check` prints."""
+"""The installation: where its bundled suites are, and warnings of what could spoil a measurement on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+BUNDLED = Path(__file__).resolve().parent.parent / "suites"
+"""The directory of the bundled suites: beside the package, in a checkout as in an installation."""
 
 DISTRIBUTION = "evalctl-lab"
 FOLDERS = ("orchestrator", "providers", "store", "suites", "verifiers")

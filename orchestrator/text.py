@@ -14,6 +14,12 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]"  # character sets, resets
 )
 
+_MARKUP = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
+"""What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+LONGEST_CELL = 300
+"""Characters of one cell of a table."""
+
 _SHOWN = {"\n", "\t"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories with no shape of their own: controls, direction marks, lone surrogates, line separators."""
@@ -37,6 +43,11 @@ def one_line(text: str, longest: int = 200) -> str:
     """*text* harmless, on one line, and no longer than *longest* characters."""
     line = " ".join(harmless(text[: longest * 4]).split())
     return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
+
+
+def escaped(text: str, longest: int = LONGEST_CELL) -> str:
+    """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
+    return _MARKUP.sub(r"\\\1", one_line(text, longest)).translate(_ENTITIES)
 
 
 def indented(text: str, longest: int = 500) -> str:

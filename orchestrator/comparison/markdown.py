@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from orchestrator.comparison import wording
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Metric
 from orchestrator.reports.phrases import condition
-from orchestrator.suite.report.markdown import escaped
+from orchestrator.reports.tables import draw_section
+from orchestrator.text import escaped
 
 LONGEST = 2000
 """Characters of a note."""
@@ -78,10 +79,4 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     every = list(rows)
     if not every:
         return
-    yield f"## {title}"
-    yield ""
-    yield f"| {' | '.join(escaped(cell) for cell in head)} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in every:
-        yield f"| {' | '.join(escaped(cell) for cell in row)} |"
-    yield ""
+    yield from draw_section(title, head, every)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.comparison.arm import Arm
-from orchestrator.comparison.report_file import NAME, report_arm
 from orchestrator.comparison.stored import stored_arm
+from orchestrator.reports.report_file import NAME
 
 if TYPE_CHECKING:
     from store.rows import SweepRow
     from store.sql.reader import Reader
     from store.tallies import StartGaps
+
+ReportReader = Callable[[Path, str | None], Arm]
+"""Reads a side from a report file; takes its path and the variant to read, None for the only one."""
 
 WIDE_US = 600_000_000
 """Microseconds: two variants that began to work on a case further apart than this may have met different weather."""
@@ -32,8 +36,8 @@ class Sides:
     """How far apart their runs began; None unless both are arms of one stored sweep."""
 
 
-def read_sides(baseline: str, candidate: str, store: Path) -> Sides:
-    """Read both sides; the *store* is opened only if one of them is a sweep.
+def read_sides(baseline: str, candidate: str, store: Path, *, read_report: ReportReader) -> Sides:
+    """Read both sides; the *store* is opened only if one of them is a sweep, *read_report* reads one that is a file.
 
     Raises:
         UsageError, StoreRefused: a side cannot be found or read, with what was expected.
@@ -43,7 +47,7 @@ def read_sides(baseline: str, candidate: str, store: Path) -> Sides:
         found: list[tuple[Arm, SweepRow | None]] = []
         for name in (baseline, candidate):
             if (report := _report(name)) is not None:
-                found.append((report_arm(*report), None))
+                found.append((read_report(*report), None))
                 continue
             if reader is None:
                 from store.sql.reader import Reader

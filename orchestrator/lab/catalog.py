@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.suite.catalog import BUNDLED
+from orchestrator.installation import BUNDLED
 from store.errors import UsageError
 
 FILE = "lab.yaml"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from orchestrator.installation import BUNDLED
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 FILE = "suite.json"
 SCRIPTS = "scripts"
-BUNDLED = Path(__file__).resolve().parent.parent.parent / "suites"
-"""Beside the package, in a checkout as in an installation."""
 
 
 @attrs.frozen(kw_only=True)

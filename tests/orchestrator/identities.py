@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.engine.kind import Planning
+from orchestrator.installation import BUNDLED
 from orchestrator.lab.catalog import BUNDLED_LAB, place_of
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.formats.lab_yaml import read_lab
@@ -23,7 +24,6 @@ from orchestrator.lab.plan import plan as plan_lab
 from orchestrator.lab.recordings.offline import programme
 from orchestrator.lab.running import settings_of
 from orchestrator.lab.selection import select
-from orchestrator.suite.catalog import BUNDLED
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.common import COMMON, out
 from orchestrator.comparison import json_form, lines
-from orchestrator.comparison.variants import Variants, write_variants
 from orchestrator.reports import phrases
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
+from orchestrator.suite.report.variants import Variants, write_variants
 from orchestrator.text import one_line, printable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab.formats.flow_graph import ASKING, graph_problems
-from orchestrator.suite.formats.programs import objection
+from orchestrator.programs import objection
 from orchestrator.yaml_values import (
     MAX_COUNT,
     between,

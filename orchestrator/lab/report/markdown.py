@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.lab.report.notes import limits_of
-from orchestrator.suite.report.markdown import escaped
+from orchestrator.reports.tables import draw_table
+from orchestrator.text import escaped
 
 LONGEST = 2000
 """Characters of a sentence."""
@@ -48,7 +49,7 @@ def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str
     yield f"## {_note(capability.name)}"
     yield ""
     rows = [wording.row(row, report.facts) for row in capability.rows]
-    yield from _table([head.capitalize() for head in wording.HEAD], rows)
+    yield from draw_table([head.capitalize() for head in wording.HEAD], rows)
     if (few := wording.few_times(capability)) is not None:
         yield f"{_note(few)}."
         yield ""
@@ -57,7 +58,7 @@ def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str
         yield "### Reliability"
         yield ""
         heads = [head.capitalize() for head in wording.BINS_HEAD]
-        yield from _table(heads, (line for row in spoken for line in wording.bins(row)))
+        yield from draw_table(heads, (line for row in spoken for line in wording.bins(row)))
         yield from (f"- {_note(wording.calibration(row))}" for row in spoken)
         yield ""
     if capability.failing:
@@ -80,14 +81,6 @@ def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str
             yield ""
             yield from (f"- {_note(line)}" for line in lines)
             yield ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(map(_note, head))} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(map(escaped, row))} |"
-    yield ""
 
 
 def _note(text: str) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
+from orchestrator.reports.hints import TYPED, Typed
 from orchestrator.reports.phrases import NOT_BY_ERRORS, PLAYING, resumption
-from orchestrator.suite.report.terminal import TYPED, Typed
 from orchestrator.text import aligned, counted, one_line, printable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.suite.catalog import BUNDLED
+from orchestrator.installation import BUNDLED
 from orchestrator.suite.model import Suite, Task
 from providers.recording.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
 from providers.recording.normalization import Rule

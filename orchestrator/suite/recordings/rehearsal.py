@@ -14,7 +14,8 @@ import attrs
 
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.suite.catalog import BUNDLED, find_places, read_place
+from orchestrator.installation import BUNDLED
+from orchestrator.suite.catalog import find_places, read_place
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants, refuse_ungranted
 from orchestrator.suite.kind import AgentJob

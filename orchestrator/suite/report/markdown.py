@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator.reports import phrases
+from orchestrator.reports.tables import draw_section
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Figures, Report
-from orchestrator.text import counted, one_line
-
-_SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
-"""What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-
-LONGEST = 300
-"""Characters of one cell."""
-
-
-def escaped(text: str, longest: int = LONGEST) -> str:
-    """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
-    return _SPECIAL.sub(r"\\\1", one_line(text, longest)).translate(_ENTITIES)
+from orchestrator.text import counted, escaped
 
 
 def text(report: Report) -> str:
@@ -39,13 +27,13 @@ def _lines(report: Report) -> Iterator[str]:
     if report.notes:
         yield from (f"- {_note(note)}" for note in report.notes)
         yield ""
-    yield from _section("Conditions", ("Condition", "Value"), _conditions(report))
-    yield from _section(
+    yield from draw_section("Conditions", ("Condition", "Value"), _conditions(report))
+    yield from draw_section(
         "Results",
         ("Task", "Passed", "Success rate (95 % Wilson)", "pass@n", "pass^n", "Reliability", "Not passed", "Left out"),
         wording.results(report, whole="all"),
     )
-    yield from _section(
+    yield from draw_section(
         "Measured",
         (
             "Task",
@@ -62,26 +50,26 @@ def _lines(report: Report) -> Iterator[str]:
     )
     compactions = list(_compactions(report))
     if compactions:
-        yield from _section(
+        yield from draw_section(
             "Compaction, in no figure above", ("Task", "Runs", "Calls", "Input tokens", "Output tokens"), compactions
         )
     if any(figures.cost_usd is not None for _, figures in _every(report)):
-        yield from _section("Estimated", ("Task", "Judged", "Cost"), _estimated(report))
+        yield from draw_section("Estimated", ("Task", "Judged", "Cost"), _estimated(report))
         rates = conditions.get("inputRate"), conditions.get("outputRate")
         yield (
             f"At {escaped(str(rates[0]))} USD per million input tokens and {escaped(str(rates[1]))} per million output "
             "tokens; prices of cached and reasoning tokens are ignored, and what compaction took is not in it."
         )
         yield ""
-    yield from _section(
+    yield from draw_section(
         "Verifiers", ("Task", "Verifier", "Kind", "Pass", "Fail", "Error", "Tampered"), _verifiers(report)
     )
     errors = list(_errors(report))
     if errors:
-        yield from _section("Errors", ("Task", "Cause", "Runs", "Example"), errors)
+        yield from draw_section("Errors", ("Task", "Cause", "Runs", "Example"), errors)
     incidents = [(name, str(times)) for name, times in report.summary.incidents.items()]
     if incidents:
-        yield from _section("Incidents", ("Incident", "Times"), incidents)
+        yield from draw_section("Incidents", ("Incident", "Times"), incidents)
     yield "## Limits"
     yield ""
     yield from (f"- {_note(limit)}" for limit in wording.LIMITS)
@@ -98,16 +86,6 @@ def _headline(report: Report) -> str:
         f"Passed {wording.passed(summary)} judged runs: {_note(wording.rate(summary))}, "
         f"over {counted(len(report.tasks), 'task')} ({escaped(wording.summed_reliability(report))})."
     )
-
-
-def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"## {title}"
-    yield ""
-    yield f"| {' | '.join(escaped(cell) for cell in head)} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(escaped(cell) for cell in row)} |"
-    yield ""
 
 
 def _conditions(report: Report) -> Iterator[Sequence[str]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.reports import phrases
+from orchestrator.reports.hints import TYPED, Typed
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Report
 from orchestrator.text import aligned, one_line, printable
@@ -25,11 +26,6 @@ LONG_WORD = 24
 UNBROKEN = ("PASSED", "RATE (95 % WILSON)", *TIGHT)
 """Columns whose cells are never broken over lines: figures are to be read at a glance."""
 COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
-
-
-Typed = Callable[[str], str]
-TYPED: Typed = "evalctl {}".format
-"""How the words of a command become what a person types."""
 
 
 def present(

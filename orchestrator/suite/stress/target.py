@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.suite.catalog import BUNDLED
+from orchestrator.installation import BUNDLED
 from orchestrator.suite.stress.suites import STRESS
 from store.errors import UsageError
 

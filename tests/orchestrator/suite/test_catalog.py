@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import application
-from orchestrator.installation import clash_warnings, sqlite_warnings
-from orchestrator.suite.catalog import BUNDLED, find_places, find_suite, list_suites, read_place
+from orchestrator.installation import BUNDLED, clash_warnings, sqlite_warnings
+from orchestrator.suite.catalog import find_places, find_suite, list_suites, read_place
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.suite.catalog import BUNDLED
+from orchestrator.installation import BUNDLED
 from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite

@@ -14,7 +14,7 @@ from orchestrator.reports.phrases import told
 from orchestrator.suite.report import json_report, markdown, terminal, wording
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.write import write_report
-from orchestrator.text import harmless, one_line, printable
+from orchestrator.text import LONGEST_CELL, escaped, harmless, one_line, printable
 from store.errors import UsageError
 from store.rows import Judgement
 from store.sql.reader import Reader
@@ -466,17 +466,17 @@ def test_no_line_of_a_divergence_but_the_first_begins_at_the_left(text):
 
 @pytest.mark.parametrize("address", ["https://evil.example", "www.evil.example", "WWW.evil.example", "me@evil.example"])
 def test_a_bare_address_is_no_link(address):
-    assert markdown.escaped(address) != address
-    assert markdown.escaped(address).replace("\\", "") == address
+    assert escaped(address) != address
+    assert escaped(address).replace("\\", "") == address
 
 
 @given(st.text(max_size=200))
 def test_escaped_markdown_holds_no_live_markup(text):
-    shown = markdown.escaped(text)
+    shown = escaped(text)
     assert "<" not in shown
     assert ">" not in shown
     assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]#~$]", re.sub(r"\\.", "", shown))
-    assert html.unescape(re.sub(r"\\(.)", r"\1", shown)) == one_line(text, markdown.LONGEST)
+    assert html.unescape(re.sub(r"\\(.)", r"\1", shown)) == one_line(text, LONGEST_CELL)
 
 
 def test_a_stream_that_knows_few_letters_gets_escapes():

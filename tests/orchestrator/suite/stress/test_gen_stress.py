@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import application, run
-from orchestrator.suite.catalog import BUNDLED
+from orchestrator.installation import BUNDLED
 from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
 from orchestrator.suite.stress.target import bundled_directory, check_own, is_checkout
 from orchestrator.suite.stress.writing import LIST, carry_out, listing, plan

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.cli.suite import gen_stress
-from orchestrator.suite.catalog import BUNDLED, find_suite
+from orchestrator.installation import BUNDLED
+from orchestrator.suite.catalog import find_suite
 from orchestrator.suite.stress.chains import SEGMENTS, make_chain
 from orchestrator.suite.stress.draw import Draw
 from orchestrator.suite.stress.suites import (

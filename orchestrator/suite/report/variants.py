@@ -16,9 +16,10 @@ from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
 from orchestrator.files import replacing
 from orchestrator.reports.phrases import condition
-from orchestrator.suite.report.markdown import escaped
+from orchestrator.reports.tables import draw_table
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
+from orchestrator.text import escaped
 from store.errors import UsageError
 from store.events import Json
 from store.rows import SweepRow
@@ -107,15 +108,17 @@ def _overview(found: Variants) -> Iterator[str]:
     yield ""
     yield "The first is the baseline; each other one is compared with it."
     yield ""
-    yield "| Variant | Overrides | Compacted runs | Incidents |"
-    yield "| --- | --- | --- | --- |"
-    for name, report in found.reports:
-        told = _variant(name, report)
-        cells = (
-            name,
-            condition(told["overrides"]) if told["overrides"] else "none",
-            f"{told['compactedRuns']} of {report.summary.judged}",
-            condition(told["incidents"]) if told["incidents"] else "none",
-        )
-        yield f"| {' | '.join(map(escaped, cells))} |"
-    yield ""
+    yield from draw_table(
+        ("Variant", "Overrides", "Compacted runs", "Incidents"),
+        (_overview_row(name, report) for name, report in found.reports),
+    )
+
+
+def _overview_row(name: str, report: Report) -> tuple[str, ...]:
+    facts = _variant(name, report)
+    return (
+        name,
+        condition(facts["overrides"]) if facts["overrides"] else "none",
+        f"{facts['compactedRuns']} of {report.summary.judged}",
+        condition(facts["incidents"]) if facts["incidents"] else "none",
+    )

@@ -1,0 +1,128 @@
+"""Reads `report.json`, which may have been edited, cut off, or written by another program, field by field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import attrs
+
+from store.documents.structure import show
+from store.errors import UsageError
+from store.events import Json
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a report that are read."""
+NAME = "report.json"
+MOST = 10**15
+"""No count and no figure of a report is larger."""
+
+
+def read_fields(path: Path) -> ReportFields:
+    """Read the report at *path*, a `report.json` or its directory, as far as its outermost object.
+
+    Raises:
+        UsageError: there is no report, it cannot be read, or it is no JSON object.
+    """
+    file = path / NAME if path.is_dir() else path
+    return ReportFields(file, (), _parse(file))
+
+
+@attrs.frozen
+class ReportFields:
+    """An object of the report and its place in it. Every reader of a field refuses what cannot be true.
+
+    Raises:
+        UsageError: by each reader, with the file and the field, where it is missing or of another type.
+    """
+
+    file: Path
+    place: tuple[str, ...]
+    value: Mapping[str, Json]
+
+    def refuse(self, name: str, problem: str) -> NoReturn:
+        """Refuse the field *name*."""
+        where = ".".join((*self.place, name))
+        raise UsageError(f"{self.file}: {where}: {problem}", "The report may have been edited or damaged.")
+
+    def inner(self, name: str, *, default: Mapping[str, Json] | None = None) -> ReportFields:
+        """Read the object at *name*; *default* where it is missing."""
+        value = self.value.get(name, default)
+        if not isinstance(value, Mapping):
+            self.refuse(name, f"expected an object, got {show(value)}" if name in self.value else "is missing")
+        return ReportFields(self.file, (*self.place, name), value)
+
+    def items(self, name: str) -> list[Json]:
+        """Read the list at *name*."""
+        value = self.value.get(name)
+        if not isinstance(value, list):
+            self.refuse(name, f"expected an array, got {show(value)}" if name in self.value else "is missing")
+        return value
+
+    def item(self, name: str, place: int) -> ReportFields:
+        """Read the object in the list at *name*."""
+        value = self.items(name)[place]
+        if not isinstance(value, Mapping):
+            self.refuse(f"{name}[{place}]", f"expected an object, got {show(value)}")
+        return ReportFields(self.file, (*self.place, f"{name}[{place}]"), value)
+
+    def text(self, name: str, *, default: str | None = None) -> str:
+        """Read the text at *name*; *default* where it is missing."""
+        value = self.value.get(name, default)
+        if not isinstance(value, str):
+            self.refuse(name, f"expected some text, got {show(value)}" if name in self.value else "is missing")
+        return value
+
+    def count(self, name: str, *, most: int | None = None) -> int:
+        """Read the count at *name*, at most *most*."""
+        value = self.value.get(name)
+        if type(value) is not int or not 0 <= value <= MOST:
+            self.refuse(name, f"expected a count, got {show(value)}" if name in self.value else "is missing")
+        if most is not None and value > most:
+            self.refuse(name, f"{value} are more than the {most} there can be")
+        return value
+
+    def number(self, name: str, *, most: float = MOST) -> float | None:
+        """Read the number at *name*, or None where it is missing."""
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if type(value) not in (int, float) or not 0 <= value <= most:
+            self.refuse(name, f"expected a number that is possible here, got {show(value)}")
+        return float(value)
+
+    def tokens(self, name: str) -> int | None:
+        """Read the count at *name*, or None where it is missing."""
+        return None if self.value.get(name) is None else self.count(name)
+
+
+def _parse(file: Path) -> Mapping[str, Json]:
+    try:
+        if not file.is_file():
+            hint = "Name a directory with a report.json, that file, or a sweep."
+            if file.with_name("results.jsonl").is_file():
+                hint = "This is the run directory of a lab: compare its targets by its sweep, SWEEP:TARGET."
+            if file.with_name("comparison.json").is_file():
+                hint = "This directory holds a comparison; each variant's report is in a directory of its own."
+            raise UsageError(f"{file}: there is no report here", hint)
+        size = file.stat().st_size
+        if size > LARGEST:
+            raise UsageError(f"{file}: {size:,} bytes are no report")
+        value = json.loads(file.read_bytes(), parse_constant=_no_number)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{file}:{error.lineno}: not JSON: {error.msg}", "It may have been cut off or edited."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file}: not a report: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{file}: not a report: expected an object, got {show(value)}")
+    return value
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

@@ -1,0 +1,23 @@
+"""Markdown tables, drawn the same in every report. Cells stay text: nothing in them becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from orchestrator.text import escaped
+
+
+def draw_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Draw a table under a heading of our own."""
+    yield f"## {title}"
+    yield ""
+    yield from draw_table(head, rows)
+
+
+def draw_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Draw a table, and an empty line after it."""
+    yield f"| {' | '.join(map(escaped, head))} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(escaped, row))} |"
+    yield ""
