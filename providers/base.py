@@ -113,6 +113,9 @@ class Request:
     that takes questions instead of text derives them from the schema."""
     timeout_ms: int | None = None
     """Limit on one try in total, in milliseconds, enforced by the gate. None: only the provider's own limits apply."""
+    first_token_timeout_ms: int | None = None
+    """Limit on the wait for the first byte of the answer, in milliseconds, enforced by the provider and never sent or
+    recorded. None: the limit the provider was opened with."""
     purpose: Literal["turn", "compaction"] = "turn"
     """The reason for the request: the next turn, or a summary of older turns. Scripts select by it."""
     turn: int | None = None
@@ -222,6 +225,17 @@ class Adaptive(Protocol):
     @property
     def quirks(self) -> Quirks:
         """The adaptations so far; the set only grows while the provider is open."""
+
+
+@attrs.frozen
+class InheritedQuirks:
+    """The quirks of a provider that another one wraps."""
+
+    inner: Provider
+
+    def names(self) -> tuple[str, ...]:
+        """See `Quirks`; in alphabetical order."""
+        return tuple(sorted(quirks_of(self.inner)))
 
 
 def quirks_of(provider: Provider) -> tuple[str, ...]:

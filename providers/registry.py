@@ -52,7 +52,7 @@ class ProviderOptions:
     """Environment variable that held the key, for messages, which must not show the key."""
     suite_root: Path | None = None
     first_token_timeout_ms: int = 90_000
-    """Timeout for the first byte of an answer, in milliseconds."""
+    """Timeout for the first byte of an answer, in milliseconds, for requests that set none."""
     idle_timeout_ms: int = 60_000
     """Timeout between two pieces of an answer, in milliseconds."""
     proxy: str | None = attrs.field(default=None, repr=False)

@@ -110,6 +110,7 @@ class Context:
                 messages=(UserText(text=record(messages[:at])),),
                 max_output_tokens=settings.compaction_max_output_tokens,
                 reasoning_effort=settings.reasoning_effort,
+                first_token_timeout_ms=settings.first_token_timeout_ms,
                 purpose="compaction",
                 turn=number,
             )

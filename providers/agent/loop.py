@@ -210,6 +210,7 @@ class _Work:
                     tools=self.tools.specs,
                     max_output_tokens=settings.max_output_tokens,
                     reasoning_effort=settings.reasoning_effort,
+                    first_token_timeout_ms=settings.first_token_timeout_ms,
                     native_tools=settings.native_tools,
                     turn=self.tally.turns,
                 )

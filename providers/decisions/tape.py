@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 import anyio
 import attrs
 
-from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request
+from providers.base import Answer, Body, Emit, Emitted, InheritedQuirks, Origin, Provider, Request
 from providers.endpoints.arguments import deeper
-from providers.endpoints.by_variant import Learnt
 from providers.errors import ErrorKind, ProviderError
 from store.documents.positions import parse_json
 from store.errors import UsageError
@@ -88,9 +87,9 @@ class Taped:
         return self._inner.account
 
     @property
-    def quirks(self) -> Learnt:
+    def quirks(self) -> InheritedQuirks:
         """What the inner provider has adapted to; nothing where it does not adapt."""
-        return Learnt(among=(self._inner,))
+        return InheritedQuirks(self._inner)
 
     def size(self, request: Request) -> int:
         """What the inner provider says."""

@@ -39,7 +39,7 @@ class Endpoint(ABC, Generic[Q]):
         api_key: None sends none.
         pool: closed with this provider.
         name: the provider's, by default the format's.
-        first_byte_s: how long the first byte of an answer may take.
+        first_byte_s: how long the first byte of an answer may take, unless its request says otherwise.
         idle_s: how long a begun answer may pause.
         wall: microseconds since 1970, for waits given as a date by endpoints that do not tell the time.
         keep_bodies: whether each answer's body is handed over, too.
@@ -156,7 +156,9 @@ class Endpoint(ABC, Generic[Q]):
         quirks = self._quirks
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
         body, self._written = self._body(request, quirks), None
-        posted = self._pool.post(self._url, headers, body, first_byte_s=self._first_byte_s, idle_s=self._idle_s)
+        timeout_ms = request.first_token_timeout_ms
+        first_byte_s = self._first_byte_s if timeout_ms is None else timeout_ms / 1000
+        posted = self._pool.post(self._url, headers, body, first_byte_s=first_byte_s, idle_s=self._idle_s)
         async with posted as response:
             emit(Responded(status=response.status, provider_request_id=_request_id(response.headers)))
             if not 200 <= response.status < 300:

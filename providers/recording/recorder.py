@@ -22,6 +22,7 @@ from providers.base import (
     Done,
     Emit,
     Emitted,
+    InheritedQuirks,
     Note,
     Provider,
     ReasoningDelta,
@@ -30,7 +31,6 @@ from providers.base import (
     Subject,
     TextDelta,
 )
-from providers.endpoints.by_variant import Learnt
 from providers.errors import ProviderError
 from providers.recording.cassette import RecordedCall
 from providers.recording.material import fingerprint
@@ -80,9 +80,9 @@ class Recorder:
         return self._inner.size(request)
 
     @property
-    def quirks(self) -> Learnt:
+    def quirks(self) -> InheritedQuirks:
         """What the inner provider has adapted to; nothing where it does not adapt."""
-        return Learnt(among=(self._inner,))
+        return InheritedQuirks(self._inner)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Ask the inner provider, and take down what it said.

@@ -30,8 +30,6 @@ from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World, conceal
 from providers.agent.loop import BuiltinAgent
-from providers.base import Provider
-from providers.endpoints.by_variant import ByVariant
 from providers.recording.replayer import Replay
 from providers.registry import ProviderOptions, find_provider
 from providers.system.http import IDLE_S, checked_base
@@ -115,8 +113,7 @@ def _part_and_job(
         prices=settings.prices,
         subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
         provider=player
-        or _provider(
-            settings,
+        or find_provider(settings.provider)(
             ProviderOptions(
                 model=settings.model,
                 base_url=settings.base_url,
@@ -126,7 +123,7 @@ def _part_and_job(
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
                 idle_timeout_ms=round(seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
                 wall=world.wall,
-            ),
+            )
         ),
         sandbox=_sandbox(settings, world),
     )
@@ -143,18 +140,6 @@ def _part_and_job(
         lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
     return part, job
-
-
-def _provider(settings: Settings, options: ProviderOptions) -> Provider:
-    """The provider, opened once more for each variant under which an endpoint may be silent for longer or less."""
-    opened = find_provider(settings.provider)
-    patience = {name: settings.agent_for(None, name).first_token_timeout_ms for name in settings.variant_ids()}
-    apart = {
-        name: opened(attrs.evolve(options, first_token_timeout_ms=timeout_ms))
-        for name, timeout_ms in patience.items()
-        if timeout_ms != options.first_token_timeout_ms
-    }
-    return ByVariant(opened(options), apart) if apart else opened(options)
 
 
 def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:

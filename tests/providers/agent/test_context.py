@@ -15,7 +15,9 @@ from tests.providers.agent.conftest import call
 pytestmark = pytest.mark.anyio
 
 CHECKPOINT = json.dumps({"checkpoint": {"goal": "go on", "nextSteps": ["stop"]}})
-TIGHT = AgentSettings(max_context_chars=10_000, instructions="be brief", compaction_max_output_tokens=321)
+TIGHT = AgentSettings(
+    max_context_chars=10_000, instructions="be brief", compaction_max_output_tokens=321, first_token_timeout_ms=5
+)
 """Compaction begins at 8,500 characters."""
 
 
@@ -53,6 +55,7 @@ async def test_older_part_is_replaced_by_the_models_own_summary(work):
     asked = worked.requests[3]
     assert (asked.purpose, asked.turn, asked.tools, asked.native_tools) == ("compaction", 0, (), ())
     assert (asked.instructions, asked.max_output_tokens) == (compaction.INSTRUCTIONS, 321)
+    assert asked.first_token_timeout_ms == 5
     assert [type(message) for message in asked.messages] == [UserText]
     assert asked.messages[0].text.startswith("USER\ndo it\n\nASSISTANT CALLS read_file\n")
 

@@ -81,12 +81,19 @@ async def test_task_is_done_over_several_turns(work, workspace):
 
 
 async def test_settings_reach_every_request(work):
-    settings = AgentSettings(instructions="be brief", max_output_tokens=77, reasoning_effort="low", native_tools=({},))
+    settings = AgentSettings(
+        instructions="be brief",
+        max_output_tokens=77,
+        reasoning_effort="low",
+        native_tools=({},),
+        first_token_timeout_ms=5,
+    )
     worked = await work([Answer(calls=reads(1)), Answer()], settings=settings)
 
     for request in worked.requests:
         assert (request.instructions, request.max_output_tokens) == ("be brief", 77)
         assert (request.reasoning_effort, request.native_tools) == ("low", ({},))
+        assert request.first_token_timeout_ms == 5
         assert [tool.name for tool in request.tools] == OFFERED
 
 

@@ -351,6 +351,17 @@ async def test_no_first_byte_is_a_timeout(opened):
         assert (await failing(opened(server, first_byte_s=0.05))).kind == "timeout"
 
 
+async def test_a_request_bounds_its_first_byte_itself_and_sends_nothing_of_it(opened):
+    impatient = attrs.evolve(ASKED, first_token_timeout_ms=50)
+
+    async def script(exchange):
+        await exchange.gone()
+
+    async with serving(script) as server:
+        assert str(await failing(opened(server), impatient)).endswith("no answer within 0.05 s")
+    assert encode(impatient, ChatQuirks()) == encode(ASKED, ChatQuirks())
+
+
 async def test_rate_limit_says_how_long_to_wait(opened):
     async def script(exchange):
         body = b'{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}'

@@ -41,7 +41,9 @@ def test_equal_requests_do_not_differ():
 
 def test_what_only_steers_is_not_compared():
     origin = Origin(suite_id="s", case_id="t", repetition=3)
-    assert asked(origin=origin, key="S/1/1/1", tries=2, turn=7, purpose="compaction") == asked()
+    assert (
+        asked(origin=origin, key="S/1/1/1", tries=2, turn=7, first_token_timeout_ms=7, purpose="compaction") == asked()
+    )
 
 
 def test_the_order_of_keys_does_not_matter():

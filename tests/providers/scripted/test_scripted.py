@@ -433,3 +433,19 @@ async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_
 
     assert await said("judge") == "gate/one/judge"
     assert await said("other") == "gate/one"
+
+
+async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(tmp_path):
+    def plays(text):
+        return [{"answers": [{"text": text}]}]
+
+    document = {"format": "evalctl.script/1", "plays": plays("usual"), "variants": {"worse": plays("worse")}}
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
+    provider = open_provider(ProviderOptions(suite_root=tmp_path))
+
+    async def said(variant):
+        origin = Origin(suite_id="s", case_id="t", repetition=0, variant=variant)
+        return (await provider.answer(attrs.evolve(request(), origin=origin), lambda _: None)).text
+
+    assert [await said(name) for name in ("", "worse", "better")] == ["usual", "worse", "usual"]
