@@ -6,25 +6,26 @@ import os
 import pty
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.lab_files import VERDICT, answering, run_directory, said, write_fixture, write_lab
-from tests.peers.driver import marked, running_endpoint, until
+from tests.peers.driver import Driver, Endpoint, Started, marked, running_endpoint, until
 
 TEN = [f"case-{number}" for number in range(10)]
 
 
 @pytest.fixture
-def house(endpoint):
+def house(endpoint: Endpoint) -> Endpoint:
     """An endpoint that allows everything."""
     endpoint.plan(answering())
     return endpoint
 
 
-def test_a_budget_stops_a_live_lab_and_resume_runs_only_the_rest(evalctl, house):
+def test_a_budget_stops_a_live_lab_and_resume_runs_only_the_rest(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url, fixtures=TEN, repeat=3, budget={"max_calls": 50})
 
     stopped = evalctl.run("lab", "live", "--yes")
@@ -50,7 +51,7 @@ def test_a_budget_stops_a_live_lab_and_resume_runs_only_the_rest(evalctl, house)
     evalctl.assert_sound()
 
 
-def test_without_a_yes_nobody_is_asked_and_what_would_be_is_said(evalctl, house):
+def test_without_a_yes_nobody_is_asked_and_what_would_be_is_said(evalctl: Driver, house: Endpoint) -> None:
     targets = {
         "jev": {"backend": "house", "model": "jev-1"},
         "nimble": {"backend": "house", "model": "nimble-1", "local": True},
@@ -83,7 +84,7 @@ def test_without_a_yes_nobody_is_asked_and_what_would_be_is_said(evalctl, house)
 
 
 @pytest.mark.parametrize("verb", ["live", "record"])
-def test_without_a_budget_nobody_is_asked(evalctl, house, verb):
+def test_without_a_budget_nobody_is_asked(evalctl: Driver, house: Endpoint, verb: str) -> None:
     root = write_lab(evalctl.home, house.url, budget=None)
 
     refused = evalctl.run("lab", verb, "--yes", "--max-calls", "3")
@@ -93,7 +94,7 @@ def test_without_a_budget_nobody_is_asked(evalctl, house, verb):
     assert house.idle() == []
 
 
-def test_flags_narrow_what_is_asked_and_replace_the_budget(evalctl, house):
+def test_flags_narrow_what_is_asked_and_replace_the_budget(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url, fixtures=TEN, repeat=3)
 
     done = evalctl.run(
@@ -108,7 +109,7 @@ def test_flags_narrow_what_is_asked_and_replace_the_budget(evalctl, house):
     assert (evalctl.home / "here" / "report.md").is_file()
 
 
-def test_a_measurement_that_was_completed_is_0_whatever_it_measured(evalctl, endpoint):
+def test_a_measurement_that_was_completed_is_0_whatever_it_measured(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan(answering("deny"))
     write_lab(evalctl.home, endpoint.url)
 
@@ -119,7 +120,7 @@ def test_a_measurement_that_was_completed_is_0_whatever_it_measured(evalctl, end
     assert "listing is harmless" in done.stdout
 
 
-def test_an_error_of_infrastructure_is_1_and_resume_errors_runs_it_again(evalctl, endpoint):
+def test_an_error_of_infrastructure_is_1_and_resume_errors_runs_it_again(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan({"do": {"status": 503, "retry_after": 900}})
     write_lab(evalctl.home, endpoint.url)
 
@@ -132,7 +133,7 @@ def test_an_error_of_infrastructure_is_1_and_resume_errors_runs_it_again(evalctl
     assert [line["status"] for line in endpoint.idle()].count(200) == 2
 
 
-def test_ctrl_c_and_kill_leave_a_sweep_that_resume_finishes(evalctl, endpoint):
+def test_ctrl_c_and_kill_leave_a_sweep_that_resume_finishes(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan(answering(hold=0))
     write_lab(evalctl.home, endpoint.url, fixtures=TEN)
 
@@ -157,7 +158,7 @@ def test_ctrl_c_and_kill_leave_a_sweep_that_resume_finishes(evalctl, endpoint):
     evalctl.assert_sound()
 
 
-def test_a_changed_lab_is_not_resumed(evalctl, house):
+def test_a_changed_lab_is_not_resumed(evalctl: Driver, house: Endpoint) -> None:
     root = write_lab(evalctl.home, house.url, fixtures=TEN, budget={"max_calls": 5})
     evalctl.run("lab", "live", "--yes")
     write_fixture(root, "case-3", command="ls elsewhere")
@@ -170,7 +171,7 @@ def test_a_changed_lab_is_not_resumed(evalctl, house):
     assert len(house.idle()) == 5
 
 
-def test_what_records_is_what_is_played(evalctl, house):
+def test_what_records_is_what_is_played(evalctl: Driver, house: Endpoint) -> None:
     root = write_lab(evalctl.home, house.url, fixtures=["a", "b"])
 
     before = evalctl.run("lab", "offline")
@@ -190,7 +191,9 @@ def test_what_records_is_what_is_played(evalctl, house):
     assert [set(one) for one in cassette["answers"]["judge"]] == [{"status", "body"}]
 
 
-def test_a_recorded_failure_is_kept_where_the_fixture_expects_one_and_not_else(evalctl, endpoint):
+def test_a_recorded_failure_is_kept_where_the_fixture_expects_one_and_not_else(
+    evalctl: Driver, endpoint: Endpoint
+) -> None:
     endpoint.plan({"do": {"status": 503, "retry_after": 900}})
     expects = [{"cel": "status == 'error'", "why": "what is refused decides nothing"}]
     root = write_lab(evalctl.home, endpoint.url, fixtures={"strict": {}, "expects": {"expect": expects}})
@@ -205,7 +208,7 @@ def test_a_recorded_failure_is_kept_where_the_fixture_expects_one_and_not_else(e
     assert evalctl.run("lab", "offline", "--fixture", "expects", "--target", "jev").code == 0
 
 
-def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl, endpoint):
+def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl: Driver, endpoint: Endpoint) -> None:
     key = "sk-Q7vX2mJ9pL4tR8wZ1nC5bD6fG3hK0s"
     endpoint.plan({"do": {"steps": [{"text": said()[:-1] + f', "note": "{key}"}}'}]}})
     evalctl.environment["HOUSE_KEY"] = key
@@ -221,7 +224,7 @@ def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl, endpoint):
     assert key.encode() not in left
 
 
-def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl):
+def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl: Driver) -> None:
     done = evalctl.run("lab", "live", "--yes")
     assert done.code == 1
     assert "there is no config/lab here, and the bundled lab is asked live only where it is named" in done.stderr
@@ -229,14 +232,16 @@ def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl):
 
 
 @pytest.mark.parametrize(("verb", "bundled"), [("live", False), ("record", False), ("offline", True), ("check", True)])
-def test_only_verbs_that_ask_nobody_take_the_bundled_lab_unnamed_and_say_so(evalctl, verb, bundled):
+def test_only_verbs_that_ask_nobody_take_the_bundled_lab_unnamed_and_say_so(
+    evalctl: Driver, verb: str, bundled: bool
+) -> None:
     told = " ".join(evalctl.run("lab", verb, "--help").stdout.replace("│", " ").split())
 
     assert "[default: ./config/lab" in told
     assert ("else the bundled one]" in told) is bundled
 
 
-def test_the_bundled_lab_is_not_recorded_into(evalctl):
+def test_the_bundled_lab_is_not_recorded_into(evalctl: Driver) -> None:
     refused = evalctl.run("lab", "record", "--yes")
 
     assert refused.code == 1
@@ -244,7 +249,7 @@ def test_the_bundled_lab_is_not_recorded_into(evalctl):
     assert evalctl.sweep_names() == []
 
 
-def test_an_interrupted_recording_is_finished_by_resume(evalctl, house):
+def test_an_interrupted_recording_is_finished_by_resume(evalctl: Driver, house: Endpoint) -> None:
     root = write_lab(evalctl.home, house.url, fixtures=["a", "b", "c"], budget={"max_calls": 4})
 
     stopped = evalctl.run("lab", "record", "--yes")
@@ -258,7 +263,7 @@ def test_an_interrupted_recording_is_finished_by_resume(evalctl, house):
     assert len(house.idle()) == 6
 
 
-def test_show_and_status_take_a_labs_sweep_and_verify_and_export_refuse_it(evalctl, house):
+def test_show_and_status_take_a_labs_sweep_and_verify_and_export_refuse_it(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url)
     evalctl.run("lab", "live", "--yes")
 
@@ -285,7 +290,7 @@ print(json.dumps({"abstain": "unsure"} if command == "unsure" else {"verdict": "
 """
 
 
-def test_specialists_are_asked_measured_recorded_and_played(evalctl, house):
+def test_specialists_are_asked_measured_recorded_and_played(evalctl: Driver, house: Endpoint) -> None:
     never = [{"cel": "status == 'ok'", "why": "it has to decide"}]
     fixtures = {name: {"command": name, "expect": never} for name in ("sure", "unsure", "crash", "slow", "rubbish")}
     gate = {"id": "gate", "kind": "exec", "command": [sys.executable, "gate.py"], "timeout_ms": 3000}
@@ -314,7 +319,7 @@ def test_specialists_are_asked_measured_recorded_and_played(evalctl, house):
     assert marked(evalctl.sweep_names()) == []
 
 
-def test_a_cap_on_cost_is_kept_and_what_cannot_be_counted_is_said(evalctl, house):
+def test_a_cap_on_cost_is_kept_and_what_cannot_be_counted_is_said(evalctl: Driver, house: Endpoint) -> None:
     write_lab(
         evalctl.home,
         house.url,
@@ -334,7 +339,7 @@ def test_a_cap_on_cost_is_kept_and_what_cannot_be_counted_is_said(evalctl, house
     assert unknown in ([(None,)], [])
 
 
-def test_an_account_that_refuses_does_not_end_the_others(evalctl, house, tmp_path):
+def test_an_account_that_refuses_does_not_end_the_others(evalctl: Driver, house: Endpoint, tmp_path: Path) -> None:
     with running_endpoint(tmp_path / "refusing.jsonl", {"do": {"status": 401}}) as refusing:
         root = write_lab(evalctl.home, house.url, fixtures=TEN)
         config = yaml.safe_load((root / "config.yaml").read_text(encoding="utf-8"))
@@ -355,7 +360,7 @@ def test_an_account_that_refuses_does_not_end_the_others(evalctl, house, tmp_pat
     assert passed == [("jev", 10)]
 
 
-def test_a_credential_that_is_not_there_is_told_before_anything_is_asked(evalctl, house):
+def test_a_credential_that_is_not_there_is_told_before_anything_is_asked(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url, backend={"api_key_env": "HOUSE_KEY"})
 
     refused = evalctl.run("lab", "live", "--yes")
@@ -365,7 +370,7 @@ def test_a_credential_that_is_not_there_is_told_before_anything_is_asked(evalctl
     assert house.idle() == []
 
 
-def test_two_processes_share_a_labs_sweep(evalctl, house):
+def test_two_processes_share_a_labs_sweep(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url, fixtures=TEN, repeat=4, budget={"max_calls": 1})
     evalctl.run("lab", "live", "--yes")
 
@@ -378,7 +383,7 @@ def test_two_processes_share_a_labs_sweep(evalctl, house):
 
 
 @contextlib.contextmanager
-def asked_at_a_terminal(evalctl):
+def asked_at_a_terminal(evalctl: Driver) -> Iterator[tuple[Started, int]]:
     """`lab live` that has asked whether it may begin, and the end of the terminal to answer at."""
     here, there = pty.openpty()
     with contextlib.ExitStack() as opened:
@@ -390,7 +395,7 @@ def asked_at_a_terminal(evalctl):
         yield started, here
 
 
-def waits_for_a_word(started):
+def waits_for_a_word(started: Started) -> bool:
     """A signal that comes between the question and the reading of its answer would be seen only after that."""
     if "Make up to" not in started.said():
         return False
@@ -399,7 +404,9 @@ def waits_for_a_word(started):
 
 
 @pytest.mark.parametrize(("word", "code", "calls"), [(b"n\n", 1, 0), (b"y\n", 0, 2)])
-def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code, calls):
+def test_at_a_terminal_the_first_call_waits_for_a_yes(
+    evalctl: Driver, house: Endpoint, word: bytes, code: int, calls: int
+) -> None:
     write_lab(evalctl.home, house.url)
     with asked_at_a_terminal(evalctl) as (started, terminal):
         os.write(terminal, word)
@@ -409,7 +416,7 @@ def test_at_a_terminal_the_first_call_waits_for_a_yes(evalctl, house, word, code
     assert len(house.idle()) == calls
 
 
-def test_ctrl_c_at_the_question_is_ctrl_c(evalctl, house):
+def test_ctrl_c_at_the_question_is_ctrl_c(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url)
     with asked_at_a_terminal(evalctl) as (started, _):
         started.signal(signal.SIGINT)
@@ -419,7 +426,7 @@ def test_ctrl_c_at_the_question_is_ctrl_c(evalctl, house):
     assert len(house.idle()) == 0
 
 
-def test_a_killed_recording_loses_no_cassette(evalctl, endpoint):
+def test_a_killed_recording_loses_no_cassette(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan(answering(latency_ms=60))
     root = write_lab(evalctl.home, endpoint.url, fixtures=TEN)
 
@@ -433,7 +440,7 @@ def test_a_killed_recording_loses_no_cassette(evalctl, endpoint):
     assert evalctl.run("lab", "offline").code == 0
 
 
-def test_where_no_report_could_be_written_nobody_is_asked(evalctl, house):
+def test_where_no_report_could_be_written_nobody_is_asked(evalctl: Driver, house: Endpoint) -> None:
     write_lab(evalctl.home, house.url)
     (evalctl.home / "file").write_text("", encoding="ascii")
 
@@ -444,7 +451,7 @@ def test_where_no_report_could_be_written_nobody_is_asked(evalctl, house):
     assert house.idle() == []
 
 
-def test_sigterm_ends_running_runs_and_their_endings_are_kept(evalctl, endpoint):
+def test_sigterm_ends_running_runs_and_their_endings_are_kept(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan(answering(hang=True))
     write_lab(evalctl.home, endpoint.url)
 

@@ -1,12 +1,13 @@
 """`lab offline`: needs nobody, and says the same every time."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from orchestrator.lab.catalog import BUNDLED_LAB
 from tests.e2e.lab_files import answering, run_directory, write_fixture, write_lab
-from tests.peers.driver import through
+from tests.peers.driver import Driver, Endpoint, through
 from tests.peers.without_network import NOT_ALLOWED
 
 ALONE = through("without_network", "--alone")
@@ -14,25 +15,25 @@ ANSWER = {"answer": {"verdict": "allow"}, "confidence": 0.9}
 REPLAYED = {"replay": {"judge": ANSWER}}
 
 
-def files(home):
+def files(home: Path) -> list[bytes]:
     directory = run_directory(home)
     return [(directory / name).read_bytes() for name in ("results.jsonl", "report.md")]
 
 
-def test_the_bundled_lab_passes_without_a_network_a_process_or_a_key(evalctl):
+def test_the_bundled_lab_passes_without_a_network_a_process_or_a_key(evalctl: Driver) -> None:
     done = evalctl.run("lab", "offline", prefix=ALONE)
 
     assert done.code == 0, done.stderr
     assert "NOT ALLOWED" not in done.stderr
 
 
-def test_the_guard_of_that_test_holds(evalctl):
+def test_the_guard_of_that_test_holds(evalctl: Driver) -> None:
     done = evalctl.run("run", "demo", "--provider", "scripted", "--allow-write", "--allow-process", prefix=ALONE)
 
     assert done.code == NOT_ALLOWED
 
 
-def test_results_and_report_are_the_same_bytes_every_time(evalctl):
+def test_results_and_report_are_the_same_bytes_every_time(evalctl: Driver) -> None:
     first = evalctl.run("lab", "offline")
     before = files(evalctl.home)
     evalctl.environment["PYTHONHASHSEED"] = "7"
@@ -43,7 +44,7 @@ def test_results_and_report_are_the_same_bytes_every_time(evalctl):
     assert files(evalctl.home) == before
 
 
-def test_a_copy_of_the_bundled_lab_breaks_where_it_is_broken(evalctl):
+def test_a_copy_of_the_bundled_lab_breaks_where_it_is_broken(evalctl: Driver) -> None:
     root = evalctl.home / "config" / "lab"
     shutil.copytree(BUNDLED_LAB, root)
     fixture = root / "fixtures" / "toolgate" / "rm-root.yaml"
@@ -65,7 +66,7 @@ def test_a_copy_of_the_bundled_lab_breaks_where_it_is_broken(evalctl):
     )
 
 
-def test_a_broken_assertion_is_1_and_its_why_is_printed(evalctl):
+def test_a_broken_assertion_is_1_and_its_why_is_printed(evalctl: Driver) -> None:
     broken = [{"cel": "decision.verdict == 'deny'", "why": "nothing is ever allowed"}]
     write_lab(evalctl.home, fixtures={"good": REPLAYED, "bad": REPLAYED | {"expect": broken}})
 
@@ -77,7 +78,7 @@ def test_a_broken_assertion_is_1_and_its_why_is_printed(evalctl):
     assert evalctl.run("lab", "offline", "--fixture", "good").code == 0
 
 
-def test_an_expression_that_cannot_be_evaluated_is_no_pass(evalctl):
+def test_an_expression_that_cannot_be_evaluated_is_no_pass(evalctl: Driver) -> None:
     write_lab(
         evalctl.home, fixtures={"one": REPLAYED | {"expect": [{"cel": "decision.no.such == 1", "why": "it is there"}]}}
     )
@@ -88,7 +89,7 @@ def test_an_expression_that_cannot_be_evaluated_is_no_pass(evalctl):
     assert "it is there" in done.stdout
 
 
-def test_where_everything_is_skipped_nothing_was_tested(evalctl):
+def test_where_everything_is_skipped_nothing_was_tested(evalctl: Driver) -> None:
     write_lab(evalctl.home, fixtures={"asks": {}, "live": REPLAYED | {"modes": ["live"]}})
 
     done = evalctl.run("lab", "offline")
@@ -99,7 +100,7 @@ def test_where_everything_is_skipped_nothing_was_tested(evalctl):
     assert "gate/live, replay: mode" in done.stdout
 
 
-def test_a_bumped_version_skips_its_cassette_and_says_so(evalctl, endpoint):
+def test_a_bumped_version_skips_its_cassette_and_says_so(evalctl: Driver, endpoint: Endpoint) -> None:
     endpoint.plan(answering())
     root = write_lab(evalctl.home, endpoint.url, fixtures=["one", "two"])
     assert evalctl.run("lab", "record", "--yes").code == 0
@@ -121,7 +122,7 @@ def test_a_bumped_version_skips_its_cassette_and_says_so(evalctl, endpoint):
         (("--fixture", ","), "expected ids"),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest(evalctl, arguments, message):
+def test_an_unknown_name_is_told_with_the_nearest(evalctl: Driver, arguments: tuple[str, ...], message: str) -> None:
     write_lab(evalctl.home, fixtures={"one": REPLAYED})
 
     refused = evalctl.run("lab", "offline", *arguments)
@@ -131,7 +132,7 @@ def test_an_unknown_name_is_told_with_the_nearest(evalctl, arguments, message):
     assert evalctl.sweep_names() == []
 
 
-def test_another_lab_and_another_configuration_are_named_by_flags(evalctl):
+def test_another_lab_and_another_configuration_are_named_by_flags(evalctl: Driver) -> None:
     root = write_lab(evalctl.home, fixtures={"one": REPLAYED})
     elsewhere = evalctl.home / "elsewhere"
     root.rename(elsewhere)
@@ -144,7 +145,7 @@ def test_another_lab_and_another_configuration_are_named_by_flags(evalctl):
     assert done.json["summary"] | {"planned": 1, "passes": 1} == done.json["summary"]
 
 
-def test_a_hostile_answer_is_shown_harmlessly(evalctl):
+def test_a_hostile_answer_is_shown_harmlessly(evalctl: Driver) -> None:
     nasty = {"verdict": "\x1b]0;owned\x07allow\u202e" + "x" * 20_000}
     fixture = {"replay": {"gate": nasty}, "expect": [{"cel": "decision.verdict == 'allow'", "why": "\x1b[31mred"}]}
     write_lab(evalctl.home, fixtures={"one": fixture}, flow=[{"id": "gate", "kind": "exec", "command": ["true"]}])

@@ -4,12 +4,14 @@ import json
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from tests.e2e.lab_files import run_directory, write_lab
-from tests.peers.driver import marked
+from tests.peers.driver import Driver, marked
 
 ANSWERS = {"cel": "status == 'ok' && decision.verdict == 'allow'", "why": "the specialist answers"}
 PROGRAM = """
@@ -36,7 +38,9 @@ PROGRAM = """
 """
 
 
-def live(evalctl, node, endings):
+def live(
+    evalctl: Driver, node: dict[str, Any], endings: dict[str, tuple[str, str | None]]
+) -> dict[str, dict[str, Any]]:
     """Run a fixture for each of *endings* against *node*; what came of each."""
     fixtures = {how: {"input": {"command": how}, "expect": [ANSWERS]} for how in endings}
     write_lab(evalctl.home, flow=[node], fixtures=fixtures, targets={"jev": {"backend": "house", "model": "m"}})
@@ -51,11 +55,11 @@ def live(evalctl, node, endings):
     return {one["fixture"]: one for one in map(json.loads, lines)}
 
 
-def causes(results):
+def causes(results: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str | None]]:
     return {how: (one["outcome"], one.get("error", {}).get("cause")) for how, one in results.items()}
 
 
-def test_programs_that_fail_are_their_own_runs_failures_and_none_is_left(evalctl):
+def test_programs_that_fail_are_their_own_runs_failures_and_none_is_left(evalctl: Driver) -> None:
     endings = {
         "good": ("pass", None),
         "daemon": ("pass", None),
@@ -77,11 +81,11 @@ def test_programs_that_fail_are_their_own_runs_failures_and_none_is_left(evalctl
 
 
 @pytest.fixture
-def vendor():
+def vendor() -> Iterator[str]:
     """An endpoint that behaves as the input says; its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
+        def do_POST(self) -> None:
             how = json.loads(self.rfile.read(int(self.headers["content-length"])))["command"]
             body = b"<html>" if how == "rubbish" else b'{"verdict": "allow"}'
             if how == "hangs":
@@ -92,7 +96,7 @@ def vendor():
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_):
+        def log_message(self, *_: object) -> None:
             pass
 
     ended = threading.Event()
@@ -106,7 +110,7 @@ def vendor():
     server.server_close()
 
 
-def test_endpoints_that_fail_are_their_own_runs_failures(evalctl, vendor):
+def test_endpoints_that_fail_are_their_own_runs_failures(evalctl: Driver, vendor: str) -> None:
     endings = {
         "good": ("pass", None),
         "rubbish": ("error", "specialist"),

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -14,11 +16,11 @@ pytestmark = pytest.mark.anyio
         ("git@example.org:a/b.git", "git@example.org:a/b.git"),
     ],
 )
-def test_a_remote_is_kept_without_user_and_password(url, kept):
+def test_a_remote_is_kept_without_user_and_password(url: str, kept: str) -> None:
     assert without_credentials(url) == kept
 
 
-async def test_the_state_of_the_checkout_is_a_condition_and_its_credentials_are_not(tmp_path):
+async def test_the_state_of_the_checkout_is_a_condition_and_its_credentials_are_not(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     for words in (["init", "-q", "-b", "main"], ["remote", "add", "origin", "https://mia:hunter2@example.org/a.git"]):
         await anyio.run_process(["git", *words], cwd=tmp_path, env=environment)
@@ -29,5 +31,5 @@ async def test_the_state_of_the_checkout_is_a_condition_and_its_credentials_are_
     assert found["remote"] == "https://example.org/a.git"
 
 
-async def test_outside_a_checkout_there_is_no_git(tmp_path):
+async def test_outside_a_checkout_there_is_no_git(tmp_path: Path) -> None:
     assert (await provenance(tmp_path, {"PATH": "/usr/bin:/bin"}))["git"] is None

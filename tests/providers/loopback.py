@@ -1,16 +1,21 @@
 """A loopback server whose every answer is written by the test, byte by byte."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import socket
 import struct
+from asyncio.streams import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 
 class Exchange:
     """One request that has been read, and the connection to answer it on."""
 
-    def __init__(self, server, reader, writer, connection):
+    def __init__(self, server: Loopback, reader: StreamReader, writer: StreamWriter, connection: int) -> None:
         self.server = server
         self.reader = reader
         self.writer = writer
@@ -20,10 +25,10 @@ class Exchange:
         self.body = b""
 
     @property
-    def json(self):
+    def json(self) -> dict[str, Any]:
         return json.loads(self.body)
 
-    async def read(self):
+    async def read(self) -> bool:
         """The next request of the connection; False when there is none."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
@@ -35,31 +40,31 @@ class Exchange:
             return False
         return True
 
-    async def raw(self, data):
+    async def raw(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def head(self, status=200, **headers):
+    async def head(self, status: int = 200, **headers: Any) -> None:
         """Status line and headers of a chunked answer."""
         headers = {"content_type": "text/event-stream", "transfer_encoding": "chunked"} | headers
         lines = [f"HTTP/1.1 {status} X", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items() if v is not None)]
         await self.raw("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
-    async def chunk(self, data):
+    async def chunk(self, data: bytes) -> None:
         await self.raw(b"%x\r\n%s\r\n" % (len(data), data))
 
-    async def event(self, document):
+    async def event(self, document: Any) -> None:
         await self.chunk(b"data: %s\n\n" % (document if isinstance(document, bytes) else json.dumps(document).encode()))
 
-    async def end(self):
+    async def end(self) -> None:
         await self.raw(b"0\r\n\r\n")
 
-    async def whole(self, body, status=200, **headers):
+    async def whole(self, body: bytes, status: int = 200, **headers: Any) -> None:
         """An answer at once, with its length."""
         await self.head(status, transfer_encoding=None, content_length=len(body), **headers)
         await self.raw(body)
 
-    async def text(self, *pieces, finish="stop", done=True):
+    async def text(self, *pieces: str, finish: str = "stop", done: bool = True) -> None:
         """A streamed answer."""
         await self.head()
         for piece in pieces:
@@ -69,16 +74,16 @@ class Exchange:
             await self.event(b"[DONE]")
             await self.end()
 
-    def close(self):
+    def close(self) -> None:
         self.writer.close()
 
-    def reset(self):
+    def reset(self) -> None:
         """Close with RST."""
         connection = self.writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
-    async def gone(self):
+    async def gone(self) -> None:
         """Wait until the client has closed."""
         try:
             while await self.reader.read(4096):
@@ -90,7 +95,7 @@ class Exchange:
 class Loopback:
     """What the server saw."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.port = 0
         self.connections = 0
         self.open = 0
@@ -98,21 +103,21 @@ class Loopback:
         self.requests = []
 
     @property
-    def url(self):
+    def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
 
-def delta(text, finish=None):
+def delta(text: str, finish: str | None = None) -> dict[str, Any]:
     return {"model": "m", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
 
 
 @asynccontextmanager
-async def serving(script):
+async def serving(script: Callable[..., Any]) -> AsyncIterator[Loopback]:
     """A server on a free port that answers every request by `await script(exchange)`."""
     seen = Loopback()
     tasks = set()
 
-    async def talk(reader, writer):
+    async def talk(reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.current_task()
         tasks.add(task)
         seen.connections += 1

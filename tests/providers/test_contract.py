@@ -2,14 +2,16 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Responded, TextDelta
+from providers.base import Answer, Emit, Provider, Request, Responded, TextDelta
 from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
 from providers.endpoints.anthropic import AnthropicMessages
 from providers.endpoints.ollama import OllamaChat
@@ -26,24 +28,24 @@ pytestmark = pytest.mark.anyio
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 
 
-def sse(*chunks):
+def sse(*chunks: dict[str, Any]) -> list[bytes]:
     return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
 
 
-def wire(pieces, content_type="text/event-stream"):
+def wire(pieces: list[bytes], content_type: str = "text/event-stream") -> Wire:
     """Answers whose last two pieces are the end."""
     return Wire(content_type=content_type, answer=b"".join(pieces), text="Hello.", begun=b"".join(pieces[:-2]))
 
 
-def chat(text, finish=None):
+def chat(text: str, finish: str | None = None) -> dict[str, Any]:
     return {"model": "m", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
 
 
-def block_text(text):
+def block_text(text: str) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
 
 
-def line(text, **fields):
+def line(text: str, **fields: Any) -> bytes:
     return json.dumps({"model": "m", "message": {"content": text}, "done": False} | fields).encode() + b"\n"
 
 
@@ -93,21 +95,21 @@ WIRES = {
 }
 
 
-def opening(kind):
+def opening(kind: Callable[..., Provider]) -> Callable[[str, str], Provider]:
     return lambda url, key: kind(base_url=url, api_key=key, pool=HttpPool())
 
 
 @pytest.mark.parametrize("name", sorted(WIRES))
-async def test_built_in_endpoints_keep_the_contract(name):
+async def test_built_in_endpoints_keep_the_contract(name: str) -> None:
     kind, said = WIRES[name]
     assert await check_provider(opening(kind), said) == []
 
 
-def test_every_built_in_is_held_to_the_contract():
+def test_every_built_in_is_held_to_the_contract() -> None:
     assert {*WIRES, "scripted"} == set(BUILT_IN)
 
 
-async def test_scripted_provider_keeps_what_holds_without_a_server(tmp_path):
+async def test_scripted_provider_keeps_what_holds_without_a_server(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     script = {"format": "evalctl.script/1", "plays": [{"answers": [{"text": "Hello.", "chunks": 3}]}]}
     (tmp_path / "scripts" / "case.json").write_text(json.dumps(script))
@@ -122,13 +124,13 @@ class Careless(OpenAIChat):
     """A provider to go wrong with."""
 
 
-async def broken_rules(kind, **options):
+async def broken_rules(kind: Callable[..., Provider], **options: Any) -> set[str]:
     return {violation.rule for violation in await check_provider(opening(kind), WIRES["openai"][1], **options)}
 
 
-async def test_provider_that_retries_is_found():
+async def test_provider_that_retries_is_found() -> None:
     class Retrying(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             try:
                 return await super().answer(request, emit)
             except ProviderError:
@@ -137,9 +139,9 @@ async def test_provider_that_retries_is_found():
     assert {"asks-once", "status-first"} <= await broken_rules(Retrying)
 
 
-async def test_provider_that_tells_the_status_late_is_found():
+async def test_provider_that_tells_the_status_late_is_found() -> None:
     class Late(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             kept = []
             answer = await super().answer(request, kept.append)
             for item in kept:
@@ -149,17 +151,17 @@ async def test_provider_that_tells_the_status_late_is_found():
     assert await broken_rules(Late, timely_s=0.5) == {"status-first", "deltas-as-they-come"}
 
 
-async def test_provider_that_makes_numbers_up_is_found():
+async def test_provider_that_makes_numbers_up_is_found() -> None:
     class Inventive(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             return attrs.evolve(await super().answer(request, emit), usage=Usage(input=0, output=0))
 
     assert await broken_rules(Inventive) == {"unreported-is-none"}
 
 
-async def test_provider_that_raises_its_own_errors_or_shows_the_key_is_found():
+async def test_provider_that_raises_its_own_errors_or_shows_the_key_is_found() -> None:
     class Chatty(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             try:
                 return await super().answer(request, emit)
             except ProviderError as error:
@@ -171,17 +173,17 @@ async def test_provider_that_raises_its_own_errors_or_shows_the_key_is_found():
     assert {"provider-error-only", "credential"} <= await broken_rules(Chatty)
 
 
-async def test_provider_that_changes_the_key_of_the_request_is_found():
+async def test_provider_that_changes_the_key_of_the_request_is_found() -> None:
     class Renaming(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             return await super().answer(attrs.evolve(request, key=request.key + "/again"), emit)
 
     assert await broken_rules(Renaming) == {"idempotency-key"}
 
 
-async def test_provider_that_takes_half_an_answer_for_a_whole_one_is_found():
+async def test_provider_that_takes_half_an_answer_for_a_whole_one_is_found() -> None:
     class Easygoing(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             try:
                 return await super().answer(request, emit)
             except ProviderError as error:
@@ -190,9 +192,9 @@ async def test_provider_that_takes_half_an_answer_for_a_whole_one_is_found():
     assert "provider-error-only" in await broken_rules(Easygoing)
 
 
-async def test_provider_that_works_on_after_a_cancellation_is_found():
+async def test_provider_that_works_on_after_a_cancellation_is_found() -> None:
     class Stubborn(Careless):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             with anyio.move_on_after(1.3, shield=True):
                 return await super().answer(request, emit)
             raise ProviderError(kind="timeout", message="late", retryable=True)
@@ -200,9 +202,9 @@ async def test_provider_that_works_on_after_a_cancellation_is_found():
     assert await broken_rules(Stubborn) == {"deltas-as-they-come"}
 
 
-async def test_provider_of_documents_that_works_on_after_a_cancellation_is_found():
+async def test_provider_of_documents_that_works_on_after_a_cancellation_is_found() -> None:
     class Stubborn(Typesafe):
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             with anyio.move_on_after(1.3, shield=True):
                 return await super().answer(request, emit)
             raise ProviderError(kind="timeout", message="late", retryable=True)
@@ -211,19 +213,19 @@ async def test_provider_of_documents_that_works_on_after_a_cancellation_is_found
     assert {violation.rule for violation in violations} == {"cancellation"}
 
 
-async def test_answer_without_status_or_with_other_deltas_is_found():
+async def test_answer_without_status_or_with_other_deltas_is_found() -> None:
     class Local:
         name = account = "local"
 
-        def size(self, request):
+        def size(self, request: Request) -> int:
             return 0
 
-        async def answer(self, request, emit):
+        async def answer(self, request: Request, emit: Emit) -> Answer:
             emit(TextDelta("a"))
             emit(Responded(status=200))
             return Answer(text="b")
 
-        async def aclose(self):
+        async def aclose(self) -> None:
             pass
 
     assert {violation.rule for violation in await check_answer(Local(), REQUEST)} == {"status-first", "whole-answer"}
@@ -233,7 +235,7 @@ async def test_answer_without_status_or_with_other_deltas_is_found():
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """The guide's files by their titles, and its package as an installer would leave it."""
     found = re.findall(
         r'^```\w+ title="([^"]+)"\n(.*?)^```', GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
@@ -255,12 +257,14 @@ def installed(tmp_path, monkeypatch):
     forget_parrots()
 
 
-def forget_parrots():
+def forget_parrots() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("evalctl_parrot", "test_parrot")]:
         del sys.modules[name]
 
 
-async def test_package_of_the_guide_is_found_by_its_entry_point_and_keeps_the_contract(installed):
+async def test_package_of_the_guide_is_found_by_its_entry_point_and_keeps_the_contract(
+    installed: dict[str, str],
+) -> None:
     assert "parrot" in provider_names()
     provider = find_provider("parrot")(ProviderOptions(model="m", api_key=KEY))
     assert (provider.name, provider.account.partition("#")[0]) == ("parrot", "http://127.0.0.1:8642")
@@ -268,7 +272,7 @@ async def test_package_of_the_guide_is_found_by_its_entry_point_and_keeps_the_co
     await import_module("test_parrot").violations()
 
 
-def test_guide_names_every_rule_and_every_quirk():
+def test_guide_names_every_rule_and_every_quirk() -> None:
     guide = GUIDE.read_text(encoding="utf-8")
     kit = (Path(__file__).parents[2] / "providers" / "contract.py").read_text(encoding="utf-8")
     for rule in {*re.findall(r'rule="([a-z-]+)"', kit)}:

@@ -10,26 +10,26 @@ from providers.registry import BUILT_IN, DEFAULT_KEY_VARIABLE, GROUP, ProviderOp
 from store.errors import UsageError
 
 
-def good(options):
+def good(options: object) -> object:
     return options
 
 
 good.api_version = 1  # type: ignore[attr-defined]
 
 
-def old(options):
+def old(options: object) -> object:
     return options
 
 
 old.api_version = 0  # type: ignore[attr-defined]
 
 
-def silent(options):
+def silent(options: object) -> object:
     return options
 
 
 @pytest.fixture
-def third_parties(monkeypatch):
+def third_parties(monkeypatch: pytest.MonkeyPatch) -> None:
     points = EntryPoints(
         EntryPoint(name=name, value=value, group=GROUP)
         for name, value in {
@@ -44,45 +44,45 @@ def third_parties(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_every_built_in_can_be_loaded(name):
+def test_every_built_in_can_be_loaded(name: str) -> None:
     assert callable(find_provider(name))
 
 
-def test_built_in_is_found_without_looking_at_installed_packages(monkeypatch):
+def test_built_in_is_found_without_looking_at_installed_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", None)
     assert find_provider("openai") is open_openai
 
 
-def test_third_partys_provider_is_found_by_its_entry_point(third_parties):
+def test_third_partys_provider_is_found_by_its_entry_point(third_parties: None) -> None:
     assert find_provider("good") is good
 
 
 @pytest.mark.parametrize("name", ["old", "silent"])
-def test_provider_of_another_version_is_refused(third_parties, name):
+def test_provider_of_another_version_is_refused(third_parties: None, name: str) -> None:
     with pytest.raises(UsageError, match="provider port"):
         find_provider(name)
 
 
 @pytest.mark.parametrize("name", ["gone", "broken"])
-def test_provider_that_fails_to_load_is_a_users_problem_and_breaks_no_other(third_parties, name):
+def test_provider_that_fails_to_load_is_a_users_problem_and_breaks_no_other(third_parties: None, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be loaded"):
         find_provider(name)
     assert find_provider("good") is good
     assert {"gone", "broken", "good", *BUILT_IN} <= set(provider_names())
 
 
-def test_unknown_name_lists_what_exists_and_the_nearest(third_parties):
+def test_unknown_name_lists_what_exists_and_the_nearest(third_parties: None) -> None:
     with pytest.raises(UsageError) as refused:
         find_provider("opnai")
     assert "Did you mean 'openai'?" in refused.value.hint
     assert "good" in refused.value.hint
 
 
-def test_options_never_show_the_key():
+def test_options_never_show_the_key() -> None:
     assert "hidden" not in repr(ProviderOptions(api_key="hidden", proxy="http://u:hidden@h"))
 
 
-def test_openai_opens_its_own_endpoint_by_default():
+def test_openai_opens_its_own_endpoint_by_default() -> None:
     provider = open_openai(ProviderOptions(model="m"))
     assert isinstance(provider, OpenAIChat)
     assert provider.account == "https://api.openai.com/v1#nokey"
@@ -97,16 +97,16 @@ def test_openai_opens_its_own_endpoint_by_default():
         ("typesafe", "https://api.typesafe.ai#nokey"),
     ],
 )
-def test_each_format_opens_its_own_endpoint_by_default_and_goes_by_its_name(name, account):
+def test_each_format_opens_its_own_endpoint_by_default_and_goes_by_its_name(name: str, account: str) -> None:
     provider = find_provider(name)(ProviderOptions(model="m"))
     assert (provider.name, provider.account) == (name, account)
 
 
-def test_every_endpoint_of_our_own_has_a_usual_key_variable():
+def test_every_endpoint_of_our_own_has_a_usual_key_variable() -> None:
     assert set(DEFAULT_KEY_VARIABLE) == set(BUILT_IN) - {"scripted"}
 
 
-def test_looking_up_and_opening_a_provider_imports_no_http_client():
+def test_looking_up_and_opening_a_provider_imports_no_http_client() -> None:
     program = (
         "import sys; from providers.registry import DEFAULT_KEY_VARIABLE, ProviderOptions, find_provider; "
         "[find_provider(name)(ProviderOptions(base_url='https://h/v1')) for name in DEFAULT_KEY_VARIABLE]; "

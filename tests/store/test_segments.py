@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from store.secrets.redactor import Redactor
 from store.segments import Segment, Segmenter
@@ -56,7 +57,7 @@ texts = st.one_of(st.text(max_size=200), st.lists(pieces, max_size=12).map("".jo
 
 
 @given(text=texts, cuts=st.lists(st.integers(0, 4000), max_size=30), data=st.data())
-def test_segments_hold_the_redacted_text_however_it_was_split(text, cuts, data):
+def test_segments_hold_the_redacted_text_however_it_was_split(text: str, cuts: list[int], data: DataObject) -> None:
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     parts = [text[a:b] for a, b in pairwise(edges)]
     deltas = [(data.draw(st.sampled_from([0, 1, 40, 700, 1500])), part) for part in parts]
@@ -74,7 +75,7 @@ def test_segments_hold_the_redacted_text_however_it_was_split(text, cuts, data):
     assert set(times) == arrivals
 
 
-def test_every_delta_keeps_its_time_and_length():
+def test_every_delta_keeps_its_time_and_length() -> None:
     (segment,) = collect([(5, "Hello"), (40, ", "), (60, "world")])
 
     assert segment == Segment(
@@ -82,7 +83,7 @@ def test_every_delta_keeps_its_time_and_length():
     )
 
 
-def test_a_mark_belongs_to_the_delta_where_its_secret_began():
+def test_a_mark_belongs_to_the_delta_where_its_secret_began() -> None:
     (segment,) = collect([(0, "key: " + SECRET[:4]), (10, SECRET[4:9]), (10, SECRET[9:] + "!")])
 
     assert segment.payload == {
@@ -92,7 +93,7 @@ def test_a_mark_belongs_to_the_delta_where_its_secret_began():
     }
 
 
-def test_what_may_begin_a_secret_waits_for_the_next_segment():
+def test_what_may_begin_a_secret_waits_for_the_next_segment() -> None:
     first, second = collect([(0, "so: " + SECRET[:9]), (1500, SECRET[9:] + ".")])
 
     assert first.payload["text"] == "so: "
@@ -101,31 +102,31 @@ def test_what_may_begin_a_secret_waits_for_the_next_segment():
     )
 
 
-def test_the_longer_of_two_secrets_is_waited_for():
+def test_the_longer_of_two_secrets_is_waited_for() -> None:
     segments = collect([(0, "so: " + SECRET), (1500, "-long"), (1500, "er.")])
 
     assert [segment.payload["text"] for segment in segments] == ["so: ", "[redacted:B_KEY]."]
 
 
-def test_the_end_releases_what_only_looked_like_a_secret():
+def test_the_end_releases_what_only_looked_like_a_secret() -> None:
     segments = collect([(0, "so: " + SECRET[:9]), (1500, "")])
 
     assert "".join(segment.payload["text"] for segment in segments) == "so: " + SECRET[:9]
 
 
-def test_a_segment_closes_at_four_kilobytes():
+def test_a_segment_closes_at_four_kilobytes() -> None:
     segments = collect([(0, "word " * 200) for _ in range(9)])
 
     assert [len(segment.payload["text"]) for segment in segments] == [5000, 4000]
 
 
-def test_a_segment_closes_after_a_second():
+def test_a_segment_closes_after_a_second() -> None:
     segments = collect([(0, "a "), (400, "b "), (599, "c "), (1, "d "), (5, "e ")])
 
     assert [(segment.at, segment.payload["text"]) for segment in segments] == [(0, "a b c "), (1000, "d e ")]
 
 
-def test_another_stream_or_request_closes_a_segment():
+def test_another_stream_or_request_closes_a_segment() -> None:
     segmenter = Segmenter(REDACTOR, Clock())
 
     assert segmenter.delta("reasoning", 1, "hm") == []
@@ -139,7 +140,7 @@ def test_another_stream_or_request_closes_a_segment():
     assert segmenter.flush() == []
 
 
-def test_a_secret_split_over_two_streams_is_none():
+def test_a_secret_split_over_two_streams_is_none() -> None:
     segmenter = Segmenter(REDACTOR, Clock())
     segmenter.delta("text", 1, SECRET[:9])
     (first,) = segmenter.delta("reasoning", 1, SECRET[9:])
@@ -147,14 +148,14 @@ def test_a_secret_split_over_two_streams_is_none():
     assert first.payload["text"] == SECRET[:9]
 
 
-def test_halves_of_a_character_in_two_deltas_become_one_character():
+def test_halves_of_a_character_in_two_deltas_become_one_character() -> None:
     (segment,) = collect([(0, "a\ud83d"), (10, "\ude00b")])
 
     assert segment.payload["text"] == "a\U0001f600b"
     assert segment.payload["chunks"] == [[0, 2], [10, 1]]
 
 
-def test_half_a_character_waits_for_the_other_half():
+def test_half_a_character_waits_for_the_other_half() -> None:
     segments = collect([(0, "a\ud83d"), (1500, "\ude00"), (5, "b")])
 
     assert [(s.payload["text"], s.payload["chunks"]) for s in segments] == [
@@ -163,11 +164,11 @@ def test_half_a_character_waits_for_the_other_half():
     ]
 
 
-def test_a_lone_half_is_kept():
+def test_a_lone_half_is_kept() -> None:
     (segment,) = collect([(0, "a\ud83d"), (10, "b")])
 
     assert segment.payload["text"] == "a\ud83db"
 
 
-def test_an_empty_delta_leaves_no_trace():
+def test_an_empty_delta_leaves_no_trace() -> None:
     assert collect([(0, "")]) == []

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def workspace(fixture: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def evidence(fixture: Path, workspace: Path) -> Callable[..., Evidence]:
-    def taken(**given) -> Evidence:
+    def taken(**given: Any) -> Evidence:
         found = {
             "workspace": workspace,
             "fixture": fixture,

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 import attrs
@@ -21,7 +23,7 @@ WORDS = st.lists(st.sampled_from(["pass", "fail", "error"]))
 
 
 @given(WORDS)
-def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words):
+def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words: list[str]) -> None:
     said = [Judgement(verifier=str(n), kind="k", verdict=word) for n, word in enumerate(words)]
     verdict, composite = verdict_of(said)
     assert verdict == next((word for word in ("error", "fail") if word in words), "pass" if words else "error")
@@ -29,13 +31,15 @@ def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words):
 
 
 @pytest.mark.anyio
-async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last(evidence):
+async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last(
+    evidence: Callable[..., Evidence],
+) -> None:
     leaves = Command(id="leaves", command=(sys.executable, "-c", "open('trace', 'w')"))
     said = await judge((leaves, FileAbsent(id="clean", path="trace")), evidence())
     assert [(one.verifier, one.verdict) for one in said] == [("leaves", "pass"), ("clean", "pass")]
 
 
-def test_a_verifier_that_does_not_say_it_only_looks_may_do_anything():
+def test_a_verifier_that_does_not_say_it_only_looks_may_do_anything() -> None:
     looks = (FileAbsent(id="clean", path="trace"), TreeDiffWithin(id="diff", allowed=()))
     assert all_only_look(looks)
     assert not all_only_look((*looks, Broken()))
@@ -52,7 +56,9 @@ class Broken:
 
 
 @pytest.mark.anyio
-async def test_one_verifier_that_cannot_run_does_not_keep_the_others_from_judging(evidence):
+async def test_one_verifier_that_cannot_run_does_not_keep_the_others_from_judging(
+    evidence: Callable[..., Evidence],
+) -> None:
     broken, clean = await judge((Broken(), FileAbsent(id="clean", path="trace")), evidence())
     assert (broken.verdict, broken.detail["message"]) == ("error", "out of order")
     assert clean.verdict == "pass"
@@ -69,6 +75,8 @@ async def test_one_verifier_that_cannot_run_does_not_keep_the_others_from_judgin
         (("python3", "nowhere.py", "src", "../fixture/check.py", "/etc/passwd", ""), (), ()),
     ],
 )
-def test_check_files_are_the_fixture_files_a_command_names_and_no_one_may_change(fixture, command, allowed, protected):
+def test_check_files_are_the_fixture_files_a_command_names_and_no_one_may_change(
+    fixture: Path, command: tuple[str, ...], allowed: tuple[str, ...], protected: tuple[str, ...]
+) -> None:
     scope = TreeDiffWithin(id="scope", allowed=allowed)
     assert protected_files((Command(id="c", command=command), scope), fixture) == protected

@@ -1,9 +1,11 @@
 import json
+from typing import Any
 
 import pytest
 
 from providers.decisions.cel import Uncompilable
 from providers.decisions.decision import Decision, Failure, Step
+from store.rows import Judgement
 from verifiers.assertion import Assertion
 from verifiers.registry import KINDS
 
@@ -14,11 +16,11 @@ DENIED = Decision(
 ).to_json()
 
 
-def judged(cel, values=DENIED):
+def judged(cel: str, values: dict[str, Any] = DENIED) -> Judgement:
     return Assertion(id="expect[0]", cel=cel, why="Deleting the root is never allowed").judged(values)
 
 
-def test_what_is_true_passes():
+def test_what_is_true_passes() -> None:
     judgement = judged("status == 'ok' && decision.verdict != 'allow'")
 
     assert (judgement.verifier, judgement.kind, judgement.verdict) == ("expect[0]", "cel", "pass")
@@ -28,7 +30,7 @@ def test_what_is_true_passes():
     }
 
 
-def test_what_is_false_fails_with_the_values_that_made_it_so():
+def test_what_is_false_fails_with_the_values_that_made_it_so() -> None:
     judgement = judged("status == 'abstain' || decision.verdict == 'allow'")
 
     assert judgement.verdict == "fail"
@@ -48,7 +50,7 @@ def test_what_is_false_fails_with_the_values_that_made_it_so():
         ("trace[3].node == 'gate'", "Index error: index=3 size=1"),
     ],
 )
-def test_what_is_neither_fails_with_its_reason(cel, reason):
+def test_what_is_neither_fails_with_its_reason(cel: str, reason: str) -> None:
     judgement = judged(cel)
 
     assert (judgement.verdict, judgement.detail["reason"]) == ("fail", reason)
@@ -67,16 +69,16 @@ def test_what_is_neither_fails_with_its_reason(cel, reason):
         (Decision(status="ok", decision=0.25), "decision < 0.5"),
     ],
 )
-def test_every_ending_can_be_asserted(decision, cel):
+def test_every_ending_can_be_asserted(decision: Decision, cel: str) -> None:
     assert judged(cel, decision.to_json()).verdict == "pass"
 
 
-def test_a_mistake_in_an_expression_is_told_when_it_is_made():
+def test_a_mistake_in_an_expression_is_told_when_it_is_made() -> None:
     with pytest.raises(Uncompilable, match="did you mean 'decision'"):
         judged("decison.verdict == 'deny'")
 
 
-def test_values_that_are_kept_are_short_whatever_was_answered():
+def test_values_that_are_kept_are_short_whatever_was_answered() -> None:
     huge = {f"key{number}" * 100: ["x" * 1000] * 50 for number in range(50)}
     deep = {"a": huge}
     for _ in range(100):
@@ -91,12 +93,12 @@ def test_values_that_are_kept_are_short_whatever_was_answered():
     assert listed == [*range(20), "… 10 more"]
 
 
-def test_values_that_are_no_json_fail_and_are_kept_as_what_can_be_written():
+def test_values_that_are_no_json_fail_and_are_kept_as_what_can_be_written() -> None:
     judgement = judged("decision == 1", {**DENIED, "decision": {"n": 10**5000}})
 
     assert judgement.detail["reason"] == "decision holds an integer of more than 64 bits"
     assert json.dumps(judgement.detail)
 
 
-def test_no_suite_can_ask_for_it():
+def test_no_suite_can_ask_for_it() -> None:
     assert "cel" not in KINDS

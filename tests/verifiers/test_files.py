@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from verifiers.base import Evidence
 from verifiers.files import CHUNK, FileAbsent, FileContains, FileEquals
 
 pytestmark = pytest.mark.anyio
@@ -17,27 +20,29 @@ def contains(path: str, text: str = "hello") -> FileContains:
 
 
 @pytest.mark.parametrize(("content", "verdict"), [(b"hello", "pass"), (b"hello\n", "fail"), (None, "fail")])
-async def test_file_equals_compares_the_hash(evidence, workspace, content, verdict):
+async def test_file_equals_compares_the_hash(
+    evidence: Callable[..., Evidence], workspace: Path, content: bytes | None, verdict: str
+) -> None:
     if content is not None:
         (workspace / "out").write_bytes(content)
     said = await FileEquals(id="f", path="out", sha256=SHA.upper()).verify(evidence())
     assert said.verdict == verdict
 
 
-async def test_file_contains_finds_text_across_pieces(evidence, workspace):
+async def test_file_contains_finds_text_across_pieces(evidence: Callable[..., Evidence], workspace: Path) -> None:
     (workspace / "big").write_bytes(b"x" * (CHUNK - 2) + "größe".encode() + b"y" * CHUNK)
     assert (await contains("big", "größe").verify(evidence())).verdict == "pass"
     assert (await contains("big", "grösse").verify(evidence())).detail["reason"] == "text_missing"
 
 
-async def test_a_missing_file_fails(evidence):
+async def test_a_missing_file_fails(evidence: Callable[..., Evidence]) -> None:
     said = await contains("nowhere/at/all").verify(evidence())
     assert (said.verdict, said.detail["reason"]) == ("fail", "missing")
 
 
 @pytest.mark.parametrize("path", ["../fixture/check.py", "/etc/passwd", "out/../../x", "a\0b", ""])
 @pytest.mark.parametrize("kind", ["equals", "contains", "absent"])
-async def test_a_path_that_leads_outside_is_an_error(evidence, path, kind):
+async def test_a_path_that_leads_outside_is_an_error(evidence: Callable[..., Evidence], path: str, kind: str) -> None:
     verifier = {
         "equals": FileEquals(id="f", path=path, sha256=SHA),
         "contains": contains(path),
@@ -48,7 +53,9 @@ async def test_a_path_that_leads_outside_is_an_error(evidence, path, kind):
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../fixture/check.py"])
-async def test_a_link_that_the_run_made_to_lead_outside_fails(evidence, workspace, target):
+async def test_a_link_that_the_run_made_to_lead_outside_fails(
+    evidence: Callable[..., Evidence], workspace: Path, target: str
+) -> None:
     (workspace / "out").symlink_to(target)
     for verifier in (contains("out"), FileAbsent(id="f", path="out")):
         said = await verifier.verify(evidence())
@@ -60,7 +67,9 @@ async def test_a_link_that_the_run_made_to_lead_outside_fails(evidence, workspac
     [FileContains(id="f", path="a.txt", text="x"), FileAbsent(id="f", path="b.txt")],
     ids=["file-contains", "file-absent"],
 )
-async def test_a_link_in_the_place_of_the_workspace_fails(evidence, workspace, tmp_path, verifier):
+async def test_a_link_in_the_place_of_the_workspace_fails(
+    evidence: Callable[..., Evidence], workspace: Path, tmp_path: Path, verifier: FileAbsent | FileContains
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.txt").write_text("x")
     workspace.rename(tmp_path / "moved")
@@ -69,18 +78,20 @@ async def test_a_link_in_the_place_of_the_workspace_fails(evidence, workspace, t
     assert (judged.verdict, judged.detail["reason"]) == ("fail", "workspace_gone")
 
 
-async def test_a_link_inside_is_followed(evidence, workspace):
+async def test_a_link_inside_is_followed(evidence: Callable[..., Evidence], workspace: Path) -> None:
     (workspace / "real").write_text("hello")
     (workspace / "out").symlink_to("real")
     assert (await contains("out").verify(evidence())).verdict == "pass"
 
 
-async def test_a_directory_of_the_fixture_is_no_file_to_name_in_a_suite(evidence):
+async def test_a_directory_of_the_fixture_is_no_file_to_name_in_a_suite(evidence: Callable[..., Evidence]) -> None:
     said = await contains("src").verify(evidence())
     assert (said.verdict, said.detail["reason"]) == ("error", "not_a_file")
 
 
-async def test_what_the_run_put_in_a_files_place_fails_and_is_not_waited_for(evidence, workspace):
+async def test_what_the_run_put_in_a_files_place_fails_and_is_not_waited_for(
+    evidence: Callable[..., Evidence], workspace: Path
+) -> None:
     os.mkfifo(workspace / "pipe")
     (workspace / "made").mkdir()
     for path in ("pipe", "made"):
@@ -89,7 +100,9 @@ async def test_what_the_run_put_in_a_files_place_fails_and_is_not_waited_for(evi
 
 
 @pytest.mark.parametrize("thing", ["file", "directory", "dangling link"])
-async def test_file_absent_fails_for_whatever_is_there(evidence, workspace, thing):
+async def test_file_absent_fails_for_whatever_is_there(
+    evidence: Callable[..., Evidence], workspace: Path, thing: str
+) -> None:
     verifier = FileAbsent(id="f", path="src/out")
     assert (await verifier.verify(evidence())).verdict == "pass"
     place = workspace / "src" / "out"
@@ -102,6 +115,6 @@ async def test_file_absent_fails_for_whatever_is_there(evidence, workspace, thin
     assert (await verifier.verify(evidence())).verdict == "fail"
 
 
-def test_a_hash_must_look_like_one():
+def test_a_hash_must_look_like_one() -> None:
     with pytest.raises(ValueError):
         FileEquals(id="f", path="out", sha256="abc")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from verifiers.registry import GROUP, KINDS, find_verifier
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A package of somebody else's that offers kinds; importable and with metadata, as an installer leaves it."""
 
     def install(name: str, kinds: dict[str, str], source: str) -> None:
@@ -27,11 +29,11 @@ def installed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_every_built_in_kind_is_found_and_knows_its_name(kind):
+def test_every_built_in_kind_is_found_and_knows_its_name(kind: str) -> None:
     assert find_verifier(kind).kind == kind
 
 
-def test_an_unknown_kind_names_the_nearest_and_all():
+def test_an_unknown_kind_names_the_nearest_and_all() -> None:
     with pytest.raises(UsageError) as failure:
         find_verifier("file-contain")
     assert "'file-contain'" in failure.value.problem
@@ -39,18 +41,18 @@ def test_an_unknown_kind_names_the_nearest_and_all():
     assert "tool-sequence" in failure.value.hint
 
 
-def test_a_kind_of_another_package_is_found(installed):
+def test_a_kind_of_another_package_is_found(installed: Callable[..., None]) -> None:
     installed("spelling_kind", {"spelling": "spelling_kind:Spelling"}, "class Spelling:\n    api_version = 1\n")
     assert find_verifier("spelling").__name__ == "Spelling"
 
 
-def test_a_kind_of_another_api_version_is_refused(installed):
+def test_a_kind_of_another_api_version_is_refused(installed: Callable[..., None]) -> None:
     installed("old_kind", {"old": "old_kind:Old"}, "class Old:\n    api_version = 0\n")
     with pytest.raises(UsageError, match="speaks API version 0, expected 1"):
         find_verifier("old")
 
 
-def test_a_package_that_does_not_load_breaks_only_its_own_kinds(installed):
+def test_a_package_that_does_not_load_breaks_only_its_own_kinds(installed: Callable[..., None]) -> None:
     installed("bad_kind", {"bad": "bad_kind:Bad"}, "raise RuntimeError('boom')\n")
     with pytest.raises(UsageError, match="does not load: RuntimeError: boom"):
         find_verifier("bad")

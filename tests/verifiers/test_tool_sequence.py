@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import ToolUse
+from verifiers.base import Evidence
 from verifiers.tool_sequence import Before, MaxCalls, Never, NoRepeatFailure, ToolSequence, breach
 
 
@@ -35,11 +38,11 @@ def uses(text: str) -> list[ToolUse]:
         (NoRepeatFailure(tool="edit_file"), "BB", True),
     ],
 )
-def test_rules(rule, calls, holds):
+def test_rules(rule: Before | MaxCalls | Never | NoRepeatFailure, calls: str, holds: bool) -> None:
     assert (breach(rule, uses(calls)) is None) is holds
 
 
-def test_a_failure_with_other_arguments_is_not_a_repetition():
+def test_a_failure_with_other_arguments_is_not_a_repetition() -> None:
     calls = [ToolUse(name="edit_file", arguments={"path": p, "n": 1}, is_error=True) for p in ("a", "b")]
     assert breach(NoRepeatFailure(tool="edit_file"), calls) is None
     again = ToolUse(name="edit_file", arguments={"n": 1, "path": "a"}, is_error=True)
@@ -47,13 +50,13 @@ def test_a_failure_with_other_arguments_is_not_a_repetition():
 
 
 @given(st.text("rebREB"))
-def test_a_tool_never_called_is_the_same_as_at_most_none(calls):
+def test_a_tool_never_called_is_the_same_as_at_most_none(calls: str) -> None:
     never, most = breach(Never(tool="bash"), uses(calls)), breach(MaxCalls(tool="bash", max=0), uses(calls))
     assert (never is None) == (most is None)
 
 
 @pytest.mark.anyio
-async def test_a_subject_that_does_not_tell_its_calls_is_an_error(evidence):
+async def test_a_subject_that_does_not_tell_its_calls_is_an_error(evidence: Callable[..., Evidence]) -> None:
     verifier = ToolSequence(id="t", rule=Never(tool="bash"))
     assert (await verifier.verify(evidence(tools=None))).verdict == "error"
     assert (await verifier.verify(evidence(tools=()))).verdict == "pass"

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.rows import FileChange
+from verifiers.base import Evidence
 from verifiers.tree_diff import NAMED, TreeDiffWithin, covers
 
 NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=6)
@@ -36,12 +40,12 @@ NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=6)
         ("odd*name", "odd*name", True),
     ],
 )
-def test_entries_cover(entry, path, covered):
+def test_entries_cover(entry: str, path: str, covered: bool) -> None:
     assert covers([entry], path) is covered
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts):
+def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts: list[str]) -> None:
     path = "/".join(parts)
     assert covers([path], path)
     assert covers(["**"], path)
@@ -50,7 +54,7 @@ def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts
 
 
 @pytest.mark.anyio
-async def test_changes_outside_are_named_and_counted(evidence, workspace):
+async def test_changes_outside_are_named_and_counted(evidence: Callable[..., Evidence], workspace: Path) -> None:
     (workspace / "src" / "add.py").write_text("new")
     (workspace / "check.py").unlink()
     for number in range(NAMED):
@@ -65,11 +69,11 @@ async def test_changes_outside_are_named_and_counted(evidence, workspace):
 
 
 @pytest.mark.anyio
-async def test_nothing_changed_is_within_anything(evidence):
+async def test_nothing_changed_is_within_anything(evidence: Callable[..., Evidence]) -> None:
     assert (await TreeDiffWithin(id="scope", allowed=()).verify(evidence())).verdict == "pass"
 
 
 @pytest.mark.anyio
-async def test_a_name_that_is_not_text_is_judged_like_any_other(evidence):
+async def test_a_name_that_is_not_text_is_judged_like_any_other(evidence: Callable[..., Evidence]) -> None:
     odd = FileChange(path="src/\udcff", change="added")
     assert (await TreeDiffWithin(id="s", allowed=("src/",)).verify(evidence(changes=(odd,)))).verdict == "pass"

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ def verbs_below(sections, *words):
 VERBS = dict(verbs_below(SECTIONS))
 
 
-def run_module(*arguments, cwd):
+def run_module(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command in a process that reports what it imports."""
     return subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "orchestrator.cli.main", *arguments],
@@ -40,7 +41,7 @@ def run_module(*arguments, cwd):
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_the_one_line_help_is_the_first_sentence_of_the_verb(words):
+def test_the_one_line_help_is_the_first_sentence_of_the_verb(words) -> None:
     module, _, function = VERBS[words].place.partition(":")
     document = inspect.getdoc(getattr(import_module(f"orchestrator.cli.{module}"), function))
     first_line = document.partition("\n")[0] + " "
@@ -48,7 +49,7 @@ def test_the_one_line_help_is_the_first_sentence_of_the_verb(words):
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["lab", "--help"], 0), (["hub"], 1), (["rnu"], 1)])
-def test_help_and_mistyped_verbs_import_no_verb(arguments, code, tmp_path):
+def test_help_and_mistyped_verbs_import_no_verb(arguments: list[str], code: int, tmp_path: Path) -> None:
     done = run_module(*arguments, cwd=tmp_path)
     imported = set(re.findall(r"\| +(\S+)$", done.stderr, re.MULTILINE))
     assert done.returncode == code
@@ -56,29 +57,29 @@ def test_help_and_mistyped_verbs_import_no_verb(arguments, code, tmp_path):
     assert {name for name in imported if name.startswith(FOLDERS)} == set()
 
 
-def test_the_first_screen_shows_every_verb_and_group_but_the_hidden_ones(capsys):
+def test_the_first_screen_shows_every_verb_and_group_but_the_hidden_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["--help"]) == 0
     shown = re.findall(r"^  ([a-z]\S*)  ", capsys.readouterr().out, re.MULTILINE)
     assert shown == [name for name in merge_sections(SECTIONS) if name != "gen-stress"]
 
 
-def test_a_hidden_verb_works(capsys):
+def test_a_hidden_verb_works(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["gen-stress", "--help"]) == 0
     assert "Usage: evalctl gen-stress" in capsys.readouterr().out
 
 
-def test_a_mistyped_verb_is_answered_with_the_nearest_ones(capsys):
+def test_a_mistyped_verb_is_answered_with_the_nearest_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["lab", "ofline"]) == 1
     assert "No such command 'ofline'. Did you mean 'offline'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_usage_errors_of_every_verb_end_with_its_code(words, capsys):
+def test_usage_errors_of_every_verb_end_with_its_code(words, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([*words, "--no-such-option"]) == VERBS[words].usage == 1
     assert "No such option" in capsys.readouterr().err
 
 
-def test_each_verb_may_have_a_usage_code_of_its_own(capsys):
+def test_each_verb_may_have_a_usage_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     other = Verb("suite.suites:check", "Check.", "Exit codes: 2 usage.", usage=2)
     sections = {"Commands": {"other": other, "group": Group("A group.", {"Commands": {"other": other}})}}
     assert app.run(["other", "--no-such-option"], sections) == 2
@@ -91,11 +92,11 @@ def test_each_verb_may_have_a_usage_code_of_its_own(capsys):
 @pytest.mark.parametrize(
     ("words", "code"), [((), 1), (("lab",), 1), (("lab", "none"), 1), (("none",), 1), (("run", "lab"), 1)]
 )
-def test_a_command_line_without_a_verb_has_a_usage_code(words, code):
+def test_a_command_line_without_a_verb_has_a_usage_code(words, code: int) -> None:
     assert usage_code_of(words) == code
 
 
-def test_a_verb_is_imported_once():
+def test_a_verb_is_imported_once() -> None:
     commands = command_group.LoadedVerbs(SECTIONS)
     assert commands["list"] is commands["list"]
     assert len(commands) == len(list(commands)) == len(merge_sections(SECTIONS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from orchestrator.comparison.arm import Arm, Counts, summed
@@ -18,7 +20,7 @@ CONDITIONS = {
 }
 
 
-def counts(passes=0, judged=5, **more):
+def counts(passes: int = 0, judged: int = 5, **more: Any) -> Counts:
     """Judged runs that took 100 tokens in, 20 out and a second each."""
     usual = {
         "planned": judged,
@@ -39,7 +41,9 @@ def counts(passes=0, judged=5, **more):
     return Counts(passes=passes, judged=judged, **(usual | more))
 
 
-def arm(tasks, *, name="a", conditions=None, whole=None, **more):
+def arm(
+    tasks: dict[str, Any], *, name: str = "a", conditions: dict[str, Any] | None = None, whole: None = None, **more: Any
+) -> Arm:
     """An arm whose tasks are counts, or (passes, judged)."""
     made = {task: found if isinstance(found, Counts) else counts(*found) for task, found in tasks.items()}
     usual = {

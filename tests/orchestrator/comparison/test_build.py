@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.comparison import json_form, lines, markdown
+from orchestrator.comparison.arm import Counts
 from orchestrator.comparison.build import compare
-from orchestrator.comparison.model import ESTIMATED, MEASURED, Incompatible
+from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Incompatible
 from store.tallies import StartGaps
 from tests.orchestrator.comparison.sides import arm, counts
 
 PRICED = {"inputRate": "1", "outputRate": "2.0"}
 
 
-def words(found):
+def words(found: Comparison) -> dict[str, str]:
     return {task.id: task.verdict for task in found.tasks}
 
 
-def test_a_verdict_is_read_from_the_intervals():
+def test_a_verdict_is_read_from_the_intervals() -> None:
     found = compare(
         arm({"up": (0, 5), "down": (5, 5), "near": (1, 5), "few": (0, 4)}),
         arm({"up": (5, 5), "down": (0, 5), "near": (5, 5), "few": (5, 5)}, name="b"),
@@ -31,7 +33,7 @@ def test_a_verdict_is_read_from_the_intervals():
     assert found.suite.verdict == "inconclusive"
 
 
-def test_an_errored_run_on_a_side_goes_before_everything_else():
+def test_an_errored_run_on_a_side_goes_before_everything_else() -> None:
     found = compare(arm({"a": counts(0, 3, errored=2, planned=5)}), arm({"a": (5, 5)}, name="b"))
     assert words(found) == {"a": "not comparable"}
     assert found.tasks[0].why == "errored runs: 2 on the baseline"
@@ -39,7 +41,7 @@ def test_an_errored_run_on_a_side_goes_before_everything_else():
     assert found.limits[-1] == "2 errored runs excluded."
 
 
-def test_modes_that_differ_are_not_comparable():
+def test_modes_that_differ_are_not_comparable() -> None:
     found = compare(arm({"a": (0, 5)}), arm({"a": (5, 5)}, name="b", mode="replay"), detail=True)
     assert (found.tasks[0].verdict, found.tasks[0].why) == ("not comparable", "the modes differ: live, replay")
     assert found.beyond is None
@@ -56,7 +58,7 @@ def test_modes_that_differ_are_not_comparable():
         ((("check", 1, 0, 0), ("scope", 1, 0, 0)), "changed"),
     ],
 )
-def test_in_replay_a_task_has_changed_or_not(said, word):
+def test_in_replay_a_task_has_changed_or_not(said: tuple[tuple[str, int, int, int], ...], word: str) -> None:
     before = arm({"a": counts(1, 1, verifiers=(("check", 1, 0, 0),))}, mode="replay")
     after = arm({"a": counts(1, 1, verifiers=said)}, name="b", mode="replay")
     found = compare(before, after, detail=True)
@@ -68,7 +70,7 @@ def test_in_replay_a_task_has_changed_or_not(said, word):
     assert "[" not in next(line for line in lines.lines(found) if line.startswith("a "))
 
 
-def test_nothing_replayed_is_nothing_unchanged():
+def test_nothing_replayed_is_nothing_unchanged() -> None:
     found = compare(
         arm({"a": counts(0, 0, skipped=1, planned=1)}, mode="replay"),
         arm({"a": counts(0, 0, skipped=1, planned=1)}, name="b", mode="replay"),
@@ -77,14 +79,14 @@ def test_nothing_replayed_is_nothing_unchanged():
 
 
 @pytest.mark.parametrize("other", [{"suite_id": "forms"}, {"suite_version": "1.3.0"}])
-def test_other_suites_and_versions_are_refused_by_name(other):
+def test_other_suites_and_versions_are_refused_by_name(other: dict[str, Any]) -> None:
     with pytest.raises(Incompatible) as refused:
         compare(arm({"a": (0, 5)}), arm({"a": (5, 5)}, **other))
     assert "shapes 1.2.0" in str(refused.value)
     assert next(iter(other.values())) in str(refused.value)
 
 
-def test_tasks_on_one_side_only_are_named_and_in_no_figure():
+def test_tasks_on_one_side_only_are_named_and_in_no_figure() -> None:
     found = compare(arm({"a": (0, 5), "gone": (5, 5)}), arm({"a": (5, 5), "new": (0, 5)}, name="b"))
     assert (found.only_baseline, found.only_candidate) == (("gone",), ("new",))
     assert (found.suite.baseline.judged, found.suite.candidate.passes) == (5, 5)
@@ -97,7 +99,7 @@ def test_tasks_on_one_side_only_are_named_and_in_no_figure():
     assert list(lines.lines(apart))
 
 
-def test_differences_are_candidate_minus_baseline():
+def test_differences_are_candidate_minus_baseline() -> None:
     before = counts(2, 5, cached_ratio=0.5, cached_runs=5, cost_usd=0.5)
     after = counts(4, 5, input_tokens=1000, wall_median_ms=400.0, cached_ratio=0.75, cached_runs=5, cost_usd=1.0)
     found = compare(arm({"a": before}, conditions=PRICED), arm({"a": after}, name="b", conditions=PRICED))
@@ -112,11 +114,11 @@ def test_differences_are_candidate_minus_baseline():
     assert deltas["costUsdPerSuccess"].delta == 0
 
 
-def why(metric, before, after, **more):
+def why(metric: str, before: Counts, after: Counts, **more: Any) -> str | None:
     return compare(arm({"a": before}, **more), arm({"a": after}, name="b")).tasks[0].deltas[metric].why
 
 
-def test_a_figure_that_is_missing_says_where_and_is_never_nothing():
+def test_a_figure_that_is_missing_says_where_and_is_never_nothing() -> None:
     fine, silent = counts(2, 5), counts(2, 5, input_tokens=None, output_tokens=None)
     assert why("tokensPerRun", fine, silent) == "not reported by the candidate in every judged run"
     assert why("cachedInputRatio", fine, fine) == "not reported by the baseline"
@@ -133,7 +135,9 @@ def test_a_figure_that_is_missing_says_where_and_is_never_nothing():
         ({"contextWindow": 4096}, "contextWindow None, 4096"),
     ],
 )
-def test_under_other_compaction_settings_tokens_and_costs_are_not_compared_but_time_is(other, differs):
+def test_under_other_compaction_settings_tokens_and_costs_are_not_compared_but_time_is(
+    other: dict[str, Any], differs: str
+) -> None:
     sides = counts(2, 5, cost_usd=1.0)
     found = compare(
         arm({"a": sides}, conditions=PRICED), arm({"a": sides}, name="b", conditions={**PRICED, **other})
@@ -145,7 +149,7 @@ def test_under_other_compaction_settings_tokens_and_costs_are_not_compared_but_t
         assert found.deltas[metric].why == f"not comparable: the compaction settings differ: {differs}"
 
 
-def test_settings_that_are_not_told_are_the_same_where_the_configuration_hash_is():
+def test_settings_that_are_not_told_are_the_same_where_the_configuration_hash_is() -> None:
     unknown = {"compaction": None}
     assert why("tokensPerRun", counts(2, 5), counts(2, 5), conditions=unknown) is None
     assert why("tokensPerRun", counts(2, 5), counts(2, 5), conditions={**unknown, "configHash": "other"}) == (
@@ -153,7 +157,7 @@ def test_settings_that_are_not_told_are_the_same_where_the_configuration_hash_is
     )
 
 
-def test_costs_are_compared_at_the_same_rates_only():
+def test_costs_are_compared_at_the_same_rates_only() -> None:
     sides = counts(2, 5, cost_usd=1.0)
     before = arm({"a": sides}, conditions=PRICED)
     same = arm({"a": sides}, name="b", conditions={"inputRate": "1.00", "outputRate": 2})
@@ -164,7 +168,7 @@ def test_costs_are_compared_at_the_same_rates_only():
     assert "are no numbers" in compare(before, strange).tasks[0].deltas["costUsdPerRun"].why
 
 
-def test_compaction_is_always_told_and_first_among_the_incidents():
+def test_compaction_is_always_told_and_first_among_the_incidents() -> None:
     found = compare(
         arm({"a": counts(5, 5, incidents={"approval_denied": 1})}),
         arm({"a": counts(0, 5, incidents={"compaction": 3, "aborted": 2}, compacted=2)}, name="b"),
@@ -180,7 +184,7 @@ def test_compaction_is_always_told_and_first_among_the_incidents():
     assert "| compaction | 0 | 3 |" in markdown.text(found)
 
 
-def test_a_flow_has_no_context_to_compact_and_only_what_happened_is_told():
+def test_a_flow_has_no_context_to_compact_and_only_what_happened_is_told() -> None:
     flow = {"subject": "decision flow"}
     quiet = compare(arm({"a": (5, 5)}, conditions=flow), arm({"a": (0, 5)}, name="b", conditions=flow))
     busy = arm({"a": counts(0, 5, incidents={"retried": 2})}, name="b", conditions=flow)
@@ -191,7 +195,7 @@ def test_a_flow_has_no_context_to_compact_and_only_what_happened_is_told():
     assert "incidents: retried 0 -> 2" in [*lines.lines(compare(quiet.baseline, busy))]
 
 
-def test_every_comparison_ends_with_its_limits():
+def test_every_comparison_ends_with_its_limits() -> None:
     found = compare(arm({"a": (0, 5), "b": (1, 5)}), arm({"a": (5, 5), "b": (1, 5)}, name="b"))
     footnote = (
         'Conservative screen on interval overlap, not a significance test. Inconclusive is not "no difference". '
@@ -203,13 +207,13 @@ def test_every_comparison_ends_with_its_limits():
     assert markdown.text(found).count("\n- ") >= 5
 
 
-def test_what_differs_between_the_sides_is_told():
+def test_what_differs_between_the_sides_is_told() -> None:
     found = compare(arm({"a": (0, 5)}), arm({"a": (5, 5)}, name="b", conditions={"model": "m-2", "configHash": "d"}))
     assert found.differences == {"model": ("m-1", "m-2"), "configHash": ("c0ffee", "d")}
     assert any("a difference may be due to either" in note for note in found.notes)
 
 
-def test_a_suite_that_changed_without_its_version_is_told():
+def test_a_suite_that_changed_without_its_version_is_told() -> None:
     files = {"suite.json": "1", "fixtures/a/x.py": "2", "same": "3"}
     found = compare(
         arm({"a": (0, 5)}, content=files), arm({"a": (5, 5)}, name="b", content={"suite.json": "0", "same": "3"})
@@ -217,7 +221,7 @@ def test_a_suite_that_changed_without_its_version_is_told():
     assert "fixtures/a/x.py, suite.json" in found.notes[0]
 
 
-def test_a_side_that_is_not_finished_and_a_side_that_is_the_other_are_told():
+def test_a_side_that_is_not_finished_and_a_side_that_is_the_other_are_told() -> None:
     half = arm({"a": counts(0, 3, planned=9, unfinished=4, skipped=2)})
     notes = compare(half, half).notes
     assert notes == (
@@ -229,7 +233,7 @@ def test_a_side_that_is_not_finished_and_a_side_that_is_the_other_are_told():
     )
 
 
-def test_pairs_that_began_far_apart_are_told():
+def test_pairs_that_began_far_apart_are_told() -> None:
     apart = StartGaps(pairs=5, mean_us=60_000_000.0, longest_us=700_000_000, wide=1)
     found = compare(arm({"a": (0, 5)}), arm({"a": (5, 5)}, name="b"), gaps=apart)
     assert any(note.startswith("1 of 5 pairs began more than 10 minutes apart") for note in found.notes)
@@ -242,7 +246,7 @@ def test_pairs_that_began_far_apart_are_told():
     assert "the runs of 5 pairs began 60.0 s apart in the mean, 700.0 s at most" in "\n".join(lines.lines(found))
 
 
-def test_detail_stands_beside_the_verdicts_and_changes_none():
+def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
     before = arm({"up": (0, 5), "near": (1, 5), "few": (0, 3), "none": counts(0, 0, errored=5, planned=5), "x": (2, 5)})
     after = arm({"up": (5, 5), "near": (4, 5), "few": (3, 3), "none": (5, 5), "x": (2, 5)}, name="b")
     plain, found = compare(before, after), compare(before, after, detail=True)
@@ -271,7 +275,7 @@ def test_detail_stands_beside_the_verdicts_and_changes_none():
     assert "Beyond the verdict" in markdown.text(found)
 
 
-def test_one_run_a_side_is_paired_case_by_case():
+def test_one_run_a_side_is_paired_case_by_case() -> None:
     names = [f"c{place}" for place in range(12)]
     found = compare(
         arm({name: (int(place < 4), 1) for place, name in enumerate(names)}),
@@ -288,7 +292,7 @@ def test_one_run_a_side_is_paired_case_by_case():
 
 
 @pytest.mark.parametrize("cases", [2, 4, 5, 6])
-def test_no_interval_of_the_mean_difference_leaves_what_is_possible(cases):
+def test_no_interval_of_the_mean_difference_leaves_what_is_possible(cases: int) -> None:
     names = [f"c{place}" for place in range(cases)]
     found = compare(
         arm(dict.fromkeys(names, (2, 5))),
@@ -302,7 +306,7 @@ def test_no_interval_of_the_mean_difference_leaves_what_is_possible(cases):
     assert all(-100 <= bound <= 100 for bound in bounds)
 
 
-def test_where_every_case_moved_alike_no_probability_is_made_up():
+def test_where_every_case_moved_alike_no_probability_is_made_up() -> None:
     names = [f"c{place}" for place in range(6)]
     found = compare(arm(dict.fromkeys(names, (1, 5))), arm(dict.fromkeys(names, (2, 5)), name="b"), detail=True)
     shown = "\n".join(lines.lines(found))
@@ -310,7 +314,7 @@ def test_where_every_case_moved_alike_no_probability_is_made_up():
     assert json_form.document(found)["beyond"]["casesLikeThese"]["p"] is None
 
 
-def test_a_name_moves_no_cursor_and_becomes_no_markup():
+def test_a_name_moves_no_cursor_and_becomes_no_markup() -> None:
     evil = "\x1b[2Jx|<b>\u202e"
     found = compare(arm({evil: (0, 5)}), arm({evil: (5, 5)}, name="b\x07"), detail=True)
     shown = list(lines.lines(found))
@@ -320,6 +324,6 @@ def test_a_name_moves_no_cursor_and_becomes_no_markup():
     assert json_form.text(found).isascii()
 
 
-def test_the_same_sides_give_the_same_bytes():
+def test_the_same_sides_give_the_same_bytes() -> None:
     sides = arm({"b": (0, 5), "a": (1, 5)}), arm({"a": (5, 5), "b": (2, 5)}, name="b")
     assert json_form.text(compare(*sides, detail=True)) == json_form.text(compare(*sides, detail=True))

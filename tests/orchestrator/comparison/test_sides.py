@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.comparison.build import compare
 from orchestrator.comparison.json_form import document
+from orchestrator.comparison.sides import Sides
 from orchestrator.comparison.sides import read_sides as read_sides_with
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.report_file import read_report_arm
@@ -48,7 +52,16 @@ AFTER = {
 }
 
 
-def add(path, name, outcomes, *, k=5, mode="live", version="1.2.0", settings=None):
+def add(
+    path: Path,
+    name: str,
+    outcomes: dict[str, Any],
+    *,
+    k: int = 5,
+    mode: str = "live",
+    version: str = "1.2.0",
+    settings: dict[str, str] | None = None,
+) -> None:
     planned = stored.sweep(list(outcomes), k, mode=mode, settings=settings)
     cells = tuple(
         attrs.evolve(cell, suite_version=version, digest=(cell.digest[:20] + version.encode()).ljust(32))
@@ -57,28 +70,28 @@ def add(path, name, outcomes, *, k=5, mode="live", version="1.2.0", settings=Non
     stored.write(path, attrs.evolve(planned, name=name, cells=cells), outcomes)
 
 
-def report(path, name, directory):
+def report(path: Path, name: str, directory: Path) -> str:
     with Reader(path) as reader:
         write_report(reader, reader.sweep(name), directory)
     return str(directory)
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Path:
     path = tmp_path / "runs.db"
     add(path, FIRST, BEFORE, settings=RATES)
     add(path, SECOND, AFTER, settings=RATES)
     return path
 
 
-def told(sides, **more):
+def told(sides: Sides, **more: Any) -> dict[str, Any]:
     found = document(compare(sides.baseline, sides.candidate, gaps=sides.gaps, **more))
     for side in ("baseline", "candidate"):
         del found[side]["name"]
     return found
 
 
-def near(one, other):
+def near(one: Any, other: Any) -> bool:
     """Equal, but for the rounding of a total that a report keeps as total per success."""
     if isinstance(one, float) and isinstance(other, int | float):
         return one == pytest.approx(other)
@@ -89,7 +102,7 @@ def near(one, other):
     return one == other
 
 
-def test_rows_and_reports_tell_the_same(store, tmp_path):
+def test_rows_and_reports_tell_the_same(store: Path, tmp_path: Path) -> None:
     files = report(store, FIRST, tmp_path / "a"), report(store, SECOND, tmp_path / "b") + "/report.json"
     rows = told(read_sides(FIRST, SECOND, store), detail=True)
     assert [task["verdict"] for task in rows["tasks"]] == [
@@ -102,14 +115,14 @@ def test_rows_and_reports_tell_the_same(store, tmp_path):
     assert near(told(read_sides(files[0], SECOND[:8] + "T", tmp_path / "runs.db"), detail=True), rows)
 
 
-def test_a_report_needs_no_store(store, tmp_path):
+def test_a_report_needs_no_store(store: Path, tmp_path: Path) -> None:
     one = report(store, FIRST, tmp_path / "a")
     assert read_sides(one, one, tmp_path / "none.db").baseline.sweep == FIRST
     with pytest.raises(StoreRefused, match="there is no store here"):
         read_sides(one, "last", tmp_path / "none.db")
 
 
-def test_a_side_counts_what_a_report_counts(store):
+def test_a_side_counts_what_a_report_counts(store: Path) -> None:
     with Reader(store) as reader:
         reports = [build_report(reader, reader.sweep(name)) for name in (FIRST, SECOND)]
     sides = read_sides(FIRST, SECOND, store)
@@ -135,7 +148,7 @@ def test_a_side_counts_what_a_report_counts(store):
     assert sides.baseline.tasks["silent"].input_tokens is None
 
 
-def test_a_result_that_was_superseded_counts_no_more(tmp_path):
+def test_a_result_that_was_superseded_counts_no_more(tmp_path: Path) -> None:
     generate(tmp_path / "runs.db", Shape(cases=12, variants=1, repetitions=20, sweeps=3))
     with Reader(tmp_path / "runs.db") as reader:
         names = [sweep.name for sweep in reader.sweeps()][::-1]
@@ -147,12 +160,12 @@ def test_a_result_that_was_superseded_counts_no_more(tmp_path):
 
 
 @pytest.fixture
-def variants(tmp_path):
+def variants(tmp_path: Path) -> Path:
     generate(tmp_path / "variants.db", Shape())
     return tmp_path / "variants.db"
 
 
-def test_an_arm_of_a_sweep_is_named_by_its_variant(variants):
+def test_an_arm_of_a_sweep_is_named_by_its_variant(variants: Path) -> None:
     sides = read_sides("00000:v0", "00000:v1", variants)
     assert [arm.variant for arm in (sides.baseline, sides.candidate)] == ["v0", "v1"]
     assert sides.baseline.name.endswith(":v0")
@@ -163,14 +176,14 @@ def test_an_arm_of_a_sweep_is_named_by_its_variant(variants):
     assert document(compare(sides.baseline, sides.candidate, gaps=sides.gaps))["startGaps"]["wide"] == 0
 
 
-def test_a_sweep_of_several_variants_is_no_side_until_one_is_named(variants):
+def test_a_sweep_of_several_variants_is_no_side_until_one_is_named(variants: Path) -> None:
     with pytest.raises(UsageError, match=r"has 2 variants.*\n.*:v0, .*:v1"):
         read_sides("00000", "00001:v0", variants)
     with pytest.raises(UsageError, match="has no variant 'v9'"):
         read_sides("00000:v9", "00001:v0", variants)
 
 
-def test_the_compaction_settings_of_a_variant_are_the_sweeps_with_what_it_sets_otherwise(tmp_path):
+def test_the_compaction_settings_of_a_variant_are_the_sweeps_with_what_it_sets_otherwise(tmp_path: Path) -> None:
     settings = {
         "agent": {"compaction_auto": True, "compaction_threshold": 0.85, "max_context_chars": 800_000},
         "variants": [{"id": "a", "overrides": {}}, {"id": "b", "overrides": {"compaction.threshold": 0.6, "x": 1}}],
@@ -185,14 +198,14 @@ def test_the_compaction_settings_of_a_variant_are_the_sweeps_with_what_it_sets_o
     assert found.why == "not comparable: the compaction settings differ: threshold 0.85, 0.6"
 
 
-def test_a_sweep_without_variants_has_none_by_name(store):
+def test_a_sweep_without_variants_has_none_by_name(store: Path) -> None:
     with pytest.raises(UsageError, match="has no variant 'x'"):
         read_sides(f"{FIRST}:x", SECOND, store)
     with pytest.raises(UsageError, match="there is no sweep 'nothing'"):
         read_sides("nothing", SECOND, store)
 
 
-def test_an_arm_of_a_report_is_named_by_its_variant(variants, tmp_path):
+def test_an_arm_of_a_report_is_named_by_its_variant(variants: Path, tmp_path: Path) -> None:
     with Reader(variants) as reader:
         write_report(reader, reader.sweep("00000"), tmp_path / "both")
     found = read_sides(f"{tmp_path}/both:v1", "00000:v1", variants)
@@ -204,7 +217,7 @@ def test_an_arm_of_a_report_is_named_by_its_variant(variants, tmp_path):
         read_sides(f"{tmp_path}/both/report.json:v2", "00000:v1", variants)
 
 
-def test_replays_are_compared_by_what_their_verifiers_said(tmp_path):
+def test_replays_are_compared_by_what_their_verifiers_said(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     add(path, FIRST, {"a": [PASSED], "b": [FAILED]}, k=1, mode="replay")
     add(path, SECOND, {"a": [PASSED], "b": [PASSED]}, k=1, mode="replay")
@@ -215,20 +228,20 @@ def test_replays_are_compared_by_what_their_verifiers_said(tmp_path):
 
 
 @pytest.fixture
-def written(store, tmp_path):
+def written(store: Path, tmp_path: Path) -> Path:
     directory = tmp_path / "report"
     report(store, FIRST, directory)
     return directory / "report.json"
 
 
-def nested(levels):
+def nested(levels: int) -> list[list[list[list[Any]]]]:
     value = []
     for _ in range(levels):
         value = [value]
     return value
 
 
-def edited(file, change):
+def edited(file: Path, change: Callable[..., Any]) -> None:
     value = json.loads(file.read_text())
     change(value)
     file.write_text(json.dumps(value))
@@ -260,7 +273,7 @@ def edited(file, change):
         (lambda report: report["tasks"][0].update(verifiers=[{}]), r"verifiers\[0\].id: is missing"),
     ],
 )
-def test_a_report_that_is_none_is_refused_by_field(written, change, message):
+def test_a_report_that_is_none_is_refused_by_field(written: Path, change: Callable[..., Any], message: str) -> None:
     edited(written, change)
     with pytest.raises(UsageError, match=message) as refused:
         read_sides(str(written), str(written), written)
@@ -278,14 +291,14 @@ def test_a_report_that_is_none_is_refused_by_field(written, change, message):
         (b'{"\xff": 1}', "not a report"),
     ],
 )
-def test_a_file_that_is_no_report_is_refused(tmp_path, content, message):
+def test_a_file_that_is_no_report_is_refused(tmp_path: Path, content: bytes | str, message: str) -> None:
     file = tmp_path / "report.json"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UsageError, match=message):
         read_sides(str(tmp_path), str(tmp_path), file)
 
 
-def test_a_path_without_a_report_says_so(tmp_path):
+def test_a_path_without_a_report_says_so(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no report here"):
         read_sides(f"{tmp_path}/none", f"{tmp_path}/none", tmp_path)
     (tmp_path / "comparison.json").write_text("{}")
@@ -293,7 +306,7 @@ def test_a_path_without_a_report_says_so(tmp_path):
         read_sides(f"{tmp_path}/", f"{tmp_path}/", tmp_path)
 
 
-def test_the_start_of_a_sweeps_name_is_no_path(store, tmp_path, monkeypatch):
+def test_the_start_of_a_sweeps_name_is_no_path(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / FIRST[:9]).mkdir()
     assert read_sides(FIRST[:8], SECOND, store).baseline.sweep == FIRST

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
 import anyio
 import pytest
 
@@ -8,26 +12,27 @@ from orchestrator.engine.dispatch import Dispatch
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from store.records import ControlRow
+from store.rows import Claim
 from tests.orchestrator.engine.plain_ports import PlainClaims, claim
 
 pytestmark = pytest.mark.anyio
 
 
-def claims(count):
+def claims(count: int) -> list[Claim]:
     return [claim(position) for position in range(1, count + 1)]
 
 
 class Runs:
     """Executes by taking a breath, and keeps who ran and how many at once."""
 
-    def __init__(self, seconds=0.0):
+    def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
         self.started = []
         self.now = 0
         self.peak = 0
         self.tasks = 0
 
-    async def __call__(self, claim):
+    async def __call__(self, claim: Claim) -> None:
         self.started.append(claim.position)
         self.now += 1
         self.peak = max(self.peak, self.now)
@@ -38,7 +43,15 @@ class Runs:
             self.now -= 1
 
 
-def dispatch(source, runs, *, concurrency=4, control=None, permits=None, waits=None):
+def dispatch(
+    source,
+    runs: Runs | Callable[..., Awaitable[None]],
+    *,
+    concurrency: int = 4,
+    control: Control | None = None,
+    permits: Permits | None = None,
+    waits: Waits | None = None,
+) -> Dispatch:
     return Dispatch(
         claims=source,
         execute=runs,
@@ -50,34 +63,34 @@ def dispatch(source, runs, *, concurrency=4, control=None, permits=None, waits=N
     )
 
 
-async def test_every_run_is_executed_once_in_the_stored_order():
+async def test_every_run_is_executed_once_in_the_stored_order() -> None:
     runs = Runs()
     await dispatch(PlainClaims(claims(50)), runs).run()
     assert runs.started == list(range(1, 51))
 
 
-async def test_runs_in_flight_reach_the_concurrency_and_never_pass_it():
+async def test_runs_in_flight_reach_the_concurrency_and_never_pass_it() -> None:
     runs = Runs(0.005)
     await dispatch(PlainClaims(claims(40)), runs, concurrency=8).run()
     assert runs.peak == 8
 
 
-async def test_live_tasks_stay_a_constant_above_the_concurrency_however_long_the_plan():
+async def test_live_tasks_stay_a_constant_above_the_concurrency_however_long_the_plan() -> None:
     runs = Runs()
     await dispatch(PlainClaims(claims(3000)), runs, concurrency=8).run()
     assert len(runs.started) == 3000
     assert runs.tasks <= 8 + 6
 
 
-async def test_runs_are_claimed_in_batches_a_little_ahead_of_need():
+async def test_runs_are_claimed_in_batches_a_little_ahead_of_need() -> None:
     source = PlainClaims(claims(100))
     await dispatch(source, Runs(), concurrency=10).run()
     assert len(source.asked) <= 12
 
 
-async def test_what_was_being_claimed_when_draining_began_is_on_the_board():
+async def test_what_was_being_claimed_when_draining_began_is_on_the_board() -> None:
     class Slow(PlainClaims):
-        async def claim(self, limit):
+        async def claim(self, limit: int) -> list[Claim]:
             found = await super().claim(limit)
             if found and found[0].position > 1:
                 control.drain("blocked", "no more")
@@ -92,11 +105,11 @@ async def test_what_was_being_claimed_when_draining_began_is_on_the_board():
     assert unstarted
 
 
-async def test_draining_lets_running_runs_end_and_starts_no_others():
+async def test_draining_lets_running_runs_end_and_starts_no_others() -> None:
     control, started, ended = Control(), [], []
     all_running = anyio.Event()
 
-    async def execute(claim):
+    async def execute(claim: Claim) -> None:
         started.append(claim.position)
         if len(started) == 4:
             all_running.set()
@@ -113,10 +126,10 @@ async def test_draining_lets_running_runs_end_and_starts_no_others():
     assert repr(share.board) == "<Board: 0 waiting, 0 running>"
 
 
-async def test_what_went_to_others_while_this_process_was_away_is_not_started():
+async def test_what_went_to_others_while_this_process_was_away_is_not_started() -> None:
     source, started = PlainClaims(claims(8)), []
 
-    async def execute(claim):
+    async def execute(claim: Claim) -> None:
         started.append(claim.position)
         if claim.position == 1:
             source.lost = {3, 4}
@@ -125,7 +138,7 @@ async def test_what_went_to_others_while_this_process_was_away_is_not_started():
     assert started == [1, 2, 5, 6, 7, 8]
 
 
-async def test_a_run_starts_only_when_its_account_has_room():
+async def test_a_run_starts_only_when_its_account_has_room() -> None:
     governor = Governor(cap=2)
     held = governor.started(0.0)
     governor.started(0.0)
@@ -140,7 +153,7 @@ async def test_a_run_starts_only_when_its_account_has_room():
 
 
 @pytest.mark.parametrize("why", ["no room", "no runs"])
-async def test_draining_sends_idle_workers_home(why):
+async def test_draining_sends_idle_workers_home(why: str) -> None:
     control, runs = Control(), Runs()
     governor = Governor(cap=1)
     governor.started(0.0)
@@ -153,7 +166,7 @@ async def test_draining_sends_idle_workers_home(why):
     assert runs.started == []
 
 
-async def test_the_end_waits_for_runs_that_another_process_holds():
+async def test_the_end_waits_for_runs_that_another_process_holds() -> None:
     source = PlainClaims(claims(3), held_by_others=1)
     runs = Runs()
     async with anyio.create_task_group() as group:
@@ -164,7 +177,7 @@ async def test_the_end_waits_for_runs_that_another_process_holds():
     assert runs.started == [1, 2, 3, 9]
 
 
-def test_a_board_serves_accounts_in_turn_and_skips_those_without_room():
+def test_a_board_serves_accounts_in_turn_and_skips_those_without_room() -> None:
     board = Board()
     board.add("a", claims(2))
     board.add("b", [claim(10), claim(11)])
@@ -174,21 +187,21 @@ def test_a_board_serves_accounts_in_turn_and_skips_those_without_room():
     assert repr(board) == "<Board: 0 waiting, 4 running>"
 
 
-def test_a_board_starts_nothing_for_an_account_without_room():
+def test_a_board_starts_nothing_for_an_account_without_room() -> None:
     board = Board()
     board.add("a", claims(1))
     assert board.start(lambda _: False) is None
     assert board.waiting == 1
 
 
-def order(verb, number):
+def order(verb: str, number: int) -> ControlRow:
     return ControlRow(id=number, verb=verb, who="me", why="", payload={}, at=0)
 
 
-async def test_a_pause_starts_nothing_and_is_waited_out():
+async def test_a_pause_starts_nothing_and_is_waited_out() -> None:
     control, started, release = Control(), [], anyio.Event()
 
-    async def execute(claim):
+    async def execute(claim: Claim) -> None:
         started.append(claim.position)
         await release.wait()
 
@@ -203,10 +216,10 @@ async def test_a_pause_starts_nothing_and_is_waited_out():
     assert started == list(range(1, 9))
 
 
-async def test_a_pause_does_not_keep_a_sweep_open_of_which_nothing_is_left():
+async def test_a_pause_does_not_keep_a_sweep_open_of_which_nothing_is_left() -> None:
     control, started = Control(), []
 
-    async def execute(claim):
+    async def execute(claim: Claim) -> None:
         started.append(claim.position)
         control.obey(order("pause", 1))
 
@@ -214,7 +227,7 @@ async def test_a_pause_does_not_keep_a_sweep_open_of_which_nothing_is_left():
     assert started == [1]
 
 
-async def test_draining_ends_a_pause():
+async def test_draining_ends_a_pause() -> None:
     control, runs = Control(), Runs()
     control.obey(order("pause", 1))
     async with anyio.create_task_group() as group:
@@ -224,7 +237,7 @@ async def test_draining_ends_a_pause():
     assert runs.started == []
 
 
-async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
+async def test_it_is_known_that_only_another_processs_runs_are_waited_for() -> None:
     waits, source = Waits(), PlainClaims(claims(1), held_by_others=1)
     share = dispatch(source, Runs(), permits=Permits(Governor(cap=4)), concurrency=2, waits=waits)
     async with anyio.create_task_group() as group:
@@ -236,7 +249,7 @@ async def test_it_is_known_that_only_another_processs_runs_are_waited_for():
     assert waits.open == set()
 
 
-async def test_an_account_without_room_holds_no_other_back():
+async def test_an_account_without_room_holds_no_other_back() -> None:
     runs, throttled = Runs(), Permits(Governor(cap=1, limit=1))
     ticket = throttled.take(0)
     sharing = Dispatch(
@@ -256,11 +269,11 @@ async def test_an_account_without_room_holds_no_other_back():
     assert sorted(runs.started) == list(range(1, 41))
 
 
-async def test_its_own_runs_in_flight_are_no_other_processs():
+async def test_its_own_runs_in_flight_are_no_other_processs() -> None:
     waits, ended = Waits(), anyio.Event()
     source = PlainClaims(claims(1), held_by_others=1)
 
-    async def execute(_claim):
+    async def execute(_claim: Claim) -> None:
         await ended.wait()
         source.held_by_others = 0
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.engine.caps import prices_of, prices_of_asked, refuse_uncounted
-from orchestrator.suite.config import config_hash, load_config, with_prices
+from orchestrator.suite.config import Config, config_hash, load_config, with_prices
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.settings import Settings
 from providers.prices.price import Price
@@ -19,13 +22,13 @@ M = Price(input=10**9, output=2 * 10**9)
 DEARER = Price(input=3 * 10**9, output=4 * 10**9)
 
 
-def table(model="m", **tiers):
+def table(model: str = "m", **tiers: Any) -> dict[str, Any]:
     return {"schemaVersion": 1, "prices": {model: {"input": 1, "output": 2} | tiers}}
 
 
 @pytest.fixture
-def files(tmp_path):
-    def write(name, document):
+def files(tmp_path: Path) -> Callable[..., Path]:
+    def write(name: str, document: dict[str, Any]) -> Path:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(document), encoding="utf-8")
@@ -34,11 +37,13 @@ def files(tmp_path):
     return write
 
 
-def load(tmp_path, explicit=None):
+def load(tmp_path: Path, explicit: None = None) -> Config:
     return load_config({"EVALCTL_CONFIG_HOME": str(tmp_path / "user")}, tmp_path, explicit, False)
 
 
-def test_the_flag_beats_the_project_which_beats_the_user_model_by_model(files, tmp_path):
+def test_the_flag_beats_the_project_which_beats_the_user_model_by_model(
+    files: Callable[..., Path], tmp_path: Path
+) -> None:
     files(
         "user/config.json",
         {"schemaVersion": 1, "prices": {"m": {"input": 9, "output": 9}, "u": {"input": 1, "output": 2}}},
@@ -54,13 +59,15 @@ def test_the_flag_beats_the_project_which_beats_the_user_model_by_model(files, t
     assert config.origins["prices.m"] == f"--prices {flag}"
 
 
-def test_prices_are_no_part_of_what_is_measured(files, tmp_path):
+def test_prices_are_no_part_of_what_is_measured(files: Callable[..., Path], tmp_path: Path) -> None:
     plain = config_hash(load(tmp_path).agent)
     files("evalctl.json", table())
     assert config_hash(load(tmp_path).agent) == plain
 
 
-def test_a_malformed_price_is_told_with_the_other_findings_of_its_file(files, tmp_path):
+def test_a_malformed_price_is_told_with_the_other_findings_of_its_file(
+    files: Callable[..., Path], tmp_path: Path
+) -> None:
     files("evalctl.json", {"schemaVersion": 1, "price": 1, "prices": {"m": {"input": "x", "output": 2}}})
     with pytest.raises(UsageError) as refused:
         load(tmp_path)
@@ -68,7 +75,7 @@ def test_a_malformed_price_is_told_with_the_other_findings_of_its_file(files, tm
     assert "prices.m.input: expected US dollars" in str(refused.value)
 
 
-def test_a_cap_in_usd_needs_the_price_of_every_model_that_is_asked():
+def test_a_cap_in_usd_needs_the_price_of_every_model_that_is_asked() -> None:
     with pytest.raises(UsageError) as refused:
         prices_of_asked(Caps(nusd=1), ["m", "n"], {"m": M})
     assert "'n'" in str(refused.value)
@@ -78,7 +85,7 @@ def test_a_cap_in_usd_needs_the_price_of_every_model_that_is_asked():
     assert prices_of_asked(Caps(nusd=1), ["m"], {"m": Price(input=0, output=0)})
 
 
-def test_settings_come_back_from_the_store_with_their_prices():
+def test_settings_come_back_from_the_store_with_their_prices() -> None:
     from providers.base import AgentSettings
 
     settings = Settings(
@@ -91,7 +98,7 @@ def test_settings_come_back_from_the_store_with_their_prices():
     assert Settings.from_json(stored).prices == {}
 
 
-def test_prices_given_with_a_raised_cap_hold_from_then_on():
+def test_prices_given_with_a_raised_cap_hold_from_then_on() -> None:
     row = SweepRow(
         id=1,
         name="n",
@@ -112,8 +119,8 @@ def test_prices_given_with_a_raised_cap_hold_from_then_on():
     assert prices_of(row, [raised]) == {"m": DEARER}
 
 
-def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd():
-    def account(unpriced):
+def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd() -> None:
+    def account(unpriced: int) -> WorkerAccount:
         return WorkerAccount(
             worker_id=1, grants=0, granted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
         )

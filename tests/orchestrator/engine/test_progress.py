@@ -4,15 +4,15 @@ from store.rows import Ending
 from tests.orchestrator.engine.plain_ports import claim
 
 
-def tally(outcome, count, *, reason=None, again=False):
+def tally(outcome: str, count: int, *, reason: str | None = None, again: bool = False) -> Tally:
     return Tally(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
 
 
-def ending(outcome, reason=None):
+def ending(outcome: str, reason: None = None) -> Ending:
     return Ending(claim=claim(1), outcome=outcome, reason=reason, judged=True, again=False, ended_at=0)
 
 
-def test_a_sweep_that_goes_on_counts_from_where_it_stood():
+def test_a_sweep_that_goes_on_counts_from_where_it_stood() -> None:
     progress = Progress(
         planned=200,
         before=[
@@ -26,7 +26,7 @@ def test_a_sweep_that_goes_on_counts_from_where_it_stood():
     assert progress.line().startswith("46/200 done, 5 fail, 41 pass, 0 in flight")
 
 
-def test_a_result_that_does_not_count_is_no_progress():
+def test_a_result_that_does_not_count_is_no_progress() -> None:
     progress = Progress(planned=2, before=(), now=lambda: 0.0)
     progress.acknowledged(ending("pass"), False)
     assert progress.line().startswith("0/2 done, 0 in flight")

@@ -12,9 +12,12 @@ import attrs
 from orchestrator.engine import sweep
 from orchestrator.engine.kind import Asked
 from orchestrator.engine.worker import Part, SweepEnd
+from orchestrator.lab.cells import Cell
 from orchestrator.lab.kind import LabJob
+from orchestrator.lab.model import Lab
+from orchestrator.suite.settings import Settings
 from orchestrator.world import real_world
-from providers.base import Answer, Request
+from providers.base import Answer, Emit, Request
 from providers.usage import Usage
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
@@ -33,33 +36,37 @@ class Answering:
     name: str = "house"
     asked: list[Request] = attrs.field(factory=list)
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 10
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Emit):
         self.asked.append(request)
         return await self.answers(request)
 
-    async def aclose(self):
+    async def aclose(self) -> None:
         pass
 
 
 REPORTED = Usage(input=1000, output=100)
 
 
-def always(verdict: str, confidence: float = 0.9, usage: Usage | None = REPORTED, **given: Any):
-    async def answer(request):
+def always(verdict: str, confidence: float = 0.9, usage: Usage | None = REPORTED, **given: Any) -> Callable[..., Any]:
+    async def answer(request: Request) -> Answer:
         return Answer(text=json.dumps(said(verdict, confidence)), usage=usage, finish="stop", **given)
 
     return answer
 
 
-async def swept(lab, cells, settings, asked: Mapping[str, Asked], store: Path, **part: Any) -> SweepEnd:
+async def swept(
+    lab: Lab, cells: tuple[Cell, ...], settings: Settings, asked: Mapping[str, Asked], store: Path, **part: Any
+) -> SweepEnd:
     """Plan the cells and run them."""
     return await sweep.start(part_of(lab, cells, settings, asked, store, **part), command="lab live")
 
 
-def part_of(lab, cells, settings, asked: Mapping[str, Asked], store: Path, **part: Any) -> Part:
+def part_of(
+    lab: Lab, cells: tuple[Cell, ...], settings: Settings, asked: Mapping[str, Asked], store: Path, **part: Any
+) -> Part:
     job = {"ended": part.pop("ended")} if "ended" in part else {}
     values: dict[str, Any] = {
         "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN, **job),

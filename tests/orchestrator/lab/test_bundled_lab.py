@@ -7,6 +7,9 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,9 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.catalog import BUNDLED_LAB, find_lab
 from orchestrator.lab.formats.lab_yaml import read_lab
+from orchestrator.lab.model import Fixture, Lab
 from orchestrator.lab.recordings import cassettes
+from providers.decisions.model import Capability
 from providers.decisions.schema import Schema
 from providers.endpoints.typesafe import problems_of
 
@@ -24,12 +29,12 @@ INVENTED = {"rm-root", "unknown-verdict", "read-source", "read-key", "read-key-l
 
 
 @pytest.fixture(scope="module")
-def lab():
+def lab() -> Lab:
     return read_lab(find_lab(BUNDLED_LAB, None))
 
 
 @pytest.fixture(scope="module")
-def gate():
+def gate() -> ModuleType:
     spec = importlib.util.spec_from_file_location("gate", GATE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -37,15 +42,15 @@ def gate():
 
 
 @pytest.fixture(scope="module")
-def verdicts(lab):
+def verdicts(lab: Lab) -> Schema:
     return Schema(lab.daemon.capabilities["toolgate"].output_schema)
 
 
-def answered(fixture, capability):
+def answered(fixture: Fixture, capability: Capability) -> bool:
     return {node.id for node in capability.asking()} <= set(fixture.replay)
 
 
-def test_it_is_found_and_has_enough_to_show(lab):
+def test_it_is_found_and_has_enough_to_show(lab: Lab) -> None:
     assert sorted(lab.daemon.capabilities) == ["risk", "route", "toolgate"]
     assert len(lab.fixtures) >= 34
     assert all(len(fixture.expect) >= 2 and fixture.description for fixture in lab.fixtures)
@@ -53,7 +58,7 @@ def test_it_is_found_and_has_enough_to_show(lab):
     assert lab.budget is not None
 
 
-def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_target(lab):
+def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_target(lab: Lab) -> None:
     recorded = 0
     for fixture in lab.fixtures:
         if answered(fixture, lab.daemon.capabilities[fixture.capability]):
@@ -65,7 +70,7 @@ def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_t
     assert recorded >= 8
 
 
-def test_no_cassette_is_left_over(lab):
+def test_no_cassette_is_left_over(lab: Lab) -> None:
     expected = {
         lab.root / fixture.cassette(target)
         for fixture in lab.fixtures
@@ -75,14 +80,14 @@ def test_no_cassette_is_left_over(lab):
     assert set((lab.root / "cassettes").rglob("*.json")) == expected
 
 
-def test_every_capability_can_be_asked_of_typesafe(lab):
+def test_every_capability_can_be_asked_of_typesafe(lab: Lab) -> None:
     for capability in lab.daemon.capabilities.values():
         for node in capability.asking():
             if node.kind == "model":
                 assert problems_of(node.answer) == [], node.id
 
 
-def test_a_wheel_holds_all_of_it(lab, tmp_path):
+def test_a_wheel_holds_all_of_it(lab: Lab, tmp_path: Path) -> None:
     root = lab.root.parents[1]
     argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
     subprocess.run(argv, cwd=root, check=True, capture_output=True, timeout=300)
@@ -93,7 +98,7 @@ def test_a_wheel_holds_all_of_it(lab, tmp_path):
     assert packed == {path.relative_to(root).as_posix() for path in files}
 
 
-def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab, gate):
+def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab: Lab, gate: ModuleType) -> None:
     told = 0
     for fixture in lab.fixtures:
         if fixture.capability == "toolgate" and "toolgate" in fixture.replay and fixture.id not in INVENTED:
@@ -102,11 +107,11 @@ def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab, gate):
     assert told >= 12
 
 
-def renamed(value):
+def renamed(value: dict[str, Any]) -> dict[str, Any]:
     return {"tool": value["tool_name"], "given": value["tool_input"]}
 
 
-def test_the_specialist_is_a_program_of_its_own(lab):
+def test_the_specialist_is_a_program_of_its_own(lab: Lab) -> None:
     value = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
     ran = subprocess.run(
         [sys.executable, "-I", GATE], input=json.dumps(value).encode(), capture_output=True, check=True, timeout=60
@@ -143,7 +148,7 @@ AROUND = [
 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("flags", FLAGS)
-def test_deleting_what_is_precious_is_refused_however_it_is_written(gate, root, flags):
+def test_deleting_what_is_precious_is_refused_however_it_is_written(gate: ModuleType, root: str, flags: str) -> None:
     for around in AROUND:
         command = around.format(f"rm {flags} {root}")
         assert gate.of_command(command).get("verdict") == "deny", command
@@ -154,7 +159,7 @@ JOINTS = [";", "&", "&&", "||", "|", "\n", ");", ";;", ") ;(", "#;", " # ;", " <
 
 
 @pytest.mark.parametrize("harmless", HARMLESS)
-def test_what_stands_beside_something_harmless_is_never_allowed_for_it(gate, harmless):
+def test_what_stands_beside_something_harmless_is_never_allowed_for_it(gate: ModuleType, harmless: str) -> None:
     for joint in JOINTS:
         command = f"{harmless}{joint}rm -rf /"
         assert gate.of_command(command).get("verdict") != "allow", command
@@ -173,18 +178,20 @@ ALMOST = [
 
 
 @pytest.mark.parametrize("command", [*ODD, *ALMOST])
-def test_what_only_looks_like_looking_is_not_allowed(gate, command):
+def test_what_only_looks_like_looking_is_not_allowed(gate: ModuleType, command: str) -> None:
     assert "abstain" in gate.of_command(command)
 
 
 @given(text=st.text() | st.text("rm -f/~;&|()<>$`'\"\\#\n*.ｒ\u200b"))
-def test_no_command_brings_the_specialist_down_and_whatever_it_says_is_a_decision(verdicts, gate, text):
+def test_no_command_brings_the_specialist_down_and_whatever_it_says_is_a_decision(
+    verdicts: Schema, gate: ModuleType, text: str
+) -> None:
     said = gate.judged("Bash", {"command": text})
     assert "abstain" in said or not verdicts.problems(said)
 
 
 @given(path=st.text() | st.text("/~.etcgi"))
-def test_no_path_brings_the_specialist_down_and_only_what_is_inside_is_allowed(gate, path):
+def test_no_path_brings_the_specialist_down_and_only_what_is_inside_is_allowed(gate: ModuleType, path: str) -> None:
     said = gate.judged("Write", {"file_path": path})
     if said.get("verdict") == "allow":
         assert not path.startswith(("/", "~"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -14,6 +14,7 @@ from orchestrator.lab.formats.daemon_yaml import BackendFile, CapabilityFile, Da
 from orchestrator.lab.formats.fixture_yaml import FixtureFile
 from orchestrator.lab.formats.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
 from orchestrator.lab.hub import app as hub
+from orchestrator.lab.model import Lab
 from providers.decisions.decision import Cause, Step
 from providers.decisions.model import Exec, Http, Model, Rule
 from verifiers.assertion import ASSERTION_VARIABLES
@@ -24,28 +25,28 @@ PAGE = (DOCS / "decision-labs.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r'```yaml title="([^"]+)"\n(.*?)```', PAGE, re.DOTALL))
 
 
-def section(title):
+def section(title: str) -> str:
     """The part of the page below a heading, up to the next of its level."""
     level, _, _ = title.partition(" ")
     return PAGE.partition(f"\n{title}\n")[2].partition(f"\n{level} ")[0]
 
 
-def coded(text):
+def coded(text: str) -> set[str]:
     return set(re.findall(r"`([a-z_]+)`", text))
 
 
 @pytest.fixture
-def lab():
+def lab() -> Lab:
     return read_lab(LabPlace(root=EXAMPLE, config=EXAMPLE / "config.yaml", bundled=False))
 
 
-def test_the_documented_files_are_those_of_the_example():
+def test_the_documented_files_are_those_of_the_example() -> None:
     assert set(BLOCKS) == {"config.yaml", "lab.yaml", "fixtures/refund/defective.yaml"}
     for name, text in BLOCKS.items():
         assert text == (EXAMPLE / name).read_text(encoding="utf-8"), name
 
 
-def test_the_example_is_a_lab(lab):
+def test_the_example_is_a_lab(lab: Lab) -> None:
     assert (len(lab.fixtures), list(lab.targets), lab.repeat) == (5, ["large", "small"], 4)
 
 
@@ -57,18 +58,18 @@ def test_the_example_is_a_lab(lab):
         ("### config.yaml", [DaemonFile, BackendFile, CapabilityFile, Rule, Model, Exec, Http]),
     ],
 )
-def test_every_key_of_a_file_is_in_its_table(title, shapes):
+def test_every_key_of_a_file_is_in_its_table(title: str, shapes: list[Any]) -> None:
     keys = {field.name for shape in shapes for field in attrs.fields(shape)}
     assert keys - coded(section(title)) == set()
 
 
-def test_every_variable_cause_and_field_of_a_step_is_told():
+def test_every_variable_cause_and_field_of_a_step_is_told() -> None:
     assertions = section("## Assertions")
     assert set(ASSERTION_VARIABLES) | set(get_args(Cause)) <= coded(assertions)
     assert {field.name for field in attrs.fields(Step)} <= coded(assertions)
 
 
-def test_every_refusal_of_the_hub_is_told():
+def test_every_refusal_of_the_hub_is_told() -> None:
     source = Path(hub.__file__).read_text(encoding="utf-8")
     refusals = set(re.findall(r'Refused\(\s*(\d+), "(\w+)"', source)) - {("500", "bug")}
     rows = re.findall(r"^\| ([\d, ]+) \| (.*?) \|", section("## The hub"), re.MULTILINE)

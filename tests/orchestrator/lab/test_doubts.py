@@ -1,4 +1,6 @@
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,17 +13,17 @@ from tests.orchestrator.lab.formats.labs import CONFIG, LAB, changed, write_lab
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path: Path) -> Path:
     return write_lab(tmp_path / "lab")
 
 
-def doubts(root, **chosen):
+def doubts(root: Path, **chosen: Any) -> list[list[str]]:
     lab = read_lab(find_lab(root, None))
     found = doubts_about(lab, select(lab, **chosen), root)
     return [[text.replace(f"{root}/", "") for text in texts] for texts in (found.findings, found.warnings)]
 
 
-def record(root, name="toolgate/rm-root/a.json", **changes):
+def record(root: Path, name: str = "toolgate/rm-root/a.json", **changes: Any) -> None:
     fixture = read_lab(find_lab(root, None)).fixtures[0]
     document = {
         "schema": "evalctl.lab-cassette/1",
@@ -35,13 +37,13 @@ def record(root, name="toolgate/rm-root/a.json", **changes):
     file.write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_nothing_is_doubtful_in_a_lab_whose_cassettes_are_played(root):
+def test_nothing_is_doubtful_in_a_lab_whose_cassettes_are_played(root: Path) -> None:
     assert doubts(root) == [[], []]
     record(root)
     assert doubts(root) == [[], []]
 
 
-def test_a_cassette_of_another_version_or_input_is_stale(root):
+def test_a_cassette_of_another_version_or_input_is_stale(root: Path) -> None:
     record(root, fixtureVersion=1)
     record(root, "toolgate/rm-root/b.json", inputHash="0" * 64)
     assert doubts(root)[1] == [
@@ -50,7 +52,7 @@ def test_a_cassette_of_another_version_or_input_is_stale(root):
     ]
 
 
-def test_files_that_belong_to_no_fixture_and_target_are_orphans(root):
+def test_files_that_belong_to_no_fixture_and_target_are_orphans(root: Path) -> None:
     for name in ("toolgate/rm-root/c.json", "toolgate/gone/a.json", "old.json", "toolgate/rm-root/a/deep.json"):
         record(root, name)
     told = "no cassette of a fixture and a target, so it is never played"
@@ -61,14 +63,14 @@ def test_files_that_belong_to_no_fixture_and_target_are_orphans(root):
     assert doubts(root, fixtures=["rm-root"], targets=["a"]) == [[], []]
 
 
-def test_an_answer_of_a_node_that_asks_nobody_is_told(root):
+def test_an_answer_of_a_node_that_asks_nobody_is_told(root: Path) -> None:
     record(root, answers={"jugde": [{"status": 200, "body": {}}]})
     assert doubts(root)[1] == [
         "cassettes/toolgate/rm-root/a.json: it answers 'jugde', which is no node that asks (did you mean 'judge'?)"
     ]
 
 
-def test_a_cassette_that_cannot_be_read_is_a_finding(root, tmp_path):
+def test_a_cassette_that_cannot_be_read_is_a_finding(root: Path, tmp_path: Path) -> None:
     record(root, nonsense=1)
     assert doubts(root)[0] == ["cassettes/toolgate/rm-root/a.json:1:193: nonsense: unknown field 'nonsense'"]
     (root / "cassettes/toolgate/rm-root/a.json").unlink()
@@ -76,7 +78,7 @@ def test_a_cassette_that_cannot_be_read_is_a_finding(root, tmp_path):
     assert doubts(root)[0] == ["cassettes/toolgate/rm-root/a.json: leads outside through a symbolic link"]
 
 
-def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path):
+def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path: Path) -> None:
     free = changed(
         CONFIG,
         "required: [verdict]\n          properties: { ",
@@ -95,7 +97,7 @@ def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path):
     assert doubts(root, targets=["b"]) == [[], []]
 
 
-def test_a_folder_of_cassettes_that_leads_back_to_itself_is_a_finding(root):
+def test_a_folder_of_cassettes_that_leads_back_to_itself_is_a_finding(root: Path) -> None:
     (root / "cassettes").mkdir()
     (root / "cassettes/toolgate").symlink_to("toolgate")
     findings, _ = doubts(root)
@@ -105,7 +107,7 @@ def test_a_folder_of_cassettes_that_leads_back_to_itself_is_a_finding(root):
     ]
 
 
-def test_a_field_of_a_template_that_no_schema_names_is_told_with_its_place(tmp_path):
+def test_a_field_of_a_template_that_no_schema_names_is_told_with_its_place(tmp_path: Path) -> None:
     mistyped = changed(CONFIG, "Tool: {{ input.tool_name }}", "Tool: {{ input.tol_name }} {{ input.tol_name }}")
     root = write_lab(tmp_path / "lab", config=mistyped)
 
@@ -113,7 +115,7 @@ def test_a_field_of_a_template_that_no_schema_names_is_told_with_its_place(tmp_p
     assert doubts(root) == [[], [f"config.yaml:27:9: capabilities.toolgate.flow[4].prompt: {told}"]]
 
 
-def test_a_field_of_an_answer_that_no_schema_names_is_told(tmp_path):
+def test_a_field_of_an_answer_that_no_schema_names_is_told(tmp_path: Path) -> None:
     closed = changed(CONFIG, "answer: {}, decides", "answer: { properties: { sort: {} } }, decides")
     root = write_lab(tmp_path / "lab", config=closed)
 
@@ -145,7 +147,7 @@ NESTED = {"properties": {"a": {"properties": {"b": {"type": "string"}}}, "c": {}
         ({"properties": {"a": True}}, "a.x", None),
     ],
 )
-def test_only_what_plain_properties_do_not_name_is_missing(schema, path, step):
+def test_only_what_plain_properties_do_not_name_is_missing(schema: dict[str, Any], path: str, step: str | None) -> None:
     found = missing(schema, path.split("."))
 
     assert (found[0] if found is not None else None) == step

@@ -1,16 +1,21 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import attrs
 import pytest
 
 from orchestrator.engine.kind import Asked
+from orchestrator.engine.worker import SweepEnd
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.model import Expectation
+from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
-from providers.base import Answer
+from providers.base import Answer, Request
 from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.usage import Usage
-from store.rows import Caps
+from store.rows import Caps, RunRecord
 from tests.orchestrator.lab.labs import JEV, JUDGE, SPECIALIST, fixture, gate, lab
 from tests.orchestrator.lab.sweeps import Answering, always, results, swept
 
@@ -22,7 +27,16 @@ CAPS = Caps(calls=100)
 NEVER_BROKEN = (Expectation(cel="status != 'error'", why="a plain command breaks nothing"),)
 
 
-async def measured(found, tmp_path, answers, *, k=1, caps=CAPS, prices=None, open_all=None):
+async def measured(
+    found: Lab,
+    tmp_path: Path,
+    answers: Callable[..., Any] | None,
+    *,
+    k: int = 1,
+    caps: Caps = CAPS,
+    prices: dict[str, Price] | None = None,
+    open_all: dict[str, Answering] | None = None,
+) -> tuple[SweepEnd, dict[str, Answering], dict[tuple[str, str, int], RunRecord]]:
     """Run the lab live against *answers*; the providers that were asked."""
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
     settings = settings_of(found, cells, mode="live", caps=caps, k=k, seed=1)
@@ -32,7 +46,7 @@ async def measured(found, tmp_path, answers, *, k=1, caps=CAPS, prices=None, ope
     return end, opened, results(tmp_path / "runs.db")
 
 
-async def test_assertions_alone_say_pass_or_fail(tmp_path):
+async def test_assertions_alone_say_pass_or_fail(tmp_path: Path) -> None:
     found = lab(
         fixture("good"),
         fixture("bad", expect=(*NEVER_BROKEN, Expectation(cel="decision.verdict == 'deny'", why="never"))),
@@ -53,7 +67,7 @@ async def test_assertions_alone_say_pass_or_fail(tmp_path):
     assert {request.model for request in opened["house"].asked} == {"jev-1", "nimble-1"}
 
 
-async def test_a_rule_decides_without_a_call(tmp_path):
+async def test_a_rule_decides_without_a_call(tmp_path: Path) -> None:
     found = lab(fixture("rm", command="rm -rf /", expect=(Expectation(cel="decision.verdict == 'deny'", why="x"),)))
 
     _, opened, runs = await measured(found, tmp_path, always("allow"))
@@ -64,8 +78,8 @@ async def test_a_rule_decides_without_a_call(tmp_path):
     assert not opened["house"].asked
 
 
-async def test_an_infrastructural_error_is_an_error_only_where_an_assertion_failed(tmp_path):
-    async def down(request):
+async def test_an_infrastructural_error_is_an_error_only_where_an_assertion_failed(tmp_path: Path) -> None:
+    async def down(request: Request) -> None:
         raise ProviderError(kind="server_error", message="it is down", retryable=False, status=503)
 
     tolerant = (Expectation(cel="status == 'error' || decision.verdict == 'allow'", why="down is no reason to allow"),)
@@ -79,8 +93,8 @@ async def test_an_infrastructural_error_is_an_error_only_where_an_assertion_fail
     assert (calm.outcome, calm.decision_status) == ("pass", "error")
 
 
-async def test_rubbish_from_a_model_is_a_failed_run_and_the_rest_goes_on(tmp_path):
-    async def rubbish(request):
+async def test_rubbish_from_a_model_is_a_failed_run_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async def rubbish(request: Request) -> Answer:
         return Answer(text="\x1b[31m{{{" * 1000, usage=Usage(input=1, output=1), finish="stop")
 
     found = lab(fixture("one", expect=NEVER_BROKEN), fixture("two", expect=NEVER_BROKEN))
@@ -93,7 +107,7 @@ async def test_rubbish_from_a_model_is_a_failed_run_and_the_rest_goes_on(tmp_pat
     assert (end.stopped, end.remaining) == (None, 0)
 
 
-async def test_costs_are_summed_where_every_call_has_one_and_unknown_else(tmp_path):
+async def test_costs_are_summed_where_every_call_has_one_and_unknown_else(tmp_path: Path) -> None:
     _, _, runs = await measured(lab(fixture("one"), targets=(JEV,)), tmp_path, always("allow"), prices={"jev-1": PRICE})
 
     run = runs["gate/one", "jev", 0]
@@ -101,14 +115,14 @@ async def test_costs_are_summed_where_every_call_has_one_and_unknown_else(tmp_pa
     assert (run.input_tokens, run.output_tokens) == (1000, 100)
 
 
-async def test_a_local_target_costs_nothing_even_where_nothing_is_reported(tmp_path):
+async def test_a_local_target_costs_nothing_even_where_nothing_is_reported(tmp_path: Path) -> None:
     _, _, runs = await measured(lab(fixture("one")), tmp_path, always("allow", usage=None))
 
     assert runs["gate/one", "nimble", 0].cost_nusd == 0
     assert runs["gate/one", "jev", 0].cost_nusd is None
 
 
-async def test_a_bound_is_no_cost(tmp_path):
+async def test_a_bound_is_no_cost(tmp_path: Path) -> None:
     found = lab(fixture("one"), targets=(JEV,))
 
     _, _, runs = await measured(
@@ -120,7 +134,7 @@ async def test_a_bound_is_no_cost(tmp_path):
     assert (run.cost_nusd, run.cost_source) == (None, None)
 
 
-async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot_count_it(tmp_path):
+async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot_count_it(tmp_path: Path) -> None:
     found = lab(fixture("one"), targets=(JEV,))
 
     end, _, runs = await measured(found, tmp_path, always("allow"), caps=Caps(nusd=1))
@@ -129,8 +143,8 @@ async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot
     assert (end.stopped, run.outcome, run.cost_nusd) == (None, "pass", None)
 
 
-async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_one_does_not(tmp_path):
-    async def unsure(request):
+async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_one_does_not(tmp_path: Path) -> None:
+    async def unsure(request: Request) -> Answer:
         return Answer(text='{"abstain": "not mine"}', finish="stop")
 
     for local, cost in ((False, None), (True, 1_200_000)):
@@ -146,8 +160,8 @@ async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_o
         assert [step["outcome"] for step in run.detail["decision"]["trace"]] == ["abstained", "decided"]
 
 
-async def test_a_specialist_takes_no_room_of_a_cap_on_tokens_that_only_a_model_could_fill(tmp_path):
-    async def allows(request):
+async def test_a_specialist_takes_no_room_of_a_cap_on_tokens_that_only_a_model_could_fill(tmp_path: Path) -> None:
+    async def allows(request: Request) -> Answer:
         return Answer(text='{"verdict": "allow"}', finish="stop")
 
     found = lab(*(fixture(f"f{number}") for number in range(5)), capability=gate(SPECIALIST, JUDGE), targets=(JEV,))
@@ -158,7 +172,7 @@ async def test_a_specialist_takes_no_room_of_a_cap_on_tokens_that_only_a_model_c
     assert (end.stopped, {run.outcome for run in runs.values()}) == (None, {"pass"})
 
 
-async def test_a_spent_cap_stops_the_sweep_and_what_was_not_run_is_skipped_for_it(tmp_path):
+async def test_a_spent_cap_stops_the_sweep_and_what_was_not_run_is_skipped_for_it(tmp_path: Path) -> None:
     found = lab(*(fixture(f"f{number}") for number in range(5)))
 
     end, opened, runs = await measured(found, tmp_path, always("allow"), caps=Caps(calls=7), k=2)
@@ -170,8 +184,8 @@ async def test_a_spent_cap_stops_the_sweep_and_what_was_not_run_is_skipped_for_i
     assert told.count(("skipped", "budget", True)) == 13
 
 
-async def test_an_account_that_refuses_for_good_is_asked_no_more_and_the_others_are(tmp_path):
-    async def refused(request):
+async def test_an_account_that_refuses_for_good_is_asked_no_more_and_the_others_are(tmp_path: Path) -> None:
+    async def refused(request: Request) -> None:
         raise ProviderError(kind="auth", message="no such key", retryable=False, status=401)
 
     other = attrs.evolve(JEV, id="other", backend="other")
@@ -187,7 +201,7 @@ async def test_an_account_that_refuses_for_good_is_asked_no_more_and_the_others_
     }
 
 
-async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path):
+async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path: Path) -> None:
     found = lab(fixture("one", modes=("offline",)), fixture("two"))
 
     _, opened, runs = await measured(found, tmp_path, always("allow"), k=3)
@@ -198,7 +212,7 @@ async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path):
     assert len(runs) == 8
 
 
-def test_asked_is_never_empty():
+def test_asked_is_never_empty() -> None:
     found = lab(fixture("one"), capability=gate(gate().flow[0]))
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import string
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import attrs
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.hub import app as hub_module
 from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encoded
-from providers.base import Answer
+from providers.base import Answer, Emit, Request
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, Daemon, Model, Rule
 from providers.errors import ProviderError
@@ -36,15 +38,21 @@ class House:
 
     name = account = "house"
 
-    def __init__(self, text='{"answer": {"verdict": "deny"}, "confidence": 0.9}', *, lets=None, error=None):
+    def __init__(
+        self,
+        text: str = '{"answer": {"verdict": "deny"}, "confidence": 0.9}',
+        *,
+        lets=None,
+        error: ProviderError | ZeroDivisionError | None = None,
+    ) -> None:
         self.text, self.lets, self.error = text, lets, error
         self.requests = []
         self.cancelled = 0
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 0
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Emit) -> Answer:
         self.requests.append(request)
         try:
             if self.lets is not None:
@@ -56,11 +64,11 @@ class House:
             raise self.error
         return Answer(text=self.text)
 
-    async def aclose(self):
+    async def aclose(self) -> None:
         pass
 
 
-def hub_of(house=None, *, capability=GATE, **options):
+def hub_of(house: House | None = None, *, capability: Capability = GATE, **options: Any) -> Hub:
     daemon = Daemon(backends={}, capabilities={capability.name: capability})
     return Hub(daemon, {"house": house or House()}, name="test", **{"concurrency": 2, **options})
 
@@ -72,19 +80,28 @@ class Reply:
     body: bytes = b""
 
     @property
-    def json(self):
+    def json(self) -> dict[str, Any]:
         return json.loads(self.body)
 
     @property
-    def error(self):
+    def error(self) -> tuple[int, str]:
         assert list(self.json) == ["error"]
         assert sorted(self.json["error"]) == ["code", "message"]
         return self.status, self.json["error"]["code"]
 
 
 async def send(
-    hub, body=b"", *, method="POST", path="/v1/hub", headers=(HOST,), pieces=1, left=None, reply=None, stuck=False
-):
+    hub: Hub,
+    body: bytes = b"",
+    *,
+    method: str = "POST",
+    path: str = "/v1/hub",
+    headers: tuple[tuple[bytes, bytes], ...] = (HOST,),
+    pieces: int = 1,
+    left=None,
+    reply: Reply | None = None,
+    stuck: bool = False,
+) -> Reply:
     """One request, its body in *pieces*, the last of which never comes if it is *stuck*; the client leaves when *left*
     is set.
     """
@@ -95,13 +112,13 @@ async def send(
         {"type": "http.request", "body": part, "more_body": number < len(parts)} for number, part in enumerate(parts, 1)
     ]
 
-    async def receive():
+    async def receive() -> dict[str, Any]:
         if len(messages) > int(stuck):
             return messages.pop(0)
         await (left or anyio.Event()).wait()
         return {"type": "http.disconnect"}
 
-    async def answer(message):
+    async def answer(message) -> None:
         if message["type"] == "http.response.start":
             reply.status = message["status"]
             reply.headers = {name.decode(): value.decode() for name, value in message["headers"]}
@@ -127,11 +144,11 @@ async def send(
     return reply
 
 
-def asked(value, capability="gate"):
+def asked(value: dict[str, str], capability: str = "gate") -> bytes:
     return json.dumps({"capability": capability, "input": value}).encode()
 
 
-def ask(hub, body=b"", **how):
+def ask(hub: Hub, body: bytes = b"", **how: Any) -> Reply:
     async def main():
         return await send(hub, body, **how)
 
@@ -141,25 +158,25 @@ def ask(hub, body=b"", **how):
 # --- decisions ----------------------------------------------------------------------------------------------------
 
 
-def test_a_decision_is_the_whole_answer():
+def test_a_decision_is_the_whole_answer() -> None:
     reply = ask(hub_of(), asked({"tool": "read"}))
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
     assert sorted(reply.json) == ["abstain", "decision", "error", "status", "trace"]
     assert (reply.json["status"], reply.json["decision"]) == ("ok", {"verdict": "allow"})
 
 
-def test_a_body_in_pieces_is_read_whole():
+def test_a_body_in_pieces_is_read_whole() -> None:
     house = House()
     reply = ask(hub_of(house), asked({"tool": "write"}), pieces=7)
     assert reply.json["decision"] == {"verdict": "deny"}
     assert [request.model for request in house.requests] == ["m"]
 
 
-def test_each_request_to_a_backend_has_a_key_of_its_own():
+def test_each_request_to_a_backend_has_a_key_of_its_own() -> None:
     house = House()
     hub = hub_of(house)
 
-    async def main():
+    async def main() -> None:
         for _ in range(3):
             await send(hub, asked({"tool": "write"}))
 
@@ -167,18 +184,18 @@ def test_each_request_to_a_backend_has_a_key_of_its_own():
     assert len({request.key for request in house.requests}) == 3
 
 
-def test_an_input_that_breaks_its_schema_is_a_decision_of_status_error():
+def test_an_input_that_breaks_its_schema_is_a_decision_of_status_error() -> None:
     reply = ask(hub_of(), asked({"tol": "read"}))
     assert (reply.status, reply.json["status"], reply.json["error"]["cause"]) == (200, "error", "input")
 
 
-def test_a_backend_that_fails_is_a_decision_of_status_error():
+def test_a_backend_that_fails_is_a_decision_of_status_error() -> None:
     error = ProviderError(kind="overloaded", message="come again", retryable=True, status=503)
     reply = ask(hub_of(House(error=error)), asked({"tool": "write"}))
     assert (reply.status, reply.json["error"]["cause"]) == (200, "provider")
 
 
-def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up():
+def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up() -> None:
     [rule, judge] = GATE.flow
     hasty = attrs.evolve(GATE, flow=(rule, attrs.evolve(judge, timeout_ms=30)))
 
@@ -194,11 +211,11 @@ def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up():
         st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
-def test_whatever_a_decision_holds_can_be_sent(value):
+def test_whatever_a_decision_holds_can_be_sent(value: Any) -> None:
     assert json.loads(encoded({"decision": value})) == {"decision": value}
 
 
-def test_what_is_secret_is_taken_out_of_an_answer():
+def test_what_is_secret_is_taken_out_of_an_answer() -> None:
     clean = Redactor([("HOUSE_KEY", "zq-0123456789-abcdef")]).json
     house = House(error=ProviderError(kind="server_error", message="you sent zq-0123456789-abcdef", retryable=False))
     reply = ask(hub_of(house, clean=clean), asked({"tool": "write"}))
@@ -206,7 +223,7 @@ def test_what_is_secret_is_taken_out_of_an_answer():
     assert b"zq-0123456789" not in reply.body
 
 
-def test_a_decision_with_half_a_character_can_be_sent():
+def test_a_decision_with_half_a_character_can_be_sent() -> None:
     assert json.loads(encoded({"reason": "\ud800 é"})) == {"reason": "\ud800 é"}
 
 
@@ -230,13 +247,15 @@ def test_a_decision_with_half_a_character_can_be_sent():
         (b'{"capability": "gaet", "input": 1}', (404, "unknown_capability"), "did you mean 'gate'?"),
     ],
 )  # fmt: skip
-def test_a_body_that_asks_for_nothing_is_refused_with_what_is_wrong(body, error, words):
+def test_a_body_that_asks_for_nothing_is_refused_with_what_is_wrong(
+    body: bytes, error: tuple[int, str], words: str
+) -> None:
     reply = ask(hub_of(), body)
     assert reply.error == error
     assert words in reply.json["error"]["message"]
 
 
-def test_a_hostile_name_comes_back_short_and_printable():
+def test_a_hostile_name_comes_back_short_and_printable() -> None:
     reply = ask(hub_of(), json.dumps({"capability": "\x1b[2J" * 10_000, "input": 1}).encode())
     assert reply.error == (404, "unknown_capability")
     assert len(reply.body) < 1000
@@ -244,26 +263,26 @@ def test_a_hostile_name_comes_back_short_and_printable():
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/hub/", "/v1/hub/x", "/v1/hub2", "/docs", "/%2e%2e/etc/passwd"])
-def test_other_paths_are_not_found(path):
+def test_other_paths_are_not_found(path: str) -> None:
     reply = ask(hub_of(), asked({"tool": "read"}), path=path)
     assert reply.error == (404, "not_found")
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_other_methods_are_refused_with_the_one_that_is_taken(method):
+def test_other_methods_are_refused_with_the_one_that_is_taken(method: str) -> None:
     reply = ask(hub_of(), method=method)
     assert reply.error == (405, "method_not_allowed")
     assert reply.headers["allow"] == "POST"
 
 
-def test_a_body_of_exactly_the_limit_is_read():
+def test_a_body_of_exactly_the_limit_is_read() -> None:
     frame = len(asked({"tool": "read", "pad": ""}))
     reply = ask(hub_of(), asked({"tool": "read", "pad": "x" * (MAX_BODY_BYTES - frame)}), pieces=5)
     assert reply.json["status"] == "ok"
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told):
+def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told: bool) -> None:
     house = House()
     body = asked({"tool": "write", "pad": "x" * MAX_BODY_BYTES})
     headers = (HOST, (b"content-length", str(len(body)).encode())) if told else (HOST,)
@@ -272,14 +291,14 @@ def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told):
     assert house.requests == []
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_module, "BODY_S", 0.05)
     reply = ask(hub_of(), asked({"tool": "read"}), pieces=2, stuck=True)
     assert reply.error == (408, "too_slow")
     assert reply.headers["connection"] == "close"
 
 
-def test_a_body_that_breaks_off_is_refused():
+def test_a_body_that_breaks_off_is_refused() -> None:
     left = anyio.Event()
     left.set()
     reply = ask(hub_of(), asked({"tool": "read"}), pieces=2, stuck=True, left=left)
@@ -290,30 +309,30 @@ def test_a_body_that_breaks_off_is_refused():
     "host",
     ["evil.example", "127.0.0.1.evil.example", "evil.example:8740", "", "127.0.0.1@evil.example", "[::1", "0.0.0.0"],
 )
-def test_a_name_that_was_led_here_is_refused(host):
+def test_a_name_that_was_led_here_is_refused(host: str) -> None:
     house = House()
     reply = ask(hub_of(house), asked({"tool": "write"}), headers=((b"host", host.encode()),))
     assert reply.error == (400, "bad_host")
     assert house.requests == []
 
 
-def test_no_host_and_two_hosts_are_refused():
+def test_no_host_and_two_hosts_are_refused() -> None:
     assert ask(hub_of(), asked({"tool": "read"}), headers=()).error == (400, "bad_host")
     assert ask(hub_of(), asked({"tool": "read"}), headers=(HOST, HOST)).error == (400, "bad_host")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9", "LOCALHOST", "[::1]:8740", "127.0.0.7"])
-def test_names_of_this_machine_are_answered(host):
+def test_names_of_this_machine_are_answered(host: str) -> None:
     hub = hub_of(names=frozenset(["127.0.0.7"]))
     assert ask(hub, asked({"tool": "read"}), headers=((b"host", host.encode()),)).status == 200
 
 
 @given(st.text(string.printable, min_size=1, max_size=40))
-def test_no_host_brings_the_hub_down(host):
+def test_no_host_brings_the_hub_down(host: str) -> None:
     assert ask(hub_of(), asked({"tool": "read"}), headers=((b"host", host.encode("latin-1")),)).status in (200, 400)
 
 
-def test_a_web_page_is_refused():
+def test_a_web_page_is_refused() -> None:
     house = House()
     reply = ask(hub_of(house), asked({"tool": "write"}), headers=(HOST, (b"origin", b"https://evil.example")))
     assert reply.error == (403, "bad_origin")
@@ -323,18 +342,18 @@ def test_a_web_page_is_refused():
 # --- many at a time -----------------------------------------------------------------------------------------------
 
 
-async def until(look):
+async def until(look: Callable[..., Any]) -> None:
     while not look():
         await anyio.wait_all_tasks_blocked()
 
 
-def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told_to_come_again():
+def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told_to_come_again() -> None:
     async def main():
         house = House(lets=anyio.Event())
         hub = hub_of(house, concurrency=2)
         replies = []
 
-        async def one():
+        async def one() -> None:
             replies.append(await send(hub, asked({"tool": "write"})))
 
         async with anyio.create_task_group() as group:
@@ -353,13 +372,13 @@ def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told
     assert [reply.status for reply in replies] == [200] * (2 + QUEUE)
 
 
-def test_who_hangs_up_is_worked_for_no_longer():
+def test_who_hangs_up_is_worked_for_no_longer() -> None:
     async def main():
         house, left = House(lets=anyio.Event()), anyio.Event()
         hub = hub_of(house)
         async with anyio.create_task_group() as group:
 
-            async def one():
+            async def one() -> None:
                 await send(hub, asked({"tool": "write"}), left=left)
 
             group.start_soon(one)
@@ -370,13 +389,13 @@ def test_who_hangs_up_is_worked_for_no_longer():
     assert anyio.run(main) == 1
 
 
-def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more():
+def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more() -> None:
     async def main():
         house = House(lets=anyio.Event())
         hub = hub_of(house)
         replies = []
 
-        async def one():
+        async def one() -> None:
             replies.append(await send(hub, asked({"tool": "write"})))
 
         async with anyio.create_task_group() as group:
@@ -391,7 +410,7 @@ def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more():
     assert (house.cancelled, len(house.requests)) == (1, 1)
 
 
-def test_every_decision_is_told_with_its_capability():
+def test_every_decision_is_told_with_its_capability() -> None:
     heard = []
     hub = hub_of(told=lambda name, decision, _seconds: heard.append((name, decision.status)))
     ask(hub, asked({"tool": "read"}))
@@ -399,10 +418,10 @@ def test_every_decision_is_told_with_its_capability():
     assert heard == [("gate", "ok"), ("gate", "error")]
 
 
-def test_a_bug_is_told_to_the_client_and_not_swallowed():
+def test_a_bug_is_told_to_the_client_and_not_swallowed() -> None:
     reply = Reply()
 
-    async def main():
+    async def main() -> None:
         await send(hub_of(House(error=ZeroDivisionError("oops"))), asked({"tool": "write"}), reply=reply)
 
     with pytest.raises(ExceptionGroup, match="unhandled"):
@@ -411,6 +430,6 @@ def test_a_bug_is_told_to_the_client_and_not_swallowed():
     assert b"oops" not in reply.body
 
 
-def test_a_failure_is_told_with_its_node():
+def test_a_failure_is_told_with_its_node() -> None:
     decision = Decision(status="error", error=Failure(cause="quota", message="spent", node="judge"))
     assert json.loads(encoded(decision.to_json()))["error"] == {"cause": "quota", "message": "spent", "node": "judge"}

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.lab.cells import most_calls
-from providers.base import Answer, Origin
+from providers.base import Answer, Origin, Request
 from providers.decisions.flow import decide
+from providers.decisions.model import Capability
 from providers.errors import ProviderError
 from tests.orchestrator.lab.labs import GUARD, JUDGE, gate, said
 
@@ -20,7 +23,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 @st.composite
-def flows(draw):
+def flows(draw: Callable[..., Any]) -> Capability:
     """Up to four nodes that ask, in any order, with fallbacks that lead to no circle, and a rule among them."""
     names = NAMES[: draw(st.integers(1, 4))]
     nodes = []
@@ -30,11 +33,11 @@ def flows(draw):
     return gate(*draw(st.permutations([*nodes, GUARD])))
 
 
-async def calls(capability, way):
+async def calls(capability: Capability, way: tuple[str, ...]) -> int:
     """How many answers are asked for where they come to *way*, one after the other; a shared fallback is asked anew."""
     asked = []
 
-    async def ask(request):
+    async def ask(request: Request) -> Answer:
         asked.append(request.origin.node)
         if way[(len(asked) - 1) % len(way)] == "fails":
             raise ProviderError(kind="server_error", message="down", retryable=False)
@@ -47,7 +50,7 @@ async def calls(capability, way):
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flows())
-async def test_the_bound_is_what_the_longest_way_takes(capability):
+async def test_the_bound_is_what_the_longest_way_takes(capability: Capability) -> None:
     most = most_calls(capability)
     ways = itertools.product(("answers", "fails"), repeat=most)
 

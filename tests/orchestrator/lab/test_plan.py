@@ -1,30 +1,31 @@
 import json
 from collections import Counter
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.engine.kind import Planning
 from orchestrator.lab.cells import live_cells, most_calls
-from orchestrator.lab.model import Expectation
+from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.plan import plan
 from orchestrator.lab.running import settings_of
 from orchestrator.lab.selection import select
-from providers.decisions.model import Http, Rule
-from store.rows import Caps
+from providers.decisions.model import Exec, Http, Model, Rule
+from store.rows import Caps, CellRow, NewSweep
 from tests.orchestrator.lab.labs import GUARD, JUDGE, SPECIALIST, fixture, gate, lab
 
 LAB = lab(fixture("a"), fixture("b"), fixture("c", modes=("offline",)))
 
 
-def planned(found=LAB, k=3, mode="live", **given):
+def planned(found: Lab = LAB, k: int = 3, mode: str = "live", **given: Any) -> NewSweep:
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
     settings = settings_of(found, cells, mode=mode, caps=Caps(calls=50), k=k, **given)
     planning = Planning(name="n", command="lab live", purpose="sweep", planned_at=1, conditions={}, settings=settings)
     return plan(found, cells, planning)
 
 
-def test_there_is_a_cell_for_each_fixture_and_target_with_its_own_version_and_model():
+def test_there_is_a_cell_for_each_fixture_and_target_with_its_own_version_and_model() -> None:
     sweep = planned(lab(fixture("a", version=4)))
 
     assert [(cell.case_id, cell.case_version, cell.variant, cell.target, cell.model) for cell in sweep.cells] == [
@@ -34,7 +35,7 @@ def test_there_is_a_cell_for_each_fixture_and_target_with_its_own_version_and_mo
     assert (sweep.suite_id, sweep.mode, sweep.repetitions) == ("small", "live", 3)
 
 
-def test_every_cell_is_run_as_often_as_asked_and_a_skipped_one_once():
+def test_every_cell_is_run_as_often_as_asked_and_a_skipped_one_once() -> None:
     sweep = planned()
     times = Counter((sweep.cells[run.cell].case_id, sweep.cells[run.cell].variant) for run in sweep.runs)
 
@@ -50,7 +51,7 @@ def test_every_cell_is_run_as_often_as_asked_and_a_skipped_one_once():
     assert len({(run.cell, run.repetition) for run in sweep.runs}) == 14
 
 
-def test_targets_of_a_fixture_stand_side_by_side_and_repetitions_are_outermost():
+def test_targets_of_a_fixture_stand_side_by_side_and_repetitions_are_outermost() -> None:
     sweep = planned()
 
     assert [run.repetition for run in sweep.runs] == sorted(run.repetition for run in sweep.runs)
@@ -59,15 +60,15 @@ def test_targets_of_a_fixture_stand_side_by_side_and_repetitions_are_outermost()
         assert len({cell.case_id for cell in cells}) == 1
 
 
-def test_the_seed_orders_the_runs():
-    def order(seed):
+def test_the_seed_orders_the_runs() -> None:
+    def order(seed: int) -> list[int]:
         return [run.cell for run in planned(lab(*map(fixture, "abcdefgh")), seed=seed).runs]
 
     assert order(1) == order(1)
     assert order(1) != order(2)
 
 
-def changed(**given):
+def changed(**given: Any) -> CellRow:
     return planned(lab(fixture("a", **given))).cells[0]
 
 
@@ -79,18 +80,18 @@ def changed(**given):
         {"expect": (Expectation(cel="true", why="anything goes"),)},
     ],
 )
-def test_content_is_in_the_digest_and_not_in_the_lineage(other):
+def test_content_is_in_the_digest_and_not_in_the_lineage(other: dict[str, Any]) -> None:
     before, after = changed(), changed(**other)
 
     assert before.digest != after.digest
     assert before.fingerprint == after.fingerprint
 
 
-def test_a_new_version_is_a_new_lineage():
+def test_a_new_version_is_a_new_lineage() -> None:
     assert changed().fingerprint != changed(version=2).fingerprint
 
 
-def test_a_changed_prompt_changes_the_configuration_alone():
+def test_a_changed_prompt_changes_the_configuration_alone() -> None:
     other = lab(fixture("a"), capability=gate(GUARD, attrs.evolve(JUDGE, prompt="Run {{ input.command }}?")))
     before, after = planned(lab(fixture("a"))).cells[0], planned(other).cells[0]
 
@@ -99,7 +100,7 @@ def test_a_changed_prompt_changes_the_configuration_alone():
     assert json.loads(before.document)["content"] == json.loads(after.document)["content"]
 
 
-def test_modes_are_lineages_of_their_own():
+def test_modes_are_lineages_of_their_own() -> None:
     live, offline = (planned(lab(fixture("a")), mode=mode).cells[0] for mode in ("live", "offline"))
 
     assert live.fingerprint != offline.fingerprint
@@ -122,5 +123,7 @@ VENDOR = Http(id="vendor", url="http://127.0.0.1:9/", fallback="gate")
         ((HEARD, GUARD, JUDGE), 2),
     ],
 )
-def test_the_most_calls_of_a_flow_are_those_of_its_longest_way(flow, calls):
+def test_the_most_calls_of_a_flow_are_those_of_its_longest_way(
+    flow: tuple[Exec | Http | Model | Rule, ...], calls: int
+) -> None:
     assert most_calls(gate(*flow)) == calls

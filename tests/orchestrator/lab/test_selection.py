@@ -1,25 +1,27 @@
+from typing import Any
+
 import pytest
 
-from orchestrator.lab.selection import select
+from orchestrator.lab.selection import Selection, select
 from store.errors import UsageError
 from tests.orchestrator.lab.labs import fixture, lab
 
 LAB = lab(fixture("ls-home"), fixture("rm-root"), fixture("rm-me"))
 
 
-def ids(selection):
+def ids(selection: Selection) -> tuple[list[str], list[str]]:
     return [one.id for one in selection.fixtures], [one.id for one in selection.targets]
 
 
-def test_without_a_name_everything_is_chosen():
+def test_without_a_name_everything_is_chosen() -> None:
     assert ids(select(LAB)) == (["ls-home", "rm-root", "rm-me"], ["jev", "nimble"])
 
 
-def test_fixtures_are_named_by_id_or_with_their_capability_and_stay_in_order():
+def test_fixtures_are_named_by_id_or_with_their_capability_and_stay_in_order() -> None:
     assert ids(select(LAB, fixtures=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
 
 
-def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers():
+def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers() -> None:
     assert ids(select(LAB, targets=["nimble"]))[1] == ["nimble"]
     assert not select(LAB, targets=["nimble"]).replay
     assert select(LAB, targets=["replay"]).replay
@@ -43,13 +45,13 @@ def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers():
         ),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest(wanted, message):
+def test_an_unknown_name_is_told_with_the_nearest(wanted: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         select(LAB, **wanted)
 
     assert str(refused.value) == message
 
 
-def test_a_capability_without_fixtures_is_told():
+def test_a_capability_without_fixtures_is_told() -> None:
     with pytest.raises(UsageError, match="capability 'gate' has no fixtures"):
         select(lab(), capability="gate")

@@ -1,7 +1,7 @@
 import pytest
 
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.model import Target
+from orchestrator.lab.model import Lab, Target
 from orchestrator.lab.selection import select
 from orchestrator.lab.spending import budget_of, lines
 from providers.prices.price import Price
@@ -10,12 +10,12 @@ from store.rows import Caps
 from tests.orchestrator.lab.labs import JUDGE, SPECIALIST, fixture, gate, lab
 
 
-def told(found, *, repeat=1, caps=None):
+def told(found: Lab, *, repeat: int = 1, caps: Caps | None = None) -> list[str]:
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
     return list(lines(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
 
 
-def test_runs_calls_caps_and_prices_are_said():
+def test_runs_calls_caps_and_prices_are_said() -> None:
     found = lab(
         fixture("a"),
         fixture("b"),
@@ -35,20 +35,20 @@ def test_runs_calls_caps_and_prices_are_said():
     ]
 
 
-def test_a_missing_cap_is_said():
+def test_a_missing_cap_is_said() -> None:
     assert "  at most 2 calls, and retries; no cap on calls" in told(lab(fixture("a")), caps=Caps(nusd=1))
     assert "  cost: no cap" in told(lab(fixture("a")))
 
 
-def test_where_no_model_is_asked_targets_have_no_price():
+def test_where_no_model_is_asked_targets_have_no_price() -> None:
     assert [line for line in told(lab(fixture("a"), capability=gate(gate().flow[0]))) if "target " in line] == []
 
 
-def test_without_a_budget_nothing_is_asked():
+def test_without_a_budget_nothing_is_asked() -> None:
     with pytest.raises(UsageError, match=r"/nowhere/lab.yaml: it has no budget"):
         budget_of(lab(budget=None))
 
 
-def test_a_model_s_name_is_shown_and_not_obeyed():
+def test_a_model_s_name_is_shown_and_not_obeyed() -> None:
     odd = Target(id="odd", backend="house", model="\x1b[31m\nmodel")
     assert "\\u001b[31m\\u000amodel" in "\n".join(told(lab(fixture("a"), targets=(odd,))))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
 import pytest
 
 from orchestrator.cli import app
+from orchestrator.cli.common import Exit
 from orchestrator.reports.status import glance, why
 from orchestrator.reports.status.doing import GATE, activity_of
+from orchestrator.reports.status.glance import Glance
+from orchestrator.reports.status.why import Case
 from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
 from store.records import Doing
+from store.rows import Claim
 from store.sql.commands import tell
 from store.sql.reader import Reader
 from store.sql.statements import statement
@@ -24,7 +31,7 @@ SENT = CallSent(request=1, account="openai#1\x1b[2J", model="m-1", bytes=10)
 REFUSED = Call(request=1, account="openai#1", status=429, error="rate_limit", retry_in_ms=30_000)
 
 
-def doing(kind, payload=None, at=2000):
+def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000) -> Doing:
     return Doing(
         attempt_id=1,
         position=4,
@@ -51,29 +58,29 @@ def doing(kind, payload=None, at=2000):
         (doing("some\nday"), "what follows some day"),
     ],
 )
-def test_the_last_event_tells_what_a_run_waits_for(found, what):
+def test_the_last_event_tells_what_a_run_waits_for(found: Doing, what: str) -> None:
     one = activity_of(found, stored.AT)
     assert one.what == what
     assert one.begun == (found.kind is not None)
     assert one.since == stored.AT + (2 * SECOND if one.begun else 0)
 
 
-def test_a_retry_is_waited_for_until_its_time_has_come():
+def test_a_retry_is_waited_for_until_its_time_has_come() -> None:
     found = doing("call", {"error": "rate_limit", "status": 429, "retry_in_ms": 5000})
     one = activity_of(found, stored.AT + 3 * SECOND)
     assert (one.what, one.until) == ("a retry after rate_limit (429)", stored.AT + 7 * SECOND)
     assert activity_of(found, stored.AT + 9 * SECOND).what == GATE
 
 
-def order(path, verb, why="", who="me@here"):
-    async def write():
+def order(path: Path, verb: str, why: str = "", who: str = "me@here") -> None:
+    async def write() -> None:
         async with writing(path) as writer:
             await writer.transact(tell(1, verb, who=who, why=why, payload={}, at=stored.AT))
 
     anyio.run(write)
 
 
-def events(claim):
+def events(claim: Claim) -> tuple[Any, ...]:
     started = WorkStarted(instructions="", prompt="", tools=(), model="m-1")
     return {
         "retry": (started, SENT, REFUSED),
@@ -96,25 +103,25 @@ PLACE = {case: place for place, case in enumerate(OUTCOMES, 1)}
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Path:
     planned = stored.sweep(list(OUTCOMES), 1)
     return stored.write(tmp_path / "runs.db", planned, OUTCOMES, events, leaving=False)
 
 
-def look(path, *, alive=True, after_s=10):
+def look(path: Path, *, alive: bool = True, after_s: int = 10) -> Glance:
     with Reader(path) as reader:
         sweep = reader.sweep("last")
         return glance.glance_of(reader, sweep, now=stored.AT + after_s * SECOND, is_alive=lambda _: alive)
 
 
-def asked(path, case, *, alive=True, after_s=10):
+def asked(path: Path, case: str, *, alive: bool | None = True, after_s: int = 10) -> Case:
     with Reader(path) as reader:
         return why.case_of(
             reader, reader.sweep("last"), PLACE[case], now=stored.AT + after_s * SECOND, is_alive=lambda _: alive
         )
 
 
-def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(store):
+def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(store: Path) -> None:
     found = look(store)
     assert set(glance.waiting(found)) == {
         "1 waits for a retry after rate_limit (429) (the next in 20 s)",
@@ -129,7 +136,7 @@ def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(st
     assert not found.over
 
 
-def test_several_wait_for_their_turn_and_for_their_verifiers(store):
+def test_several_wait_for_their_turn_and_for_their_verifiers(store: Path) -> None:
     found = look(store)
     doubled = attrs.evolve(found, activities=(*found.activities, *found.activities))
     assert {
@@ -139,12 +146,12 @@ def test_several_wait_for_their_turn_and_for_their_verifiers(store):
     } <= set(glance.waiting(doubled))
 
 
-def test_nothing_is_under_way_and_no_end_is_foretold_when_the_process_is_dead(store):
+def test_nothing_is_under_way_and_no_end_is_foretold_when_the_process_is_dead(store: Path) -> None:
     found = look(store, alive=False)
     assert (found.activities, found.rate, found.left_s) == ((), None, None)
 
 
-def test_in_a_pause_no_end_is_foretold(store):
+def test_in_a_pause_no_end_is_foretold(store: Path) -> None:
     order(store, "pause", "lunch")
     found = look(store)
     assert found.standing.state == "paused"
@@ -152,11 +159,11 @@ def test_in_a_pause_no_end_is_foretold(store):
     assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.lines(found))
 
 
-def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store):
+def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store: Path) -> None:
     limits = [("limit_cut", 2), *[("limit_cut", 1)] * 20, ("limit_raised", 2)]
     rows = [(1, 1, stored.AT, kind, json.dumps({"limit": limit})) for kind, limit in limits]
 
-    async def write():
+    async def write() -> None:
         async with writing(store) as writer:
             await writer.transact(lambda connection: connection.executemany(statement("insert_notice"), rows))
 
@@ -169,14 +176,14 @@ def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store):
     ]
 
 
-def test_a_line_is_the_same_as_long_as_only_time_passes(store):
+def test_a_line_is_the_same_as_long_as_only_time_passes(store: Path) -> None:
     assert glance.line(look(store, after_s=10)) == glance.line(look(store, after_s=12))
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7100, "118 min"), (7200, "2 h 0 min")]
 )
-def test_spans_are_read_at_a_glance(seconds, text):
+def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
     assert glance.span(seconds) == text
 
 
@@ -193,13 +200,13 @@ def test_spans_are_read_at_a_glance(seconds, text):
         ("cancelled", "it is finished: skipped(cancelled)", "only `resume --cancelled` runs it"),
     ],
 )
-def test_why_a_run_is_unfinished_and_what_resume_would_do(store, case, because, resume):
+def test_why_a_run_is_unfinished_and_what_resume_would_do(store: Path, case: str, because: str, resume: str) -> None:
     found = asked(store, case)
     assert because in why.because(found)
     assert resume in why.resumption(found)
 
 
-def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store):
+def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store: Path) -> None:
     assert "died before it had ended" in why.because(asked(store, "answer", alive=False))
     assert "`resume` runs it" in why.resumption(asked(store, "answer", alive=False))
     assert "may be stopped" in why.because(asked(store, "answer", after_s=61))
@@ -207,10 +214,10 @@ def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store):
     assert "cannot be told from here" in why.because(asked(store, "answer", alive=None, after_s=61))
 
 
-def test_a_run_that_was_never_claimed(tmp_path):
+def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
     path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 1), {"a": [{}]})
 
-    async def plan():
+    async def plan() -> None:
         import attrs
 
         from store.sql.plans import store_plan
@@ -225,7 +232,7 @@ def test_a_run_that_was_never_claimed(tmp_path):
     assert why.resumption(found) == "`resume` runs it"
 
 
-def test_an_order_is_told_with_the_run_it_holds_back(store):
+def test_an_order_is_told_with_the_run_it_holds_back(store: Path) -> None:
     order(store, "pause", "lunch")
     assert why.resumption(asked(store, "budget")).startswith("`resume` runs it, if")
     assert "the sweep is paused by me@here" in "\n".join(why.lines(asked(store, "retry")))
@@ -234,8 +241,8 @@ def test_an_order_is_told_with_the_run_it_holds_back(store):
 
 
 @pytest.fixture
-def evalctl(store, capsys):
-    def called(*words):
+def evalctl(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int | Exit, str, str]]:
+    def called(*words: str) -> tuple[int | Exit, str, str]:
         code = app.run(["--store", str(store), *words])
         told = capsys.readouterr()
         return code, told.out, told.err
@@ -243,7 +250,9 @@ def evalctl(store, capsys):
     return called
 
 
-def test_status_why_tells_attempts_and_their_messages_harmlessly(evalctl):
+def test_status_why_tells_attempts_and_their_messages_harmlessly(
+    evalctl: Callable[..., tuple[int | Exit, str, str]],
+) -> None:
     code, out, _ = evalctl("status", "--why", f"last/{PLACE['error']}")
     assert code == 0
     assert "error(provider)" in out
@@ -255,14 +264,16 @@ def test_status_why_tells_attempts_and_their_messages_harmlessly(evalctl):
     assert found["attempts"][0]["message"] == "connection \x1b[2Jrefused"
 
 
-def test_a_position_needs_no_flag_and_a_sweep_is_no_run(evalctl):
+def test_a_position_needs_no_flag_and_a_sweep_is_no_run(evalctl: Callable[..., tuple[int | Exit, str, str]]) -> None:
     assert evalctl("status", f"last/{PLACE['pass']}")[1].splitlines()[0].endswith("it is finished: pass")
     code, _, err = evalctl("status", "--why", "last")
     assert code == 1
     assert "'last' is no run" in err
 
 
-def test_status_tells_orders_and_the_state_they_bring(evalctl, store):
+def test_status_tells_orders_and_the_state_they_bring(
+    evalctl: Callable[..., tuple[int | Exit, str, str]], store: Path
+) -> None:
     order(store, "cancel", "wrong\x1b[2J model")
     code, out, _ = evalctl("status")
     assert code == 0
@@ -271,7 +282,9 @@ def test_status_tells_orders_and_the_state_they_bring(evalctl, store):
     assert json.loads(evalctl("status", "--json")[1])["order"]["verb"] == "cancel"
 
 
-def test_watching_a_sweep_that_is_over_shows_it_once_and_ends(tmp_path, capsys):
+def test_watching_a_sweep_that_is_over_shows_it_once_and_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 2), {"a": [{}, {}]})
     assert app.run(["--store", str(path), "status", "--watch"]) == 0
     [line] = capsys.readouterr().out.splitlines()

@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.reports.status.standing import standing_of
 from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
-from store.rows import FileChange, Judgement
+from store.rows import Claim, FileChange, Judgement
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 
@@ -24,7 +27,7 @@ OUTCOMES = {
 }
 
 
-def events(claim):
+def events(claim: Claim) -> tuple[Any, ...]:
     return (
         WorkStarted(instructions="be good", prompt=f"Fix it {EVIL}", tools=("bash",), model="m-1"),
         CallSent(request=1, account="scripted", model="m-1", bytes=10),
@@ -37,14 +40,14 @@ def events(claim):
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Path:
     changes = (FileChange(path="src/add.py", change="changed", content=b"abc"),)
     outcomes = {**OUTCOMES, "a": [{"changes": changes}, OUTCOMES["a"][1]]}
     return stored.write(tmp_path / "runs.db", stored.sweep(list(outcomes), 2), outcomes, events, leaving=False)
 
 
 @pytest.fixture
-def evalctl(store, capsys):
+def evalctl(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def called(*words: str) -> tuple[int, str, str]:
         code = app.run(["--store", str(store), *words])
         told = capsys.readouterr()
@@ -57,7 +60,9 @@ def harmless(text: str) -> bool:
     return all(letter == "\n" or letter.isprintable() for letter in text)
 
 
-def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalctl):
+def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(
+    evalctl: Callable[..., tuple[int, str, str]],
+) -> None:
     code, out, _ = evalctl("status")
     assert code == 0
     assert "5 of 6 runs have a result, 3 of them a final one, 0 claimed" in out
@@ -68,7 +73,7 @@ def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(evalct
     assert "runs the 3 that are left, given a higher cap where one is spent" in out
 
 
-def test_show_lists_the_runs_of_a_sweep(evalctl):
+def test_show_lists_the_runs_of_a_sweep(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = evalctl("show", "last", "--runs")
     assert code == 0
     lines = out.splitlines()
@@ -80,13 +85,13 @@ def test_show_lists_the_runs_of_a_sweep(evalctl):
     assert [json.loads(line)["status"] for line in out.splitlines()].count("skipped") == 2
 
 
-def test_a_position_and_a_list_of_runs_do_not_go_together(evalctl):
+def test_a_position_and_a_list_of_runs_do_not_go_together(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, _, told = evalctl("show", "last/1", "--runs")
     assert code == 1
     assert "--runs" in told
 
 
-def test_status_as_json(evalctl):
+def test_status_as_json(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = evalctl("status", stored.NAME[:12], "--json")
     found = json.loads(out)
     assert code == 0
@@ -112,8 +117,8 @@ def test_status_as_json(evalctl):
     ],
 )
 def test_a_process_is_in_flight_while_its_lease_lasts_and_it_is_not_known_to_be_dead(
-    store, alive, later, state, in_flight
-):
+    store: Path, alive: bool | None, later: int, state: str, in_flight: int
+) -> None:
     with Reader(store) as reader:
         now = stored.AT + later * 1_000_000
         found = standing_of(reader, reader.sweep("last"), now=now, is_alive=lambda _: alive)
@@ -122,7 +127,7 @@ def test_a_process_is_in_flight_while_its_lease_lasts_and_it_is_not_known_to_be_
     assert found.state == ("running" if in_flight else "stopped")
 
 
-def test_status_without_a_store_says_how_to_start(tmp_path, capsys):
+def test_status_without_a_store_says_how_to_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["status", "--store", str(tmp_path / "none.db")]) == 0
     assert "evalctl run demo" in capsys.readouterr().out
     assert app.run(["status", "--json", "--store", str(tmp_path / "none.db")]) == 0
@@ -130,13 +135,13 @@ def test_status_without_a_store_says_how_to_start(tmp_path, capsys):
     assert not (tmp_path / "none.db").exists()
 
 
-def test_a_named_sweep_that_does_not_exist_is_one_message(evalctl):
+def test_a_named_sweep_that_does_not_exist_is_one_message(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = evalctl("status", "nothing")
     assert (code, out) == (1, "")
     assert err.startswith("evalctl: there is no sweep 'nothing'")
 
 
-def test_a_file_that_is_no_store_is_one_message(tmp_path, capsys):
+def test_a_file_that_is_no_store_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.db").write_text("hello " * 1000)
     for words in (["status"], ["show", "last"]):
         assert app.run([*words, "--store", str(tmp_path / "x.db")]) == 1
@@ -145,7 +150,7 @@ def test_a_file_that_is_no_store_is_one_message(tmp_path, capsys):
         assert told.out == ""
 
 
-def test_show_builds_the_report_from_the_rows(evalctl):
+def test_show_builds_the_report_from_the_rows(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = evalctl("show", "last")
     assert code == 0
     assert "shapes 1.2.0, sweep" in out
@@ -154,7 +159,9 @@ def test_show_builds_the_report_from_the_rows(evalctl):
     assert json.loads(out)["schema"] == "evalctl.report/1"
 
 
-def test_show_of_a_run_tells_its_ending_verdicts_files_and_transcript(evalctl):
+def test_show_of_a_run_tells_its_ending_verdicts_files_and_transcript(
+    evalctl: Callable[..., tuple[int, str, str]],
+) -> None:
     code, out, _ = evalctl("show", "last/1")
     assert code == 0
     assert f"{stored.NAME}/1: a, repetition 0: pass" in out
@@ -171,7 +178,7 @@ def test_show_of_a_run_tells_its_ending_verdicts_files_and_transcript(evalctl):
     assert "be good" in out
 
 
-def test_show_of_a_run_as_json_keeps_the_text_as_it_was(evalctl):
+def test_show_of_a_run_as_json_keeps_the_text_as_it_was(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = evalctl("show", "last/4", "--json")
     found = json.loads(out)
     assert code == 0
@@ -180,7 +187,7 @@ def test_show_of_a_run_as_json_keeps_the_text_as_it_was(evalctl):
     assert out.isascii()
 
 
-def test_show_of_a_run_in_flight_shows_what_has_happened_so_far(evalctl):
+def test_show_of_a_run_in_flight_shows_what_has_happened_so_far(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = evalctl("show", "last/5")
     assert code == 0
     assert "b, repetition 1: no result yet" in out
@@ -198,20 +205,22 @@ def test_show_of_a_run_in_flight_shows_what_has_happened_so_far(evalctl):
         ("last/²", "is no position"),
     ],
 )
-def test_a_position_that_does_not_exist_is_one_message(evalctl, what, problem):
+def test_a_position_that_does_not_exist_is_one_message(
+    evalctl: Callable[..., tuple[int, str, str]], what: str, problem: str
+) -> None:
     code, out, err = evalctl("show", what)
     assert (code, out) == (1, "")
     assert problem in err
 
 
-def test_an_attempt_that_does_not_exist_is_one_message(evalctl):
+def test_an_attempt_that_does_not_exist_is_one_message(evalctl: Callable[..., tuple[int, str, str]]) -> None:
     code, _, err = evalctl("show", "last/1", "--attempt", "2")
     assert code == 1
     assert "no attempt 2" in err
 
 
 @pytest.mark.parametrize("words", [["status"], ["show", "last"], ["show", "last/1"]])
-def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(store, words):
+def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(store: Path, words: list[str]) -> None:
     code = (
         "import sys; from orchestrator.cli.app import run; code = run(sys.argv[1:]); "
         "heavy = {'asyncio', 'httpx', 'rich', 'cattrs', 'structlog', 'aiosqlite', 'anyio'} & set(sys.modules); "
@@ -227,7 +236,7 @@ def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(s
     assert (ended.returncode, ended.stderr) == (0, b"[]")
 
 
-def test_values_are_frozen(store):
+def test_values_are_frozen(store: Path) -> None:
     with Reader(store) as reader:
         found = standing_of(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: True)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
@@ -235,12 +244,16 @@ def test_values_are_frozen(store):
 
 
 @pytest.mark.parametrize("words", [("status",), ("show", "last")])
-def test_a_hint_can_be_copied_it_names_the_store_that_was_asked(evalctl, store, words):
+def test_a_hint_can_be_copied_it_names_the_store_that_was_asked(
+    evalctl: Callable[..., tuple[int, str, str]], store: Path, words: tuple[str, ...]
+) -> None:
     _, out, _ = evalctl(*words)
     assert f"next: evalctl resume {stored.NAME} --store {store}   runs" in out
 
 
-def test_a_skipped_run_is_not_shown_off_as_the_first_that_did_not_pass(tmp_path, capsys):
+def test_a_skipped_run_is_not_shown_off_as_the_first_that_did_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "skipped.db"
     stored.write(path, stored.sweep(["a"], 2), {"a": [{}, {"outcome": "skipped", "reason": "budget", "again": True}]})
     app.run(["--store", str(path), "show", "last"])

@@ -4,20 +4,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from orchestrator.cli.app import application
 from orchestrator.installation import BUNDLED, clash_warnings, sqlite_warnings
 from orchestrator.suite.catalog import find_places, find_suite, list_suites, read_place
+from orchestrator.suite.model import Suite, Task
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
-from providers.base import AgentSettings, Assignment, Origin, Policy, ToolUse
+from providers.base import AgentSettings, Answer, Assignment, Origin, Policy, Request, ToolUse
 from providers.registry import ProviderOptions
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import open_provider
 from providers.system.tree import changes
 from store.errors import UsageError
-from store.events import ToolCompleted
+from store.events import ToolCompleted, ToolStarted, WorkStarted
 from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence
 from verifiers.tool_sequence import breach
@@ -31,7 +32,7 @@ MINIMAL = """{"schemaVersion": 1, "suiteId": "%s", "suiteVersion": "1.0.0", "tas
   "verifiers": [{"kind": "file-absent", "id": "a", "path": "x"}]}]}"""
 
 
-def make(directory, suite_id=None, text=None):
+def make(directory: Path, suite_id: str | None = None, text: str | None = None) -> Path:
     (directory / "f").mkdir(parents=True)
     (directory / "suite.json").write_text(text or MINIMAL % (suite_id or directory.name))
     return directory
@@ -40,7 +41,9 @@ def make(directory, suite_id=None, text=None):
 # --- the bundled suites -----------------------------------------------------------------------------------------
 
 
-async def verdict(suite, task, tmp_path, *, repetition=None, outputs=None):
+async def verdict(
+    suite: Suite, task: Task, tmp_path: Path, *, repetition: int | None = None, outputs: list[str] | None = None
+) -> str:
     """What the verifiers say of the untouched fixture, or of what the script's repetition makes of it; what its tools
     answered goes to *outputs*.
     """
@@ -63,10 +66,10 @@ async def verdict(suite, task, tmp_path, *, repetition=None, outputs=None):
                 marker="test-00000000/1/1",
             )
 
-            async def ask(request):
+            async def ask(request: Request) -> Answer:
                 return await provider.answer(request, lambda _: None)
 
-            def note(event):
+            def note(event: ToolCompleted | ToolStarted | WorkStarted) -> None:
                 if isinstance(event, ToolCompleted) and outputs is not None:
                     outputs.append(event.output)
 
@@ -89,7 +92,7 @@ async def verdict(suite, task, tmp_path, *, repetition=None, outputs=None):
 
 
 @pytest.fixture(autouse=True)
-def this_python(monkeypatch):
+def this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks' `python3` is the one that runs the tests: whatever else the machine calls so may be slow to start."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))  # noqa: TID251 - a test is its own edge
 
@@ -107,7 +110,9 @@ def solved_by_script():
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("suite", "task"), solved_by_script())
-async def test_the_scripted_solution_passes_and_the_untouched_fixture_fails(suite, task, tmp_path):
+async def test_the_scripted_solution_passes_and_the_untouched_fixture_fails(
+    suite: Suite, task: Task, tmp_path: Path
+) -> None:
     assert await verdict(suite, task, tmp_path) == "fail"
     plays = read_scripts(suite.root)[task.id].plays
     for repetition in range(len(plays)):
@@ -115,7 +120,7 @@ async def test_the_scripted_solution_passes_and_the_untouched_fixture_fails(suit
 
 
 @pytest.mark.anyio
-async def test_the_demo_solves_one_task_always_one_sometimes_and_one_never(tmp_path):
+async def test_the_demo_solves_one_task_always_one_sometimes_and_one_never(tmp_path: Path) -> None:
     passes = {}
     for task in DEMO.tasks:
         assert await verdict(DEMO, task, tmp_path) == "fail"
@@ -124,13 +129,13 @@ async def test_the_demo_solves_one_task_always_one_sometimes_and_one_never(tmp_p
     assert passes == {"fix-greeting": 5, "sort-versions": 3, "leap-year": 0}
 
 
-def test_smoke_coding_is_what_the_documents_say():
+def test_smoke_coding_is_what_the_documents_say() -> None:
     assert (SMOKE.suite_version, len(SMOKE.tasks)) == ("1.2.0", 7)
     assert {"rename-symbol", "edit-respects-hash", "off-by-one-among-passing"} < {task.id for task in SMOKE.tasks}
     assert all(task.policy.allow == ("write", "process") for task in (*SMOKE.tasks, *DEMO.tasks))
 
 
-def test_tool_sequences_asks_for_order_by_all_rules():
+def test_tool_sequences_asks_for_order_by_all_rules() -> None:
     assert (TOOLS.suite_version, len(TOOLS.tasks)) == ("1.0.0", 6)
     assert all(task.policy.allow == ("write", "process") for task in TOOLS.tasks)
     rules = [{v.rule.type for v in task.verifiers if v.kind == "tool-sequence"} for task in TOOLS.tasks]
@@ -139,7 +144,9 @@ def test_tool_sequences_asks_for_order_by_all_rules():
 
 
 @pytest.mark.anyio
-async def test_one_invalid_transition_is_tried_refused_and_recovered_from_and_no_tool_output_differs_by_run(tmp_path):
+async def test_one_invalid_transition_is_tried_refused_and_recovered_from_and_no_tool_output_differs_by_run(
+    tmp_path: Path,
+) -> None:
     refused = []
     for task in TOOLS.tasks:
         first, second = [], []
@@ -153,7 +160,7 @@ async def test_one_invalid_transition_is_tried_refused_and_recovered_from_and_no
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("task", TOOLS.tasks, ids=lambda task: task.id)
-async def test_the_right_result_by_the_wrong_calls_does_not_pass(task, tmp_path):
+async def test_the_right_result_by_the_wrong_calls_does_not_pass(task: Task, tmp_path: Path) -> None:
     """Calls the other way round, each made twice, break a rule of every task, whatever the files look like."""
     calls = [call for answer in read_scripts(TOOLS.root)[task.id].plays[0].answers for call in answer.tool_calls]
     checked = {"command": "python3 check.py"}  # asked for at the end, it says nothing of the order
@@ -163,7 +170,7 @@ async def test_the_right_result_by_the_wrong_calls_does_not_pass(task, tmp_path)
     assert broken
 
 
-def test_every_bundled_suite_is_well_formed_and_scripted_whole():
+def test_every_bundled_suite_is_well_formed_and_scripted_whole() -> None:
     for listed in map(read_place, find_places(None)):
         assert listed.errors == ()
         assert listed.place.bundled
@@ -172,7 +179,7 @@ def test_every_bundled_suite_is_well_formed_and_scripted_whole():
         assert listed.scripted == {task.id for task in listed.suite.tasks}
 
 
-def test_what_is_listed_of_a_bundled_suite_is_what_reading_it_would_tell():
+def test_what_is_listed_of_a_bundled_suite_is_what_reading_it_would_tell() -> None:
     for glimpsed in list_suites(None):
         assert glimpsed.suite is None
         assert glimpsed.outline == read_place(glimpsed.place).outline
@@ -181,7 +188,7 @@ def test_what_is_listed_of_a_bundled_suite_is_what_reading_it_would_tell():
 # --- finding ----------------------------------------------------------------------------------------------------
 
 
-def test_a_suite_is_found_by_its_id_or_its_directory(tmp_path):
+def test_a_suite_is_found_by_its_id_or_its_directory(tmp_path: Path) -> None:
     make(tmp_path / "folder", "my-suite")
     assert find_suite("my-suite", tmp_path).root == tmp_path / "folder"
     assert find_suite("folder", tmp_path).suite_id == "my-suite"
@@ -189,14 +196,14 @@ def test_a_suite_is_found_by_its_id_or_its_directory(tmp_path):
     assert find_suite("demo", tmp_path).bundled is True
 
 
-def test_an_id_wins_over_the_name_of_another_directory(tmp_path):
+def test_an_id_wins_over_the_name_of_another_directory(tmp_path: Path) -> None:
     make(tmp_path / "one", "two")
     make(tmp_path / "two", "three")
     assert find_suite("two", tmp_path).root == tmp_path / "one"
     assert find_suite("three", tmp_path).root == tmp_path / "two"
 
 
-def test_an_unknown_suite_is_told_with_the_nearest_names():
+def test_an_unknown_suite_is_told_with_the_nearest_names() -> None:
     with pytest.raises(UsageError) as caught:
         find_suite("smoke-codng", None)
     assert str(caught.value).startswith(
@@ -204,13 +211,13 @@ def test_an_unknown_suite_is_told_with_the_nearest_names():
     )
 
 
-def test_a_path_in_the_place_of_a_name_is_explained(tmp_path):
+def test_a_path_in_the_place_of_a_name_is_explained(tmp_path: Path) -> None:
     make(tmp_path / "mine")
     with pytest.raises(UsageError, match=rf"mine --suite-dir {tmp_path / 'mine'}$"):
         find_suite(str(tmp_path / "mine"), None)
 
 
-def test_two_suites_of_one_id_are_refused_until_one_is_named_by_its_directory(tmp_path):
+def test_two_suites_of_one_id_are_refused_until_one_is_named_by_its_directory(tmp_path: Path) -> None:
     make(tmp_path / "a", "same")
     make(tmp_path / "b", "same")
     with pytest.raises(UsageError) as caught:
@@ -222,7 +229,7 @@ def test_two_suites_of_one_id_are_refused_until_one_is_named_by_its_directory(tm
     assert find_suite("a", tmp_path).root == tmp_path / "a"
 
 
-def test_what_is_advised_about_a_suite_called_as_a_bundled_one_leads_to_it(tmp_path):
+def test_what_is_advised_about_a_suite_called_as_a_bundled_one_leads_to_it(tmp_path: Path) -> None:
     make(tmp_path / "demo", "demo")
     for name, suite_dir in (("demo", tmp_path), (str(tmp_path / "demo"), tmp_path), (str(tmp_path / "demo"), None)):
         with pytest.raises(UsageError) as caught:
@@ -232,7 +239,7 @@ def test_what_is_advised_about_a_suite_called_as_a_bundled_one_leads_to_it(tmp_p
     assert find_suite("demo", None).bundled
 
 
-def test_a_broken_suite_is_listed_and_does_not_hide_the_others(tmp_path):
+def test_a_broken_suite_is_listed_and_does_not_hide_the_others(tmp_path: Path) -> None:
     make(tmp_path / "good")
     make(tmp_path / "broken", text='{"schemaVersion": 1,}')
     make(tmp_path / "wrong", text='{"schemaVersion": 1, "suiteId": 3}')
@@ -245,11 +252,11 @@ def test_a_broken_suite_is_listed_and_does_not_hide_the_others(tmp_path):
         find_suite("broken", tmp_path)
 
 
-def test_the_bundled_directory_given_by_hand_is_not_listed_twice():
+def test_the_bundled_directory_given_by_hand_is_not_listed_twice() -> None:
     assert list_suites(BUNDLED) == list_suites(None)
 
 
-def test_a_suite_dir_without_a_suite_is_told(tmp_path):
+def test_a_suite_dir_without_a_suite_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no suite here"):
         list_suites(tmp_path)
     with pytest.raises(UsageError, match="no such directory"):
@@ -262,11 +269,11 @@ def test_a_suite_dir_without_a_suite_is_told(tmp_path):
 # --- the verbs --------------------------------------------------------------------------------------------------
 
 
-def cli(*arguments):
+def cli(*arguments: str | Path) -> Result:
     return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
 
-def test_list_shows_a_table(tmp_path):
+def test_list_shows_a_table(tmp_path: Path) -> None:
     make(tmp_path / "mine", "my-suite")
     make(tmp_path / "broken", text="{")
     result = cli("list", "--suite-dir", tmp_path)
@@ -277,7 +284,7 @@ def test_list_shows_a_table(tmp_path):
     assert "1 broken" in result.stderr
 
 
-def test_list_speaks_json(tmp_path):
+def test_list_speaks_json(tmp_path: Path) -> None:
     import json
 
     make(tmp_path / "broken", text="{")
@@ -290,14 +297,14 @@ def test_list_speaks_json(tmp_path):
     assert "1:2" in broken["errors"][0]
 
 
-def test_check_of_sound_suites_says_so_and_exits_with_0():
+def test_check_of_sound_suites_says_so_and_exits_with_0() -> None:
     result = cli("check", "demo", "smoke-coding")
     assert result.exit_code == 0
     assert result.stdout == ""
     assert "demo 1.0.0: ok, 3 tasks" in result.stderr
 
 
-def test_check_prints_the_findings_of_suites_and_scripts_and_exits_with_1(tmp_path):
+def test_check_prints_the_findings_of_suites_and_scripts_and_exits_with_1(tmp_path: Path) -> None:
     suite = make(tmp_path / "mine", text=(MINIMAL % "mine").replace('"maxTurns": 1', '"maxTurns": "1"'))
     (suite / "scripts").mkdir()
     (suite / "scripts" / "t.json").write_text('{"format": "evalctl.script/1",\n "plays": [{"answrs": []}]}')
@@ -312,7 +319,7 @@ def test_check_prints_the_findings_of_suites_and_scripts_and_exits_with_1(tmp_pa
     )
 
 
-def test_check_warns_of_a_script_that_no_task_plays(tmp_path):
+def test_check_warns_of_a_script_that_no_task_plays(tmp_path: Path) -> None:
     suite = make(tmp_path / "mine")
     (suite / "scripts").mkdir()
     (suite / "scripts" / "tt.json").write_text('{"format": "evalctl.script/1", "plays": [{"answers": []}]}')
@@ -321,7 +328,7 @@ def test_check_warns_of_a_script_that_no_task_plays(tmp_path):
     assert "no task is called 'tt' (did you mean 't'?)" in result.stderr
 
 
-def test_check_tells_of_two_suites_with_one_id(tmp_path):
+def test_check_tells_of_two_suites_with_one_id(tmp_path: Path) -> None:
     make(tmp_path / "a", "same")
     make(tmp_path / "b", "same")
     result = cli("check", "--suite-dir", tmp_path)
@@ -343,11 +350,11 @@ def test_check_tells_of_two_suites_with_one_id(tmp_path):
         ((3, 52, 0), False),
     ],
 )
-def test_sqlite_versions_with_the_race_are_warned_of(version, racy):
+def test_sqlite_versions_with_the_race_are_warned_of(version: tuple[int, int, int], racy: bool) -> None:
     assert bool(sqlite_warnings(version)) is racy
 
 
-def test_another_owner_of_one_of_our_folders_is_named():
+def test_another_owner_of_one_of_our_folders_is_named() -> None:
     owners = {"store": ["evalctl_lab", "shop"], "providers": ["evalctl-lab"], "numpy": ["numpy"]}
     (warning,) = clash_warnings(owners)
     assert "'store'" in warning
@@ -355,7 +362,7 @@ def test_another_owner_of_one_of_our_folders_is_named():
 
 
 @pytest.mark.parametrize("verb", ["list", "check"])
-def test_help_needs_nothing_heavy(verb):
+def test_help_needs_nothing_heavy(verb: str) -> None:
     import subprocess
 
     code = (
@@ -374,18 +381,18 @@ def test_help_needs_nothing_heavy(verb):
 DOCS = Path(__file__).parent.parent.parent.parent / "docs"
 
 
-def json_blocks(page):
+def json_blocks(page: str) -> list[str]:
     return re.findall(r"```json[^\n]*\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_documented_suite_is_a_suite(tmp_path):
+def test_the_documented_suite_is_a_suite(tmp_path: Path) -> None:
     text, _, _ = json_blocks("writing-a-suite.md")
     (tmp_path / "my-suite" / "fixtures" / "fix-add").mkdir(parents=True)
     (tmp_path / "my-suite" / "suite.json").write_text(text)
     assert [task.id for task in find_suite("my-suite", tmp_path).tasks] == ["fix-add"]
 
 
-def test_the_documented_rules_are_those_of_the_bundled_task():
+def test_the_documented_rules_are_those_of_the_bundled_task() -> None:
     import json
 
     _, verifiers, _ = json_blocks("writing-a-suite.md")
@@ -393,7 +400,7 @@ def test_the_documented_rules_are_those_of_the_bundled_task():
     assert json.loads(verifiers) == next(task["verifiers"] for task in bundled if task["id"] == "edit-twice")
 
 
-def test_the_documented_scripts_are_scripts(tmp_path):
+def test_the_documented_scripts_are_scripts(tmp_path: Path) -> None:
     whole, *answers = json_blocks("scripted-provider.md")
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "whole.json").write_text(whole)

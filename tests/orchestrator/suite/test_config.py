@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -24,32 +25,32 @@ SECRET = "sk-live-51Habcdefghijklmnop"
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path: Path) -> Path:
     (tmp_path / "home").mkdir()
     (tmp_path / "work" / "deep").mkdir(parents=True)
     return tmp_path
 
 
-def write(file, **document):
+def write(file: Path, **document: Any) -> Path:
     file.write_text(json.dumps({"schemaVersion": 1, **document}))
     return file
 
 
-def load(home, *, explicit=None, trust=False):
+def load(home: Path, *, explicit: Path | None = None, trust: bool = False) -> Config:
     return load_config({"EVALCTL_CONFIG_HOME": str(home / "home")}, home / "work" / "deep", explicit, trust)
 
 
-def refusal(home, **how):
+def refusal(home: Path, **how: Any) -> str:
     with pytest.raises(UsageError) as caught:
         load(home, **how)
     return str(caught.value)
 
 
-def test_without_files_everything_is_a_default(home):
+def test_without_files_everything_is_a_default(home: Path) -> None:
     assert load(home) == Config(agent=AgentSettings())
 
 
-def test_the_project_wins_over_the_user_key_by_key(home):
+def test_the_project_wins_over_the_user_key_by_key(home: Path) -> None:
     user = write(home / "home" / "config.json", limits={"maxTurns": 10, "firstTokenRetries": 0}, model="user-model")
     project = write(home / "work" / "evalctl.json", limits={"maxTurns": 20}, compaction={"threshold": 0.6})
     config = load(home)
@@ -63,21 +64,21 @@ def test_the_project_wins_over_the_user_key_by_key(home):
     }
 
 
-def test_flags_win_over_files(home):
+def test_flags_win_over_files(home: Path) -> None:
     write(home / "work" / "evalctl.json", reasoningEffort="low")
     config = with_values(load(home), {"reasoningEffort": "high", "provider": "openai"}, "command line")
     assert (config.agent.reasoning_effort, config.provider) == ("high", "openai")
     assert config.origins == {"reasoningEffort": "command line", "provider": "command line"}
 
 
-def test_the_nearest_project_file_counts(home):
+def test_the_nearest_project_file_counts(home: Path) -> None:
     write(home / "work" / "evalctl.json", limits={"maxTurns": 1})
     near = write(home / "work" / "deep" / "evalctl.json", limits={"maxTurns": 2})
     assert project_file(home / "work" / "deep") == near
     assert load(home).agent.max_turns == 2
 
 
-def test_an_explicit_file_takes_the_projects_place_and_is_trusted(home):
+def test_an_explicit_file_takes_the_projects_place_and_is_trusted(home: Path) -> None:
     write(home / "work" / "evalctl.json", limits={"maxTurns": 20}, reasoningEffort="low")
     explicit = write(home / "other.json", provider="openai", baseUrl="http://localhost:1/v1", apiKeyEnv="MY_KEY")
     config = load(home, explicit=explicit)
@@ -87,7 +88,7 @@ def test_an_explicit_file_takes_the_projects_place_and_is_trusted(home):
 
 
 @pytest.mark.parametrize(("key", "value"), [("provider", "x"), ("baseUrl", "https://evil.example"), ("apiKeyEnv", "K")])
-def test_a_project_may_not_decide_where_a_key_is_sent(home, key, value):
+def test_a_project_may_not_decide_where_a_key_is_sent(home: Path, key: str, value: str) -> None:
     file = write(home / "work" / "evalctl.json", **{key: value})
     told = refusal(home)
     assert told.startswith(f"{file}:1:22: {key}: ")
@@ -98,7 +99,7 @@ def test_a_project_may_not_decide_where_a_key_is_sent(home, key, value):
     assert key in load(home).origins
 
 
-def test_a_project_may_not_open_the_users_network_to_a_model(home):
+def test_a_project_may_not_open_the_users_network_to_a_model(home: Path) -> None:
     file = write(home / "work" / "evalctl.json", fetch={"allowPrivate": True})
     assert "fetch.allowPrivate: a project's file may set this only with --trust-project" in refusal(home)
     assert load(home, trust=True).fetch_private is True
@@ -109,7 +110,7 @@ def test_a_project_may_not_open_the_users_network_to_a_model(home):
     assert config_hash(config.agent) == config_hash(AgentSettings())
 
 
-def test_flags_are_laid_over_files_and_what_does_not_fit_is_told_at_once(home):
+def test_flags_are_laid_over_files_and_what_does_not_fit_is_told_at_once(home: Path) -> None:
     write(home / "home" / "config.json", model="m", provider="openai")
     config = with_flags(load(home), {"--model": ("model", "n"), "--provider": ("provider", None)})
     assert (config.model, config.provider, config.origins["model"]) == ("n", "openai", "--model")
@@ -122,7 +123,7 @@ def test_flags_are_laid_over_files_and_what_does_not_fit_is_told_at_once(home):
     assert with_flags(config, {"--base-url": ("baseUrl", azure)}).base_url == azure
 
 
-def test_a_project_may_name_its_model(home):
+def test_a_project_may_name_its_model(home: Path) -> None:
     write(home / "work" / "evalctl.json", model="m")
     assert load(home).model == "m"
 
@@ -167,7 +168,9 @@ def test_a_project_may_name_its_model(home):
         ),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place_and_never_a_secret(home, document, told):
+def test_what_does_not_fit_is_told_with_its_place_and_never_a_secret(
+    home: Path, document: dict[str, Any], told: str
+) -> None:
     write(home / "work" / "evalctl.json", **document)
     message = refusal(home, trust=True)
     assert message.startswith(f"{home / 'work' / 'evalctl.json'}:1:")
@@ -175,19 +178,19 @@ def test_what_does_not_fit_is_told_with_its_place_and_never_a_secret(home, docum
     assert SECRET not in message
 
 
-def test_all_findings_of_a_file_are_told_at_once(home):
+def test_all_findings_of_a_file_are_told_at_once(home: Path) -> None:
     write(home / "work" / "evalctl.json", limits={"maxTurns": 0, "x": 1}, provider="p", nativeTools=1)
     assert len(refusal(home).splitlines()) == 4
 
 
-def test_a_file_that_is_no_object_or_no_json_is_told(home):
+def test_a_file_that_is_no_object_or_no_json_is_told(home: Path) -> None:
     (home / "work" / "evalctl.json").write_text("[]")
     assert "expected an object, got an array" in refusal(home)
     (home / "work" / "evalctl.json").write_text('{"schemaVersion": 1,}')
     assert "1:20: trailing comma" in refusal(home)
 
 
-def test_the_user_file_follows_the_xdg_rules(tmp_path):
+def test_the_user_file_follows_the_xdg_rules(tmp_path: Path) -> None:
     write_to = tmp_path / "xdg" / "evalctl"
     write_to.mkdir(parents=True)
     write(write_to / "config.json", model="xdg")
@@ -204,7 +207,7 @@ def test_the_user_file_follows_the_xdg_rules(tmp_path):
 # --- agents -----------------------------------------------------------------------------------------------------
 
 
-def test_the_active_agent_brings_its_instructions_from_any_layer(home):
+def test_the_active_agent_brings_its_instructions_from_any_layer(home: Path) -> None:
     write(home / "home" / "config.json", agents={"definitions": {"reviewer": {"instructions": "Review."}}})
     write(home / "work" / "evalctl.json", agents={"active": "reviewer"})
     config = load(home)
@@ -213,7 +216,7 @@ def test_the_active_agent_brings_its_instructions_from_any_layer(home):
     assert (back.agent, back.instructions) == ("build", None)
 
 
-def test_an_agent_that_nobody_defined_is_refused_with_the_nearest(home):
+def test_an_agent_that_nobody_defined_is_refused_with_the_nearest(home: Path) -> None:
     file = write(home / "work" / "evalctl.json", agents={"active": "biuld"})
     assert refusal(home) == f"{file}: agents.active: no agent called 'biuld' (did you mean 'build'?); defined: build"
 
@@ -237,32 +240,32 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURED if name != "agents.active"])
-def test_every_measured_key_changes_the_hash(name):
+def test_every_measured_key_changes_the_hash(name: str) -> None:
     plain = Config()
     assert config_hash(with_values(plain, {name: CHANGED[name]}, "x").agent) != config_hash(plain.agent)
 
 
-def test_the_active_agent_and_its_definition_change_the_hash():
+def test_the_active_agent_and_its_definition_change_the_hash() -> None:
     plain, other = AgentSettings(), AgentSettings(agent="reviewer", instructions="a")
     assert len({config_hash(one) for one in (plain, other, attrs.evolve(other, instructions="b"))}) == 3
 
 
-def test_who_is_asked_does_not_change_the_hash():
+def test_who_is_asked_does_not_change_the_hash() -> None:
     asked = {"provider": "openai", "model": "m", "baseUrl": "http://h", "apiKeyEnv": "K"}
     assert config_hash(with_values(Config(), asked, "x").agent) == config_hash(Config().agent)
 
 
-def test_the_hash_is_pinned_because_stored_rows_hold_it():
+def test_the_hash_is_pinned_because_stored_rows_hold_it() -> None:
     assert config_hash(AgentSettings()) == "ef33d677031198dab3797105b6a17581fe02d52eebf04f1fcd667ed5eddceadb"
 
 
-def test_every_setting_is_measured():
+def test_every_setting_is_measured() -> None:
     fields = {field.name for field in attrs.fields(AgentSettings)}
     assert fields == {key.field for key in MEASURED.values()} | {"instructions"}
     assert set(measured(AgentSettings())) == {*MEASURED, "agents.definition"}
 
 
-def test_overrides_are_refused_all_at_once_with_suggestions():
+def test_overrides_are_refused_all_at_once_with_suggestions() -> None:
     with pytest.raises(UsageError) as caught:
         with_values(Config(), {"compaction.treshold": 0.6, "limits.maxTurns": "3", "plugins": []}, "early")
     assert str(caught.value).splitlines() == [
@@ -275,11 +278,11 @@ def test_overrides_are_refused_all_at_once_with_suggestions():
 # --- keys -------------------------------------------------------------------------------------------------------
 
 
-def test_a_named_variable_is_used():
+def test_a_named_variable_is_used() -> None:
     assert resolve_key("MY_KEY", "openai", {"MY_KEY": SECRET, "OPENAI_API_KEY": "other"}) == ("MY_KEY", SECRET)
 
 
-def test_the_usual_variable_is_used_if_it_is_set_and_else_no_key_is_sent():
+def test_the_usual_variable_is_used_if_it_is_set_and_else_no_key_is_sent() -> None:
     assert resolve_key(None, "openai", {"OPENAI_API_KEY": SECRET}) == ("OPENAI_API_KEY", SECRET)
     assert resolve_key(None, "openai", {"OPENAI_API_KEY": ""}) == (None, None)
     assert resolve_key(None, "openai", {}) == (None, None)
@@ -287,13 +290,13 @@ def test_the_usual_variable_is_used_if_it_is_set_and_else_no_key_is_sent():
 
 
 @pytest.mark.parametrize("environment", [{}, {"MY_KEY": ""}])
-def test_a_named_variable_that_is_unset_is_an_error_that_names_it(environment):
+def test_a_named_variable_that_is_unset_is_an_error_that_names_it(environment: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the environment variable MY_KEY is not set"):
         resolve_key("MY_KEY", "openai", environment)
 
 
 @pytest.mark.parametrize("key", [SECRET, "abcdefghijklmnopqrstuvwxyz0123456789ABCD", "sk_live_51Habcdefghijklmnop"])
-def test_a_key_in_the_place_of_its_variables_name_is_never_shown(key):
+def test_a_key_in_the_place_of_its_variables_name_is_never_shown(key: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve_key(key, "openai", {})
     assert key not in str(caught.value)
@@ -304,14 +307,14 @@ def test_a_key_in_the_place_of_its_variables_name_is_never_shown(key):
 DOCUMENT = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 
-def test_the_document_names_every_measured_key_with_its_default():
+def test_the_document_names_every_measured_key_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+) \| [^|]*\|$", DOCUMENT, re.MULTILINE))
     assert {name: json.loads(default) for name, default in rows.items()} == {
         name: value for name, value in measured(AgentSettings()).items() if name in MEASURED
     }
 
 
-def test_the_documented_file_is_a_configuration(home):
+def test_the_documented_file_is_a_configuration(home: Path) -> None:
     (text,) = re.findall(r"```json[^\n]*\n(.*?)```", DOCUMENT, re.DOTALL)
     (home / "work" / "evalctl.json").write_text(text)
     config = load(home)

@@ -22,7 +22,7 @@ def task(wall_ms: int, *verifiers: Any) -> Task:
     )
 
 
-def test_no_budget_and_no_verifier_is_longer_than_what_work_may_take():
+def test_no_budget_and_no_verifier_is_longer_than_what_work_may_take() -> None:
     command = Command(id="c", command=("true",), timeout_ms=5000)
     assert longest(task(1000, command, command), task(2000)) == 11
     assert longest(task(1000, FileAbsent(id="f", path="x"))) >= 1

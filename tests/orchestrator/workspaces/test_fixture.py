@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, read_fixture, workspace
+from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, Workspace, read_fixture, workspace
 from providers.system.tree import changes
 
 pytestmark = pytest.mark.anyio
@@ -32,11 +34,11 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def make(root: Path, place: Path, **given):
+def make(root: Path, place: Path, **given: Any) -> AbstractAsyncContextManager[Workspace]:
     return workspace(read_fixture(root), **({"git": False, "keep": False, "parent": place, "name": "s/1/1"} | given))
 
 
-async def test_a_copy_is_private_complete_and_gone_afterwards(root, place):
+async def test_a_copy_is_private_complete_and_gone_afterwards(root: Path, place: Path) -> None:
     async with make(root, place) as made:
         assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
         assert stat.S_IMODE(made.home.stat().st_mode) == 0o700
@@ -54,7 +56,7 @@ async def test_a_copy_is_private_complete_and_gone_afterwards(root, place):
     assert list(place.iterdir()) == []
 
 
-async def test_what_a_run_does_is_told_from_the_fixture(root, place):
+async def test_what_a_run_does_is_told_from_the_fixture(root: Path, place: Path) -> None:
     async with make(root, place) as made:
         (made.path / "src" / "add.py").write_text("new\n")
         (made.path / "run.sh").unlink()
@@ -64,7 +66,7 @@ async def test_what_a_run_does_is_told_from_the_fixture(root, place):
     assert (root / "src" / "add.py").read_text() == "def add(a, b): ...\n"
 
 
-async def test_kept_workspaces_stay(root, place):
+async def test_kept_workspaces_stay(root: Path, place: Path) -> None:
     async with make(root, place, keep=True) as made:
         pass
     assert made.kept
@@ -72,7 +74,7 @@ async def test_kept_workspaces_stay(root, place):
 
 
 @pytest.mark.parametrize("size", [SMALL + 1, FEW + 1])
-async def test_a_large_fixture_is_copied_from_the_disk(root, place, size):
+async def test_a_large_fixture_is_copied_from_the_disk(root: Path, place: Path, size: int) -> None:
     if size > SMALL:
         (root / "large").write_bytes(b"x" * size)
     else:
@@ -86,7 +88,7 @@ async def test_a_large_fixture_is_copied_from_the_disk(root, place, size):
     assert list(place.iterdir()) == []
 
 
-async def test_a_fixture_installed_read_only_can_be_edited_in_its_copy(root, place):
+async def test_a_fixture_installed_read_only_can_be_edited_in_its_copy(root: Path, place: Path) -> None:
     (root / "src" / "add.py").chmod(0o444)
     (root / "src").chmod(0o555)
     async with make(root, place) as made:
@@ -95,7 +97,7 @@ async def test_a_fixture_installed_read_only_can_be_edited_in_its_copy(root, pla
         assert changes(made.before, made.path) == ()
 
 
-async def test_whatever_a_run_leaves_is_removed(root, place, tmp_path):
+async def test_whatever_a_run_leaves_is_removed(root: Path, place: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").touch()
@@ -109,13 +111,13 @@ async def test_whatever_a_run_leaves_is_removed(root, place, tmp_path):
     assert (outside / "precious").exists()
 
 
-async def test_a_workspace_that_the_run_removed_is_gone_quietly(root, place):
+async def test_a_workspace_that_the_run_removed_is_gone_quietly(root: Path, place: Path) -> None:
     async with make(root, place) as made:
         made.path.rename(place / "renamed")
     assert not made.kept
 
 
-async def test_a_cancelled_run_leaves_nothing(root, place):
+async def test_a_cancelled_run_leaves_nothing(root: Path, place: Path) -> None:
     (root / "large").write_bytes(b"x" * (SMALL + 1))
     with anyio.CancelScope() as scope:
         async with make(root, place) as made:
@@ -126,19 +128,19 @@ async def test_a_cancelled_run_leaves_nothing(root, place):
     assert list(place.iterdir()) == []
 
 
-async def test_names_of_runs_need_not_be_names_of_files(root, place):
+async def test_names_of_runs_need_not_be_names_of_files(root: Path, place: Path) -> None:
     async with make(root, place, name="../../a b\0c:" + "x" * 300) as made:
         assert made.path.parent == place
 
 
-async def test_two_workspaces_of_one_name_are_two(root, place):
+async def test_two_workspaces_of_one_name_are_two(root: Path, place: Path) -> None:
     async with make(root, place) as one, make(root, place) as other:
         assert one.path != other.path
         assert one.home != other.home
     assert list(place.iterdir()) == []
 
 
-async def test_a_lazy_workspace_is_made_once_and_only_when_it_is_needed(root, place):
+async def test_a_lazy_workspace_is_made_once_and_only_when_it_is_needed(root: Path, place: Path) -> None:
     async with make(root, place, lazy=True) as unused:
         assert not unused.made
     assert not place.exists()
@@ -151,14 +153,16 @@ async def test_a_lazy_workspace_is_made_once_and_only_when_it_is_needed(root, pl
     assert list(place.iterdir()) == []
 
 
-async def test_what_is_kept_or_a_repository_is_not_lazy(root, place):
+async def test_what_is_kept_or_a_repository_is_not_lazy(root: Path, place: Path) -> None:
     async with make(root, place, lazy=True, keep=True) as kept:
         assert kept.made
     async with make(root, place, lazy=True, git=True, environment=PATH) as repository:
         assert (repository.path / ".git").is_dir()
 
 
-async def test_a_lazy_workspace_that_cannot_be_made_is_a_failed_setup_and_leaves_nothing(root, place):
+async def test_a_lazy_workspace_that_cannot_be_made_is_a_failed_setup_and_leaves_nothing(
+    root: Path, place: Path
+) -> None:
     async with make(root, place, lazy=True) as one, make(root, place, lazy=True) as other:
         one.materialise()
         with pytest.raises(SetupFailed, match="File exists"):
@@ -167,7 +171,7 @@ async def test_a_lazy_workspace_that_cannot_be_made_is_a_failed_setup_and_leaves
     assert list(place.iterdir()) == []
 
 
-async def test_fixtures_are_read_once(root):
+async def test_fixtures_are_read_once(root: Path) -> None:
     fixtures = Fixtures()
     first = await fixtures.fixture(root)
     (root / "later").touch()
@@ -175,7 +179,7 @@ async def test_fixtures_are_read_once(root):
 
 
 @pytest.mark.parametrize("wrong", ["missing", "a file", "fifo", "link outside", "absolute link"])
-async def test_what_cannot_be_copied_is_a_failed_setup(root, wrong):
+async def test_what_cannot_be_copied_is_a_failed_setup(root: Path, wrong: str) -> None:
     if wrong == "missing":
         root = root / "nowhere"
     elif wrong == "a file":
@@ -188,7 +192,7 @@ async def test_what_cannot_be_copied_is_a_failed_setup(root, wrong):
         await Fixtures().fixture(root)
 
 
-async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_nothing(root, place):
+async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_nothing(root: Path, place: Path) -> None:
     (root / "large").write_bytes(b"x" * (SMALL + 1))
     fixture = read_fixture(root)
     (root / "large").unlink()
@@ -198,19 +202,21 @@ async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_n
     assert list(place.iterdir()) == []
 
 
-async def test_a_place_that_cannot_be_made_is_a_failed_setup(root, tmp_path):
+async def test_a_place_that_cannot_be_made_is_a_failed_setup(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SetupFailed):
         async with make(root, tmp_path / "file" / "runs"):
             pass
 
 
-async def git(made, *words: str) -> str:
+async def git(made: Workspace, *words: str) -> str:
     ended = await anyio.run_process(["git", *words], cwd=made.path, check=True)
     return ended.stdout.decode()
 
 
-async def test_a_repository_has_one_commit_that_is_the_same_every_time(root, place, tmp_path, monkeypatch):
+async def test_a_repository_has_one_commit_that_is_the_same_every_time(
+    root: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hostile = tmp_path / "gitconfig"
     hostile.write_text(f"[core]\n\thooksPath = {tmp_path / 'hooks'}\n[commit]\n\tgpgSign = true\n")
     (tmp_path / "hooks").mkdir()
@@ -229,7 +235,7 @@ async def test_a_repository_has_one_commit_that_is_the_same_every_time(root, pla
     assert list(place.iterdir()) == []
 
 
-async def test_an_agent_can_commit(root, place, monkeypatch):
+async def test_an_agent_can_commit(root: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     async with make(root, place, git=True, environment=PATH) as made:
         (made.path / "new").touch()
@@ -238,7 +244,7 @@ async def test_an_agent_can_commit(root, place, monkeypatch):
         assert (await git(made, "rev-list", "--count", "HEAD")).strip() == "2"
 
 
-async def test_git_that_is_missing_is_a_failed_setup(root, place, tmp_path):
+async def test_git_that_is_missing_is_a_failed_setup(root: Path, place: Path, tmp_path: Path) -> None:
     with pytest.raises(SetupFailed, match="needs git"):
         async with make(root, place, git=True, environment={"PATH": str(tmp_path)}):
             pass
@@ -246,7 +252,7 @@ async def test_git_that_is_missing_is_a_failed_setup(root, place, tmp_path):
 
 
 @pytest.mark.parametrize("thing", ["file", "link", "nothing"])
-async def test_a_home_is_a_directory_whatever_the_run_has_made_of_it(root, place, thing):
+async def test_a_home_is_a_directory_whatever_the_run_has_made_of_it(root: Path, place: Path, thing: str) -> None:
     async with make(root, place) as made:
         made.home.rmdir()
         if thing == "file":
@@ -257,7 +263,7 @@ async def test_a_home_is_a_directory_whatever_the_run_has_made_of_it(root, place
         assert not made.home.is_symlink()
 
 
-async def test_what_a_run_has_put_in_the_place_of_another_is_no_obstacle(root, place):
+async def test_what_a_run_has_put_in_the_place_of_another_is_no_obstacle(root: Path, place: Path) -> None:
     place.mkdir()
     for name in ("s-1-1", "s-1-1.home"):
         (place / name).write_text("planted")
@@ -266,7 +272,7 @@ async def test_what_a_run_has_put_in_the_place_of_another_is_no_obstacle(root, p
         assert made.home.is_dir()
 
 
-async def test_the_place_of_all_runs_is_mended_when_one_has_spoilt_it(root, place):
+async def test_the_place_of_all_runs_is_mended_when_one_has_spoilt_it(root: Path, place: Path) -> None:
     place.touch()
     async with make(root, place) as made:
         assert made.home.is_dir()

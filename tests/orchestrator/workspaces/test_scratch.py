@@ -1,10 +1,13 @@
 import tempfile
+from pathlib import Path
+
+import pytest
 
 from orchestrator.workspaces.scratch import remove_homes
 from providers.system.marks import home_of
 
 
-def test_homes_of_dead_attempts_are_removed_and_no_others(tmp_path, monkeypatch):
+def test_homes_of_dead_attempts_are_removed_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     homes = {name: tmp_path / f"{home_of(name)}x1y2" for name in ("s/1/1", "s/1/2", "s/11/1", "t/1/1")}
     for home in homes.values():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -25,7 +26,7 @@ from store.events import Event, Incident
 EVERYTHING: frozenset[Effect] = frozenset({"read", "write", "process"})
 
 
-def call(name: str, /, *, id: str = "c1", **arguments) -> ToolCall:  # noqa: A002 - reads as the field it fills
+def call(name: str, /, *, id: str = "c1", **arguments: Any) -> ToolCall:  # noqa: A002 - reads as the field it fills
     return ToolCall(id=id, name=name, arguments=arguments, raw=json.dumps(arguments))
 
 
@@ -51,7 +52,7 @@ Work = Callable[..., Awaitable[Worked]]
 
 
 @pytest.fixture
-def workspace(tmp_path) -> Path:
+def workspace(tmp_path: Path) -> Path:
     workspace = tmp_path / "private" / "work"
     workspace.mkdir(parents=True)
     (workspace.parent / "home").mkdir()
@@ -59,7 +60,7 @@ def workspace(tmp_path) -> Path:
 
 
 @pytest.fixture
-def work(workspace) -> Work:
+def work(workspace: Path) -> Work:
     """Let the agent work with a model that gives the answers listed, one after the other."""
 
     async def run(
@@ -70,7 +71,7 @@ def work(workspace) -> Work:
         max_turns: int = 10,
         max_tokens: int | None = None,
         max_tool_calls: int | None = None,
-        **more,
+        **more: Any,
     ) -> Worked:
         script = iter(answers)
         requests: list[Request] = []

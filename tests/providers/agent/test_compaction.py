@@ -1,6 +1,8 @@
 """Where a transcript is cut, what stands for what was cut off, and what is shortened: the pure parts."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,20 +16,20 @@ from providers.base import AssistantTurn, ToolAnswer, ToolCall, UserText
 from providers.usage import Usage
 
 
-def turn(*ids, text="", chars=0):
+def turn(*ids: str, text: str = "", chars: int = 0) -> AssistantTurn:
     calls = tuple(ToolCall(id=one, name="bash", arguments={}, raw="x" * chars) for one in ids)
     return AssistantTurn(text=text, calls=calls)
 
 
-def told(call_id, text="ok"):
+def told(call_id: str, text: str = "ok") -> ToolAnswer:
     return ToolAnswer(call_id=call_id, name="bash", text=text)
 
 
-def asked(text="do it", **more):
+def asked(text: str = "do it", **more: Any) -> UserText:
     return UserText(text=text, **more)
 
 
-def rounds(count):
+def rounds(count: int) -> list[AssistantTurn | ToolAnswer | UserText]:
     """A task and *count* turns of one call each."""
     messages = [asked()]
     for number in range(count):
@@ -36,7 +38,7 @@ def rounds(count):
 
 
 @st.composite
-def transcripts(draw):
+def transcripts(draw: Callable[..., Any]) -> list[AssistantTurn | ToolAnswer | UserText]:
     """Messages as the loop makes them: every call is answered before anything else is said."""
     messages = [asked(draw(st.text(max_size=9)), summary=draw(st.booleans()))]
     sizes = st.integers(min_value=0, max_value=40_000)
@@ -51,7 +53,7 @@ def transcripts(draw):
     return messages
 
 
-def is_valid(messages):
+def is_valid(messages: list[AssistantTurn | ToolAnswer | UserText]) -> bool:
     """Every call is answered, once and later, and every answer has its call."""
     waiting = []
     for message in messages:
@@ -70,7 +72,9 @@ def is_valid(messages):
 
 
 @given(transcripts(), st.integers(min_value=0, max_value=20))
-def test_transcript_is_valid_after_a_cut_and_so_is_what_was_cut_off(messages, keep):
+def test_transcript_is_valid_after_a_cut_and_so_is_what_was_cut_off(
+    messages: list[AssistantTurn | ToolAnswer | UserText], keep: int
+) -> None:
     at = cut(messages, keep)
 
     if at is None:
@@ -82,7 +86,7 @@ def test_transcript_is_valid_after_a_cut_and_so_is_what_was_cut_off(messages, ke
 
 
 @given(transcripts())
-def test_every_place_to_cut_leaves_two_valid_parts(messages):
+def test_every_place_to_cut_leaves_two_valid_parts(messages: list[AssistantTurn | ToolAnswer | UserText]) -> None:
     places = list(boundaries(messages))
 
     assert places[0] == 0
@@ -91,29 +95,29 @@ def test_every_place_to_cut_leaves_two_valid_parts(messages):
 
 
 @given(transcripts())
-def test_nothing_stays_where_no_turn_is_to_be_kept(messages):
+def test_nothing_stays_where_no_turn_is_to_be_kept(messages: list[AssistantTurn | ToolAnswer | UserText]) -> None:
     assert cut(messages, 0) in ({len(messages)} if len(messages) >= 2 else {None})
 
 
-def test_last_turns_of_the_user_stay_whole():
+def test_last_turns_of_the_user_stay_whole() -> None:
     messages = [*rounds(2), asked("second"), *rounds(1)[1:], asked("third"), turn(text="x")]
 
     assert messages[cut(messages, 1)] == asked("third")
     assert messages[cut(messages, 2)] == asked("second")
 
 
-def test_where_there_are_fewer_turns_than_asked_for_the_last_one_stays():
+def test_where_there_are_fewer_turns_than_asked_for_the_last_one_stays() -> None:
     messages = [asked("first"), turn(text="x"), asked("second"), turn(text="y")]
 
     assert messages[cut(messages, 5)] == asked("second")
 
 
 @pytest.mark.parametrize(("turns", "at"), [(0, None), (1, None), (2, None), (3, 3), (4, 5)])
-def test_within_one_long_turn_the_cut_leaves_the_last_four_messages(turns, at):
+def test_within_one_long_turn_the_cut_leaves_the_last_four_messages(turns: int, at: int | None) -> None:
     assert cut(rounds(turns), 2) == at
 
 
-def test_a_summary_is_no_turn_of_the_user():
+def test_a_summary_is_no_turn_of_the_user() -> None:
     messages = [asked("[Checkpoint]", summary=True), *rounds(3)[1:]]
 
     assert cut(messages, 1) == 3
@@ -141,7 +145,7 @@ WHOLE = {
         f"Sure! {json.dumps({'checkpoint': WHOLE})} I hope that helps.",
     ],
 )
-def test_checkpoint_is_found_in_whatever_it_is_wrapped(text):
+def test_checkpoint_is_found_in_whatever_it_is_wrapped(text: str) -> None:
     checkpoint = read_checkpoint(text)
 
     assert checkpoint is not None
@@ -154,7 +158,7 @@ def test_checkpoint_is_found_in_whatever_it_is_wrapped(text):
 @pytest.mark.parametrize(
     "text", ["", "no JSON", "[1]", '{"checkpoint": 3}', '{"checkpoint": {"goal": " "}}', '{"goal": 3}', "{" * 100_000]
 )
-def test_what_holds_no_goal_is_no_checkpoint(text):
+def test_what_holds_no_goal_is_no_checkpoint(text: str) -> None:
     assert read_checkpoint(text) is None
 
 
@@ -165,7 +169,7 @@ def test_what_holds_no_goal_is_no_checkpoint(text):
         max_leaves=20,
     )
 )
-def test_any_json_is_read_or_not_and_bounded(document):
+def test_any_json_is_read_or_not_and_bounded(document: Any) -> None:
     checkpoint = read_checkpoint(json.dumps(document))
 
     if checkpoint is not None:
@@ -173,7 +177,7 @@ def test_any_json_is_read_or_not_and_bounded(document):
         assert all(0 < len(entries) <= MOST_ENTRIES for entries in checkpoint.sections.values())
 
 
-def test_long_entries_and_lists_are_cut():
+def test_long_entries_and_lists_are_cut() -> None:
     checkpoint = read_checkpoint(json.dumps({"goal": "g" * 9000, "discoveries": [*range(9), *["d" * 9000] * 100]}))
 
     assert checkpoint is not None
@@ -181,14 +185,14 @@ def test_long_entries_and_lists_are_cut():
     assert checkpoint.sections == {"discoveries": ("d" * LONGEST_TEXT,) * MOST_ENTRIES}
 
 
-def test_stand_in_says_how_much_it_stands_for():
+def test_stand_in_says_how_much_it_stands_for() -> None:
     message = summary("text", 7)
 
     assert message.summary
     assert message.text == "[Checkpoint of 7 earlier messages, generated by context compaction]\n\ntext"
 
 
-def test_record_names_who_said_what_and_cuts_each():
+def test_record_names_who_said_what_and_cuts_each() -> None:
     text = record(
         [
             asked("old", summary=True),
@@ -209,7 +213,9 @@ def test_record_names_who_said_what_and_cuts_each():
 
 
 @given(transcripts(), st.integers(min_value=0, max_value=100_000))
-def test_shortened_transcript_is_valid_and_the_task_is_whole(messages, target):
+def test_shortened_transcript_is_valid_and_the_task_is_whole(
+    messages: list[AssistantTurn | ToolAnswer | UserText], target: int
+) -> None:
     result, count = clipped(messages, target)
 
     assert is_valid(result)
@@ -225,7 +231,7 @@ def test_shortened_transcript_is_valid_and_the_task_is_whole(messages, target):
         assert result == messages
 
 
-def test_longest_goes_first_and_no_more_than_needed():
+def test_longest_goes_first_and_no_more_than_needed() -> None:
     messages = [asked(), turn("a", "b"), told("a", "x" * 20_000), told("b", "x" * 9000)]
 
     result, count = clipped(messages, 18_000)
@@ -234,7 +240,7 @@ def test_longest_goes_first_and_no_more_than_needed():
     assert [len(message.text) for message in result] == [5, 0, 8000, 9000]
 
 
-def test_turn_with_data_of_its_provider_stays_as_it_is():
+def test_turn_with_data_of_its_provider_stays_as_it_is() -> None:
     kept = AssistantTurn(text="x" * 50_000, continuation={"signature": "s"})
 
     assert clipped([asked(), kept], 0) == ([asked(), kept], 0)
@@ -243,14 +249,14 @@ def test_turn_with_data_of_its_provider_stays_as_it_is():
 # --- how long it is -----------------------------------------------------------------------------------------------
 
 
-def test_without_a_report_tokens_are_a_quarter_of_the_characters():
+def test_without_a_report_tokens_are_a_quarter_of_the_characters() -> None:
     transcript = Transcript()
     transcript.append(asked("x" * 10))
 
     assert transcript.tokens(3) == 4
 
 
-def test_what_a_provider_counted_is_not_estimated_again():
+def test_what_a_provider_counted_is_not_estimated_again() -> None:
     transcript = Transcript()
     transcript.append(asked("x" * 1000))
     transcript.append(turn("c", text="y" * 1000), Usage(input=700, output=20))
@@ -259,7 +265,7 @@ def test_what_a_provider_counted_is_not_estimated_again():
     assert transcript.tokens(99) == 720 + 11
 
 
-def test_a_report_does_not_outlive_what_it_counted():
+def test_a_report_does_not_outlive_what_it_counted() -> None:
     transcript = Transcript()
     transcript.append(turn(), Usage(input=700, output=20))
     transcript.replace([asked("xxxx")])

@@ -1,16 +1,18 @@
 """Compaction and shortening as the loop does them, with a model that gives the answers listed."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from providers.agent import compaction
-from providers.base import AgentSettings, Answer, AssistantTurn, ToolAnswer, UserText
+from providers.base import AgentSettings, Answer, AssistantTurn, Request, ToolAnswer, UserText
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.events import Incident
-from tests.providers.agent.conftest import call
+from tests.providers.agent.conftest import Work, Worked, call
 
 pytestmark = pytest.mark.anyio
 
@@ -21,15 +23,15 @@ TIGHT = AgentSettings(
 """Compaction begins at 8,500 characters."""
 
 
-def reading(number, **more):
+def reading(number: int, **more: Any) -> Answer:
     return Answer(calls=(call("read_file", id=f"r{number}", path="long"),), usage=Usage(input=10, output=1), **more)
 
 
-def summarised(text=CHECKPOINT, **more):
+def summarised(text: str = CHECKPOINT, **more: Any) -> Answer:
     return Answer(text=text, usage=Usage(input=1000, output=50), **more)
 
 
-def is_valid(request):
+def is_valid(request: Request) -> bool:
     open_ids = []
     for message in request.messages:
         if isinstance(message, ToolAnswer):
@@ -41,15 +43,15 @@ def is_valid(request):
 
 
 @pytest.fixture(autouse=True)
-def long_file(workspace):
+def long_file(workspace: Path) -> None:
     (workspace / "long").write_text("x" * 2900)
 
 
-def detail(worked, name):
+def detail(worked: Worked, name: str) -> list[dict[str, int | str]]:
     return [event.detail for event in worked.events if isinstance(event, Incident) and event.name == name]
 
 
-async def test_older_part_is_replaced_by_the_models_own_summary(work):
+async def test_older_part_is_replaced_by_the_models_own_summary(work: Work) -> None:
     worked = await work([reading(0), reading(1), reading(2), summarised(), Answer(text="done")], settings=TIGHT)
 
     asked = worked.requests[3]
@@ -74,7 +76,7 @@ async def test_older_part_is_replaced_by_the_models_own_summary(work):
     assert "partial" not in told
 
 
-async def test_its_tokens_and_its_request_are_counted_apart(work):
+async def test_its_tokens_and_its_request_are_counted_apart(work: Work) -> None:
     worked = await work(
         [reading(0), reading(1), reading(2), summarised(), Answer(text="done", usage=Usage(input=1, output=1))],
         settings=TIGHT,
@@ -86,20 +88,20 @@ async def test_its_tokens_and_its_request_are_counted_apart(work):
     assert (done.compactions, done.compaction_usage) == (1, Usage(input=1000, output=50))
 
 
-async def test_summary_without_a_report_has_no_tokens(work):
+async def test_summary_without_a_report_has_no_tokens(work: Work) -> None:
     worked = await work([reading(0), reading(1), reading(2), Answer(text="so far"), Answer()], settings=TIGHT)
 
     assert (worked.done.compactions, worked.done.compaction_usage) == (1, None)
 
 
-async def test_without_a_need_nothing_is_summarised(work):
+async def test_without_a_need_nothing_is_summarised(work: Work) -> None:
     worked = await work([reading(0), Answer()], settings=TIGHT)
 
     assert (worked.done.compactions, worked.done.compaction_usage) == (0, None)
     assert "compaction" not in worked.incidents
 
 
-async def test_summary_that_is_no_json_is_kept_as_it_is(work):
+async def test_summary_that_is_no_json_is_kept_as_it_is(work: Work) -> None:
     worked = await work(
         [reading(0), reading(1), reading(2), summarised(" We were fixing it. "), Answer()], settings=TIGHT
     )
@@ -108,7 +110,7 @@ async def test_summary_that_is_no_json_is_kept_as_it_is(work):
     assert detail(worked, "compaction")[0]["structured"] is False
 
 
-async def test_summary_that_was_cut_is_kept_and_said_to_be(work):
+async def test_summary_that_was_cut_is_kept_and_said_to_be(work: Work) -> None:
     worked = await work(
         [reading(0), reading(1), reading(2), summarised('{"checkpoint": {"go', finish="length"), Answer()],
         settings=TIGHT,
@@ -127,20 +129,20 @@ async def test_summary_that_was_cut_is_kept_and_said_to_be(work):
         (Answer(finish="content_filter"), "content_filter"),
     ],
 )
-async def test_model_that_gives_no_summary_ends_the_work(work, answer, reason):
+async def test_model_that_gives_no_summary_ends_the_work(work: Work, answer: Answer, reason: str) -> None:
     worked = await work([reading(0), reading(1), reading(2), answer], settings=TIGHT)
 
     assert (worked.done.stop, worked.done.reason, worked.done.compactions) == ("failed", reason, 1)
 
 
-async def test_infrastructure_that_fails_during_a_summary_is_not_the_models_fault(work):
+async def test_infrastructure_that_fails_during_a_summary_is_not_the_models_fault(work: Work) -> None:
     error = ProviderError(kind="network", message="x", retryable=False)
 
     with pytest.raises(ProviderError, match="network"):
         await work([reading(0), reading(1), reading(2), error], settings=TIGHT)
 
 
-async def test_later_summary_takes_in_the_earlier_one(work):
+async def test_later_summary_takes_in_the_earlier_one(work: Work) -> None:
     answers = [*map(reading, range(3)), summarised(), *map(reading, range(3, 5)), summarised(), Answer()]
     worked = await work(answers, settings=TIGHT)
 
@@ -151,7 +153,7 @@ async def test_later_summary_takes_in_the_earlier_one(work):
     assert all(map(is_valid, worked.requests))
 
 
-async def test_switched_off_nothing_is_summarised_and_long_answers_are_shortened(work):
+async def test_switched_off_nothing_is_summarised_and_long_answers_are_shortened(work: Work) -> None:
     settings = AgentSettings(max_context_chars=10_000, instructions="be brief", compaction_auto=False)
     worked = await work([*map(reading, range(4)), Answer()], settings=settings)
 
@@ -161,7 +163,7 @@ async def test_switched_off_nothing_is_summarised_and_long_answers_are_shortened
     assert sum(len(message.text) for message in worked.requests[-1].messages) <= 10_000
 
 
-async def test_known_window_is_a_bound_in_reported_tokens(work):
+async def test_known_window_is_a_bound_in_reported_tokens(work: Work) -> None:
     big = Usage(input=7000, output=0)
     turns = [Answer(calls=(call("list_files", id=f"r{number}"),), usage=big) for number in range(3)]
     worked = await work([*turns, summarised(), Answer()], context_window=8000)
@@ -170,7 +172,7 @@ async def test_known_window_is_a_bound_in_reported_tokens(work):
     assert [request.purpose for request in worked.requests] == ["turn", "turn", "turn", "compaction", "turn"]
 
 
-async def test_window_that_is_not_known_is_no_bound(work):
+async def test_window_that_is_not_known_is_no_bound(work: Work) -> None:
     big = Usage(input=7_000_000, output=0)
     worked = await work([Answer(calls=(call("list_files", id=f"r{n}"),), usage=big) for n in range(4)] + [Answer()])
 
@@ -178,11 +180,11 @@ async def test_window_that_is_not_known_is_no_bound(work):
     assert worked.incidents == ["usage_unreported"]
 
 
-def writing(number, chars):
+def writing(number: int, chars: int) -> Answer:
     return Answer(calls=(call("bash", id=f"w{number}", command=f"true {'y' * chars}"),), usage=Usage(input=1, output=1))
 
 
-async def test_where_nothing_can_be_shortened_all_of_it_is_summarised(work):
+async def test_where_nothing_can_be_shortened_all_of_it_is_summarised(work: Work) -> None:
     """Arguments of calls are never shortened, and within one turn the last messages would stay."""
     worked = await work([writing(0, 5000), writing(1, 5000), summarised(), Answer(text="done")], settings=TIGHT)
 
@@ -191,7 +193,7 @@ async def test_where_nothing_can_be_shortened_all_of_it_is_summarised(work):
     assert [type(message) for message in worked.requests[-1].messages] == [UserText]
 
 
-async def test_summary_that_is_too_long_itself_is_shortened_for_the_next_request(work):
+async def test_summary_that_is_too_long_itself_is_shortened_for_the_next_request(work: Work) -> None:
     answers = [reading(0), reading(1), reading(2), summarised("s" * 9000), Answer(text="done")]
     worked = await work(answers, settings=attrs.evolve(TIGHT, max_context_chars=12_000, compaction_threshold=0.7))
 
@@ -200,7 +202,7 @@ async def test_summary_that_is_too_long_itself_is_shortened_for_the_next_request
     assert worked.done.stop == "completed"
 
 
-async def test_what_fits_in_no_way_ends_the_work(work):
+async def test_what_fits_in_no_way_ends_the_work(work: Work) -> None:
     long = "y" * 12_000
     worked = await work(
         [writing(0, 10), writing(1, 10), Answer(calls=(call("bash", id="w2", command=long),)), summarised("s")],

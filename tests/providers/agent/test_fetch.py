@@ -1,5 +1,10 @@
 import asyncio
 import json
+from asyncio.streams import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from socket import SocketKind
+from typing import Any
 
 import anyio
 import pytest
@@ -7,28 +12,28 @@ import pytest
 from providers.agent import fetch
 from providers.agent.fetch import FETCH_URL, MAX_BYTES, decoded, fetch_url, is_public, resolved, target_of
 from providers.agent.tools import Place, ToolFailed
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def place(workspace):
+def place(workspace: Path) -> Place:
     return Place(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace, allow_private=True)
 
 
 @pytest.fixture
-def closed(workspace):
+def closed(workspace: Path) -> Place:
     """As it is by default: private addresses are refused."""
     return Place(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace)
 
 
-async def got(place, url, **arguments):
+async def got(place: Place, url: str, **arguments: Any) -> dict[str, int | str | None]:
     return json.loads(await fetch_url(place, {"url": url, **arguments}))
 
 
-def answering(body, status=200, **headers):
-    async def script(exchange):
+def answering(body: bytes, status: int = 200, **headers: Any) -> Callable[..., Awaitable[None]]:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(body, status, **headers)
 
     return script
@@ -37,7 +42,7 @@ def answering(body, status=200, **headers):
 # --- what is fetched ----------------------------------------------------------------------------------------------
 
 
-async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifies(place):
+async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifies(place: Place) -> None:
     async with serving(answering(b"<p>hello", content_type="text/html; charset=utf-8")) as server:
         result = await got(place, f"http://127.0.0.1:{server.port}/a?b=c#d")
 
@@ -54,29 +59,29 @@ async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifi
     assert headers["host"] == f"127.0.0.1:{server.port}"
 
 
-async def test_name_is_resolved_and_its_host_is_named_in_the_request(place):
+async def test_name_is_resolved_and_its_host_is_named_in_the_request(place: Place) -> None:
     async with serving(answering(b"ok", content_type=None)) as server:
         assert (await got(place, f"http://localhost:{server.port}"))["text"] == "ok"
 
     assert server.requests[0][1]["host"] == f"localhost:{server.port}"
 
 
-async def test_failed_status_is_an_answer(place):
+async def test_failed_status_is_an_answer(place: Place) -> None:
     async with serving(answering(b"no such page", 404, content_type="text/plain")) as server:
         result = await got(place, server.url)
 
     assert (result["status"], result["text"]) == (404, "no such page")
 
 
-async def test_body_is_cut_at_the_bytes_asked_for(place):
+async def test_body_is_cut_at_the_bytes_asked_for(place: Place) -> None:
     async with serving(answering("äöü".encode(), content_type="text/plain")) as server:
         result = await got(place, server.url, maxBytes=3)
 
     assert (result["text"], result["truncated"]) == ("ä\N{REPLACEMENT CHARACTER}", True)
 
 
-async def test_endless_body_ends_at_the_bound(place):
-    async def script(exchange):
+async def test_endless_body_ends_at_the_bound(place: Place) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head(content_type="text/plain")
         while True:
             await exchange.chunk(b"x" * 65536)
@@ -87,7 +92,7 @@ async def test_endless_body_ends_at_the_bound(place):
     assert (len(result["text"]), result["truncated"]) == (100_000, True)
 
 
-async def test_body_that_is_no_text_is_not_shown(place):
+async def test_body_that_is_no_text_is_not_shown(place: Place) -> None:
     async with serving(answering(b"\x89PNG", content_type="image/png")) as server:
         with pytest.raises(ToolFailed, match="image/png, not text"):
             await got(place, server.url)
@@ -107,7 +112,7 @@ async def test_body_that_is_no_text_is_not_shown(place):
         ("text/plain; charset=zlib", b"a", "a"),
     ],
 )
-def test_text_is_decoded_by_its_character_set_and_no_other_codec(content_type, body, text):
+def test_text_is_decoded_by_its_character_set_and_no_other_codec(content_type: str, body: bytes, text: str) -> None:
     assert decoded(body, content_type) == text
 
 
@@ -131,7 +136,7 @@ def test_text_is_decoded_by_its_character_set_and_no_other_codec(content_type, b
         ("http://a/" + "x" * 2000, "2000"),
     ],
 )
-def test_address_that_may_not_be_asked_for_is_refused_without_showing_it(url, told):
+def test_address_that_may_not_be_asked_for_is_refused_without_showing_it(url: str, told: str) -> None:
     with pytest.raises(ToolFailed, match=told) as refused:
         target_of(url)
     assert "secret" not in str(refused.value)
@@ -146,17 +151,17 @@ def test_address_that_may_not_be_asked_for_is_refused_without_showing_it(url, to
         "2001:0:4136:e378:8000:63bf:80ff:fffe", "::7f00:1", "64:ff9b:1::a00:1", "fec0::1", "5f00::1", "3fff::1",
     ],
 )  # fmt: skip
-def test_addresses_that_are_not_of_the_internet_at_large_are_known(address):
+def test_addresses_that_are_not_of_the_internet_at_large_are_known(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34", "64:ff9b::808:808"])
-def test_public_addresses_are_known(address):
+def test_public_addresses_are_known(address: str) -> None:
     assert is_public(address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0177.0.0.1"])
-async def test_private_hosts_are_refused_however_they_are_written(closed, host):
+async def test_private_hosts_are_refused_however_they_are_written(closed: Place, host: str) -> None:
     async with serving(answering(b"secret")) as server:
         with pytest.raises(ToolFailed, match="private network"):
             await got(closed, f"http://{host}:{server.port}/")
@@ -164,8 +169,8 @@ async def test_private_hosts_are_refused_however_they_are_written(closed, host):
     assert server.connections == 0
 
 
-async def test_name_with_one_private_address_is_refused(monkeypatch):
-    async def both(host, port, *, type):  # noqa: A002 - as the function it stands for
+async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def both(host: str, port: int, *, type: SocketKind) -> list[tuple[int, int, int, str, tuple[str, int]]]:  # noqa: A002 - as the function it stands for
         return [(2, 1, 6, "", ("93.184.216.34", port)), (2, 1, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(anyio, "getaddrinfo", both)
@@ -173,11 +178,11 @@ async def test_name_with_one_private_address_is_refused(monkeypatch):
         await resolved(target_of("http://rebound.example/"), allow_private=False)
 
 
-async def test_address_that_was_checked_is_the_one_connected_to(place, monkeypatch):
+async def test_address_that_was_checked_is_the_one_connected_to(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that would lead elsewhere the second time leads where it led the first time."""
     names = iter(["127.0.0.1"])
 
-    async def once(host, port, *, type):  # noqa: A002 - as the function it stands for
+    async def once(host: str, port: int, *, type: SocketKind) -> list[tuple[int, int, int, str, tuple[str, int]]]:  # noqa: A002 - as the function it stands for
         return [(2, 1, 6, "", (next(names), port))]
 
     monkeypatch.setattr(anyio, "getaddrinfo", once)
@@ -188,8 +193,10 @@ async def test_address_that_was_checked_is_the_one_connected_to(place, monkeypat
     assert server.requests[0][1]["host"] == f"no-such-name.invalid:{server.port}"
 
 
-async def test_unreachable_address_gives_way_to_the_next_of_its_name(place, monkeypatch):
-    async def two(host, port, *, type):  # noqa: A002 - as the function it stands for
+async def test_unreachable_address_gives_way_to_the_next_of_its_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def two(host: str, port: int, *, type: SocketKind) -> list[tuple[int, int, int, str, tuple[str, int]]]:  # noqa: A002 - as the function it stands for
         return [(2, 1, 6, "", ("127.0.0.2", port)), (2, 1, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(anyio, "getaddrinfo", two)
@@ -197,7 +204,7 @@ async def test_unreachable_address_gives_way_to_the_next_of_its_name(place, monk
         assert (await got(place, f"http://two.invalid:{server.port}/"))["text"] == "ok"
 
 
-async def test_host_that_cannot_be_found_or_reached_is_told(place):
+async def test_host_that_cannot_be_found_or_reached_is_told(place: Place) -> None:
     with pytest.raises(ToolFailed, match="cannot be found"):
         await got(place, "http://no-such-name.invalid/")
     async with serving(answering(b"")) as server:
@@ -209,8 +216,8 @@ async def test_host_that_cannot_be_found_or_reached_is_told(place):
 # --- redirects ----------------------------------------------------------------------------------------------------
 
 
-def redirecting(to, *, times=1):
-    async def script(exchange):
+def redirecting(to: str, *, times: int = 1) -> Callable[..., Awaitable[None]]:
+    async def script(exchange: Exchange) -> None:
         if len(exchange.server.requests) <= times:
             await exchange.whole(b"", 302, location=to.format(port=exchange.server.port))
         else:
@@ -220,7 +227,7 @@ def redirecting(to, *, times=1):
 
 
 @pytest.mark.parametrize("to", ["/b", "b", "http://127.0.0.1:{port}/b"])
-async def test_redirect_within_a_host_is_followed(place, to):
+async def test_redirect_within_a_host_is_followed(place: Place, to: str) -> None:
     async with serving(redirecting(to)) as server:
         result = await got(place, f"http://127.0.0.1:{server.port}/a")
 
@@ -237,7 +244,7 @@ async def test_redirect_within_a_host_is_followed(place, to):
         ("http://me:pw@127.0.0.1:{port}/", "password"),
     ],
 )
-async def test_redirect_elsewhere_is_told_and_not_followed(place, to, told):
+async def test_redirect_elsewhere_is_told_and_not_followed(place: Place, to: str, told: str) -> None:
     async with serving(redirecting(to)) as server:
         with pytest.raises(ToolFailed, match=told):
             await got(place, f"http://127.0.0.1:{server.port}/a")
@@ -246,13 +253,13 @@ async def test_redirect_elsewhere_is_told_and_not_followed(place, to, told):
 
 
 @pytest.mark.parametrize("to", ["http://[", "http://[::1", "//a]b/"])
-async def test_redirect_to_what_is_no_url_is_told(place, to):
+async def test_redirect_to_what_is_no_url_is_told(place: Place, to: str) -> None:
     async with serving(redirecting(to)) as server:
         with pytest.raises(ToolFailed, match="no URL"):
             await got(place, f"http://127.0.0.1:{server.port}/")
 
 
-async def test_redirects_without_end_end(place):
+async def test_redirects_without_end_end(place: Place) -> None:
     async with serving(redirecting("/again", times=100)) as server:
         with pytest.raises(ToolFailed, match="5 redirects"):
             await got(place, server.url)
@@ -263,10 +270,10 @@ async def test_redirects_without_end_end(place):
 # --- time and tools -----------------------------------------------------------------------------------------------
 
 
-async def test_host_that_says_nothing_is_given_up_in_time(place, monkeypatch):
+async def test_host_that_says_nothing_is_given_up_in_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "FETCH_S", 0.2)
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.gone()
 
     async with serving(script) as server:
@@ -274,14 +281,16 @@ async def test_host_that_says_nothing_is_given_up_in_time(place, monkeypatch):
             await got(place, server.url)
 
 
-async def test_secure_host_is_asked_for_the_certificate_of_its_name(place, monkeypatch):
+async def test_secure_host_is_asked_for_the_certificate_of_its_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hello = bytearray()
 
-    async def talk(reader, writer):
+    async def talk(reader: StreamReader, writer: StreamWriter) -> None:
         hello.extend(await reader.read(4096))
         writer.close()
 
-    async def here(host, port, *, type):  # noqa: A002 - as the function it stands for
+    async def here(host: str, port: int, *, type: SocketKind) -> list[tuple[int, int, int, str, tuple[str, int]]]:  # noqa: A002 - as the function it stands for
         return [(2, 1, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(anyio, "getaddrinfo", here)
@@ -292,6 +301,6 @@ async def test_secure_host_is_asked_for_the_certificate_of_its_name(place, monke
     assert b"named.invalid" in hello
 
 
-def test_it_reaches_outside_and_is_bounded():
+def test_it_reaches_outside_and_is_bounded() -> None:
     assert FETCH_URL.effect == "external"
     assert FETCH_URL.spec.input_schema["properties"]["maxBytes"]["maximum"] == MAX_BYTES

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def sha256(content: bytes) -> str:
 # --- read_file ----------------------------------------------------------------------------------------------------
 
 
-async def test_file_is_read_with_line_numbers_and_hash(workspace):
+async def test_file_is_read_with_line_numbers_and_hash(workspace: Path) -> None:
     (workspace / "a").write_bytes("one\ntwo ä\n".encode())
 
     assert await use(read_file, workspace, path="a") == {
@@ -53,7 +54,7 @@ async def test_file_is_read_with_line_numbers_and_hash(workspace):
     }
 
 
-async def test_lines_asked_for_are_read(workspace):
+async def test_lines_asked_for_are_read(workspace: Path) -> None:
     (workspace / "a").write_text("".join(f"l{number}\n" for number in range(1, 11)))
 
     told = await use(read_file, workspace, path="a", startLine=3, lines=2)
@@ -61,13 +62,13 @@ async def test_lines_asked_for_are_read(workspace):
     assert (told["content"], told["startLine"], told["truncated"]) == ("3: l3\n4: l4", 3, True)
 
 
-async def test_last_lines_are_not_called_truncated(workspace):
+async def test_last_lines_are_not_called_truncated(workspace: Path) -> None:
     (workspace / "a").write_text("1\n2\n3")
 
     assert not (await use(read_file, workspace, path="a", startLine=2, lines=2))["truncated"]
 
 
-async def test_two_hundred_lines_are_read_unless_told_otherwise(workspace):
+async def test_two_hundred_lines_are_read_unless_told_otherwise(workspace: Path) -> None:
     (workspace / "a").write_text("x\n" * 300)
 
     told = await use(read_file, workspace, path="a")
@@ -76,7 +77,7 @@ async def test_two_hundred_lines_are_read_unless_told_otherwise(workspace):
     assert told["truncated"]
 
 
-async def test_long_lines_are_cut_at_the_limit(workspace):
+async def test_long_lines_are_cut_at_the_limit(workspace: Path) -> None:
     (workspace / "a").write_text("x" * 100_000)
 
     told = await use(read_file, workspace, path="a")
@@ -85,7 +86,7 @@ async def test_long_lines_are_cut_at_the_limit(workspace):
     assert told["truncated"]
 
 
-async def test_empty_file_has_empty_content(workspace):
+async def test_empty_file_has_empty_content(workspace: Path) -> None:
     (workspace / "a").touch()
 
     told = await use(read_file, workspace, path="a")
@@ -93,14 +94,14 @@ async def test_empty_file_has_empty_content(workspace):
     assert (told["content"], told["truncated"]) == ("", False)
 
 
-async def test_line_beyond_the_end_is_an_error_that_tells_the_length(workspace):
+async def test_line_beyond_the_end_is_an_error_that_tells_the_length(workspace: Path) -> None:
     (workspace / "a").write_text("x\n")
 
     with pytest.raises(ToolFailed, match="has 1 lines"):
         await use(read_file, workspace, path="a", startLine=2)
 
 
-async def test_bytes_that_are_no_text_are_shown_as_replacements(workspace):
+async def test_bytes_that_are_no_text_are_shown_as_replacements(workspace: Path) -> None:
     (workspace / "a").write_bytes(b"\xff\x00\n")
 
     told = await use(read_file, workspace, path="a")
@@ -109,7 +110,7 @@ async def test_bytes_that_are_no_text_are_shown_as_replacements(workspace):
     assert told["sha256"] == sha256(b"\xff\x00\n")
 
 
-async def test_large_file_is_read_and_a_larger_one_refused(workspace):
+async def test_large_file_is_read_and_a_larger_one_refused(workspace: Path) -> None:
     (workspace / "a").write_bytes(b"x\n" * 1_000_000)
     with (workspace / "b").open("wb") as file:
         file.truncate(files.READ_BYTES + 1)
@@ -119,7 +120,7 @@ async def test_large_file_is_read_and_a_larger_one_refused(workspace):
         await use(read_file, workspace, path="b")
 
 
-async def test_what_is_no_file_is_refused_without_waiting_for_it(workspace):
+async def test_what_is_no_file_is_refused_without_waiting_for_it(workspace: Path) -> None:
     os.mkfifo(workspace / "pipe")
     (workspace / "dir").mkdir()
     descriptors = len(names(Path("/proc/self/fd")))
@@ -136,7 +137,7 @@ HOSTILE = ["../secret", "/etc/passwd", "out/passwd", "etc/../etc/passwd", "link"
 
 
 @pytest.fixture
-def traps(workspace) -> Path:
+def traps(workspace: Path) -> Path:
     """A workspace with links that lead outside, and something outside to find."""
     (workspace.parent / "secret").write_text("secret")
     (workspace / "out").symlink_to("/etc")
@@ -145,7 +146,7 @@ def traps(workspace) -> Path:
 
 
 @pytest.mark.parametrize("path", HOSTILE)
-async def test_nothing_outside_is_read_listed_or_written(traps, path):
+async def test_nothing_outside_is_read_listed_or_written(traps: Path, path: str) -> None:
     with pytest.raises(PathEscapes):
         await use(read_file, traps, path=path)
     with pytest.raises((PathEscapes, ToolFailed)):
@@ -161,7 +162,7 @@ async def test_nothing_outside_is_read_listed_or_written(traps, path):
 # --- list_files ---------------------------------------------------------------------------------------------------
 
 
-async def test_files_are_listed_sorted_without_litter(workspace):
+async def test_files_are_listed_sorted_without_litter(workspace: Path) -> None:
     for path in ("b/c", "b/a", "b.txt", "a", ".git/x", "b/node_modules/x", "b/__pycache__/x", "...x/y"):
         (workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (workspace / path).touch()
@@ -179,11 +180,11 @@ async def test_files_are_listed_sorted_without_litter(workspace):
     assert (await use(list_files, workspace, path="...x"))["files"] == ["...x/y"]
 
 
-async def test_empty_workspace_lists_nothing(workspace):
+async def test_empty_workspace_lists_nothing(workspace: Path) -> None:
     assert (await use(list_files, workspace))["files"] == []
 
 
-async def test_long_listing_is_bounded(workspace, monkeypatch):
+async def test_long_listing_is_bounded(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_ENTRIES", 5)
     for number in range(9):
         (workspace / f"f{number}").touch()
@@ -193,7 +194,7 @@ async def test_long_listing_is_bounded(workspace, monkeypatch):
     assert (told["files"], told["truncated"]) == (["f0", "f1", "f2", "f3", "f4"], True)
 
 
-async def test_listing_of_what_is_no_directory_is_an_error(workspace):
+async def test_listing_of_what_is_no_directory_is_an_error(workspace: Path) -> None:
     (workspace / "a").touch()
 
     with pytest.raises(ToolFailed, match="no directory"):
@@ -205,14 +206,14 @@ async def test_listing_of_what_is_no_directory_is_an_error(workspace):
 # --- write_file ---------------------------------------------------------------------------------------------------
 
 
-async def test_new_file_is_written_with_its_directories(workspace):
+async def test_new_file_is_written_with_its_directories(workspace: Path) -> None:
     told = await use(write_file, workspace, path="x/y/z", content="ä\0\r\n", expectedHash=None)
 
     assert (workspace / "x/y/z").read_bytes() == "ä\0\r\n".encode()
     assert told == {"path": "x/y/z", "sha256": sha256("ä\0\r\n".encode())}
 
 
-async def test_existing_file_is_not_replaced_without_its_hash(workspace):
+async def test_existing_file_is_not_replaced_without_its_hash(workspace: Path) -> None:
     (workspace / "a").write_text("old")
 
     with pytest.raises(ToolFailed, match="exists already"):
@@ -225,7 +226,7 @@ async def test_existing_file_is_not_replaced_without_its_hash(workspace):
     assert (workspace / "a").read_text() == "old"
 
 
-async def test_existing_file_is_replaced_under_its_hash_and_keeps_its_mode(workspace):
+async def test_existing_file_is_replaced_under_its_hash_and_keeps_its_mode(workspace: Path) -> None:
     (workspace / "a").write_text("old")
     (workspace / "a").chmod(0o750)
 
@@ -236,7 +237,7 @@ async def test_existing_file_is_replaced_under_its_hash_and_keeps_its_mode(works
     assert names(workspace) == ["a"]
 
 
-async def test_other_name_of_a_file_keeps_the_old_content(workspace):
+async def test_other_name_of_a_file_keeps_the_old_content(workspace: Path) -> None:
     (workspace.parent / "outside").write_text("old")
     os.link(workspace.parent / "outside", workspace / "a")
 
@@ -245,7 +246,7 @@ async def test_other_name_of_a_file_keeps_the_old_content(workspace):
     assert (workspace.parent / "outside").read_text() == "old"
 
 
-async def test_links_are_not_written_through(workspace):
+async def test_links_are_not_written_through(workspace: Path) -> None:
     (workspace / "a").write_text("old")
     (workspace / "link").symlink_to("a")
     (workspace / "dangling").symlink_to("b")
@@ -256,7 +257,7 @@ async def test_links_are_not_written_through(workspace):
         await use(write_file, workspace, path="dangling", content="new", expectedHash=None)
 
 
-async def test_file_that_would_be_too_large_is_refused(workspace):
+async def test_file_that_would_be_too_large_is_refused(workspace: Path) -> None:
     with pytest.raises(ToolFailed, match="at most"):
         await use(write_file, workspace, path="a", content="x" * (files.WRITE_BYTES + 1), expectedHash=None)
 
@@ -264,7 +265,7 @@ async def test_file_that_would_be_too_large_is_refused(workspace):
 
 
 @pytest.mark.parametrize("path", [".", "dir", "dir/."])
-async def test_directory_is_not_written(workspace, path):
+async def test_directory_is_not_written(workspace: Path, path: str) -> None:
     (workspace / "dir").mkdir()
 
     with pytest.raises(ToolFailed):
@@ -274,7 +275,7 @@ async def test_directory_is_not_written(workspace, path):
 # --- edit_file ----------------------------------------------------------------------------------------------------
 
 
-async def test_text_that_occurs_once_is_replaced(workspace):
+async def test_text_that_occurs_once_is_replaced(workspace: Path) -> None:
     (workspace / "a").write_bytes(b"\xff one two\r\n")
 
     told = await use(
@@ -288,7 +289,7 @@ async def test_text_that_occurs_once_is_replaced(workspace):
 @pytest.mark.parametrize(
     ("old", "problem"), [("x", "does not occur"), ("a", "more than once"), ("aa", "more than once"), ("", "empty")]
 )
-async def test_text_that_does_not_occur_exactly_once_is_refused(workspace, old, problem):
+async def test_text_that_does_not_occur_exactly_once_is_refused(workspace: Path, old: str, problem: str) -> None:
     (workspace / "a").write_text("aaa")
 
     with pytest.raises(ToolFailed, match=problem):
@@ -297,14 +298,14 @@ async def test_text_that_does_not_occur_exactly_once_is_refused(workspace, old, 
     assert (workspace / "a").read_text() == "aaa"
 
 
-async def test_edit_under_a_stale_hash_is_refused_and_says_to_read_again(workspace):
+async def test_edit_under_a_stale_hash_is_refused_and_says_to_read_again(workspace: Path) -> None:
     (workspace / "a").write_text("new")
 
     with pytest.raises(ToolFailed, match="read it again"):
         await use(edit_file, workspace, path="a", expectedHash=sha256(b"old"), oldText="new", newText="x")
 
 
-async def test_hash_may_be_written_in_capitals(workspace):
+async def test_hash_may_be_written_in_capitals(workspace: Path) -> None:
     (workspace / "a").write_text("old")
 
     await use(edit_file, workspace, path="a", expectedHash=sha256(b"old").upper(), oldText="old", newText="new")
@@ -313,7 +314,7 @@ async def test_hash_may_be_written_in_capitals(workspace):
 
 
 @given(content=st.text(st.sampled_from("ab\n\r\0ä"), max_size=30), old=st.text(st.sampled_from("ab\n"), max_size=4))
-def test_edit_does_what_replacing_the_only_occurrence_does(content, old):
+def test_edit_does_what_replacing_the_only_occurrence_does(content: str, old: str) -> None:
     starts = [at for at in range(len(content)) if old and content.startswith(old, at)]
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "a"
@@ -340,7 +341,9 @@ def test_edit_does_what_replacing_the_only_occurrence_does(content, old):
     ],
     ids=["read_file", "list_files", "write_file", "edit_file"],
 )
-async def test_link_in_the_place_of_the_workspace_is_not_followed(workspace, tmp_path, tool, arguments):
+async def test_link_in_the_place_of_the_workspace_is_not_followed(
+    workspace: Path, tmp_path: Path, tool: Callable[..., Any], arguments: dict[str, Any]
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "a").write_bytes(b"theirs")

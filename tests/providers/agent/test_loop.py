@@ -22,8 +22,8 @@ from providers.base import (
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import StoreFailed
-from store.events import ToolCompleted, ToolStarted, WorkStarted
-from tests.providers.agent.conftest import call
+from store.events import Incident, ToolCompleted, ToolStarted, WorkStarted
+from tests.providers.agent.conftest import Work, call
 
 pytestmark = pytest.mark.anyio
 OFFERED = ["read_file", "list_files", "write_file", "edit_file", "search_text", "bash"]
@@ -41,7 +41,7 @@ def error(kind: str) -> ProviderError:
     return ProviderError(kind=kind, message="x", retryable=False)  # type: ignore[arg-type]
 
 
-async def test_answer_without_calls_ends_the_work(work):
+async def test_answer_without_calls_ends_the_work(work: Work) -> None:
     worked = await work([Answer(text="hello", finish="stop", usage=used(10, 2), model="m-1")])
 
     done = worked.done
@@ -59,7 +59,7 @@ async def test_answer_without_calls_ends_the_work(work):
     ]
 
 
-async def test_task_is_done_over_several_turns(work, workspace):
+async def test_task_is_done_over_several_turns(work: Work, workspace: Path) -> None:
     worked = await work(
         [
             Answer(
@@ -80,7 +80,7 @@ async def test_task_is_done_over_several_turns(work, workspace):
     assert [type(event) for event in worked.events] == [WorkStarted, *[ToolStarted, ToolCompleted] * 2]
 
 
-async def test_settings_reach_every_request(work):
+async def test_settings_reach_every_request(work: Work) -> None:
     settings = AgentSettings(
         instructions="be brief",
         max_output_tokens=77,
@@ -101,7 +101,7 @@ async def test_settings_reach_every_request(work):
 
 
 @pytest.mark.parametrize(("budget", "configured"), [(2, 100), (9, 2)])
-async def test_turns_are_bounded_by_the_task_and_by_the_settings(work, budget, configured):
+async def test_turns_are_bounded_by_the_task_and_by_the_settings(work: Work, budget: int, configured: int) -> None:
     answers = [Answer(calls=reads(1, first=number)) for number in range(5)]
     worked = await work(answers, max_turns=budget, settings=AgentSettings(max_turns=configured))
 
@@ -109,7 +109,7 @@ async def test_turns_are_bounded_by_the_task_and_by_the_settings(work, budget, c
     assert len(worked.done.tools) == 2
 
 
-async def test_tokens_are_checked_after_an_answer_and_before_its_calls(work, workspace):
+async def test_tokens_are_checked_after_an_answer_and_before_its_calls(work: Work, workspace: Path) -> None:
     worked = await work(
         [
             Answer(calls=reads(1), usage=used(50, 10)),
@@ -123,13 +123,13 @@ async def test_tokens_are_checked_after_an_answer_and_before_its_calls(work, wor
     assert not (workspace / "a").exists()
 
 
-async def test_exactly_the_tokens_allowed_are_within_the_budget(work):
+async def test_exactly_the_tokens_allowed_are_within_the_budget(work: Work) -> None:
     worked = await work([Answer(usage=used(90, 10))], max_tokens=100)
 
     assert worked.done.stop == "completed"
 
 
-async def test_unreported_usage_is_told_once_and_bounds_nothing(work):
+async def test_unreported_usage_is_told_once_and_bounds_nothing(work: Work) -> None:
     worked = await work([Answer(calls=reads(1)), Answer(calls=reads(1, first=1)), Answer()], max_tokens=1)
 
     assert worked.done.stop == "completed"
@@ -137,13 +137,13 @@ async def test_unreported_usage_is_told_once_and_bounds_nothing(work):
     assert worked.incidents == ["usage_unreported"]
 
 
-async def test_usage_that_the_wire_has_called_unreported_is_not_told_again(work):
+async def test_usage_that_the_wire_has_called_unreported_is_not_told_again(work: Work) -> None:
     worked = await work([Answer(notes=("usage_unreported",))])
 
     assert worked.incidents == []
 
 
-async def test_call_beyond_the_budget_is_not_run(work, workspace):
+async def test_call_beyond_the_budget_is_not_run(work: Work, workspace: Path) -> None:
     calls = tuple(call("bash", id=name, command=f"touch {name}") for name in "abc")
     worked = await work([Answer(calls=calls)], max_tool_calls=2)
 
@@ -152,26 +152,26 @@ async def test_call_beyond_the_budget_is_not_run(work, workspace):
     assert len(worked.done.tools) == 2
 
 
-async def test_calls_up_to_the_budget_are_no_reason_to_stop(work):
+async def test_calls_up_to_the_budget_are_no_reason_to_stop(work: Work) -> None:
     worked = await work([Answer(calls=reads(2)), Answer(text="done")], max_tool_calls=2)
 
     assert worked.done.stop == "completed"
 
 
-async def test_sixty_four_calls_of_one_turn_are_answered(work):
+async def test_sixty_four_calls_of_one_turn_are_answered(work: Work) -> None:
     worked = await work([Answer(calls=reads(64)), Answer()])
 
     assert len(worked.answers) == 64
 
 
-async def test_more_calls_in_one_turn_end_the_work_before_any_is_run(work):
+async def test_more_calls_in_one_turn_end_the_work_before_any_is_run(work: Work) -> None:
     worked = await work([Answer(calls=reads(65))])
 
     assert (worked.done.stop, worked.done.reason) == ("failed", "too_many_tool_calls")
     assert worked.done.tools == ()
 
 
-async def test_transcript_that_grows_too_long_ends_the_work(work):
+async def test_transcript_that_grows_too_long_ends_the_work(work: Work) -> None:
     worked = await work(
         [Answer(calls=(call("write_file", path="long", content="x" * 20_000, expectedHash=None),)), Answer()],
         settings=AgentSettings(max_context_chars=10_000, compaction_auto=False),
@@ -180,7 +180,7 @@ async def test_transcript_that_grows_too_long_ends_the_work(work):
     assert (worked.done.stop, worked.done.reason, worked.done.turns) == ("failed", "context_overflow", 1)
 
 
-async def test_prompt_that_is_too_long_is_not_the_models_fault(work):
+async def test_prompt_that_is_too_long_is_not_the_models_fault(work: Work) -> None:
     with pytest.raises(ProviderError, match="maxContextChars"):
         await work([Answer()], settings=AgentSettings(max_context_chars=10))
 
@@ -188,7 +188,7 @@ async def test_prompt_that_is_too_long_is_not_the_models_fault(work):
 # --- answers that break off ---------------------------------------------------------------------------------------
 
 
-async def test_cut_answer_is_asked_for_again_with_a_notice_and_counts_no_turn(work):
+async def test_cut_answer_is_asked_for_again_with_a_notice_and_counts_no_turn(work: Work) -> None:
     worked = await work(
         [Answer(text="half", finish="length", usage=used(1, 100)), Answer(text="whole", usage=used(2, 3))]
     )
@@ -200,14 +200,14 @@ async def test_cut_answer_is_asked_for_again_with_a_notice_and_counts_no_turn(wo
     assert worked.incidents == ["truncation_recovery"]
 
 
-async def test_notice_does_not_stay_in_the_transcript(work):
+async def test_notice_does_not_stay_in_the_transcript(work: Work) -> None:
     worked = await work([Answer(finish="length"), Answer(calls=reads(1)), Answer()])
 
     assert [type(message) for message in worked.requests[-1].messages] == [UserText, AssistantTurn, ToolAnswer]
 
 
 @pytest.mark.parametrize("recoveries", [0, 2])
-async def test_answers_cut_too_often_end_the_work(work, recoveries):
+async def test_answers_cut_too_often_end_the_work(work: Work, recoveries: int) -> None:
     worked = await work(
         [Answer(text="half", finish="length")] * (recoveries + 1),
         settings=AgentSettings(truncation_recoveries=recoveries),
@@ -226,18 +226,18 @@ async def test_answers_cut_too_often_end_the_work(work, recoveries):
         (Answer(finish="stop", refusal="no"), "refusal"),
     ],
 )
-async def test_answer_that_was_withheld_ends_the_work(work, answer, reason):
+async def test_answer_that_was_withheld_ends_the_work(work: Work, answer: Answer, reason: str) -> None:
     worked = await work([answer])
 
     assert (worked.done.stop, worked.done.reason) == ("failed", reason)
 
 
-async def test_answer_that_the_provider_calls_an_error_is_not_the_models_fault(work):
+async def test_answer_that_the_provider_calls_an_error_is_not_the_models_fault(work: Work) -> None:
     with pytest.raises(ProviderError, match="ended with an error"):
         await work([Answer(finish="error")])
 
 
-async def test_paused_answer_is_continued(work):
+async def test_paused_answer_is_continued(work: Work) -> None:
     worked = await work([Answer(text="wait", finish="pause", continuation={"a": 1}), Answer(text="done")])
 
     assert worked.requests[-1].messages[-1] == AssistantTurn(text="wait", continuation={"a": 1})
@@ -245,13 +245,13 @@ async def test_paused_answer_is_continued(work):
 
 
 @pytest.mark.parametrize("kind", ["bad_tool_call", "content_filter"])
-async def test_error_that_the_model_caused_ends_the_work(work, kind):
+async def test_error_that_the_model_caused_ends_the_work(work: Work, kind: str) -> None:
     worked = await work([error(kind)])
 
     assert (worked.done.stop, worked.done.reason) == ("failed", kind)
 
 
-async def test_context_that_overflows_is_the_models_fault_from_the_second_turn_on(work):
+async def test_context_that_overflows_is_the_models_fault_from_the_second_turn_on(work: Work) -> None:
     worked = await work([Answer(calls=reads(1)), error("context_length")])
 
     assert (worked.done.stop, worked.done.reason) == ("failed", "context_overflow")
@@ -260,7 +260,7 @@ async def test_context_that_overflows_is_the_models_fault_from_the_second_turn_o
 
 
 @pytest.mark.parametrize("kind", ["network", "auth", "quota", "server_error", "invalid_request"])
-async def test_infrastructure_errors_pass_through(work, kind):
+async def test_infrastructure_errors_pass_through(work: Work, kind: str) -> None:
     with pytest.raises(ProviderError, match=kind):
         await work([Answer(calls=reads(1)), error(kind)])
 
@@ -294,7 +294,7 @@ async def test_infrastructure_errors_pass_through(work, kind):
         (call("read_file", path="x" * 5000), "too long"),
     ],
 )
-async def test_wrong_call_is_answered_with_an_error(work, wrong, says):
+async def test_wrong_call_is_answered_with_an_error(work: Work, wrong: ToolCall, says: str) -> None:
     worked = await work([Answer(calls=(wrong,)), Answer(text="done")])
 
     assert worked.done.stop == "completed"
@@ -305,7 +305,7 @@ async def test_wrong_call_is_answered_with_an_error(work, wrong, says):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 300, "\ud800", "tool.v2"])
-async def test_call_goes_back_in_a_form_that_every_endpoint_takes(work, name):
+async def test_call_goes_back_in_a_form_that_every_endpoint_takes(work: Work, name: str) -> None:
     worked = await work([Answer(calls=(ToolCall(id="c1", name=name, arguments=None, raw="{"),)), Answer()])
 
     turn = worked.requests[-1].messages[1]
@@ -317,7 +317,7 @@ async def test_call_goes_back_in_a_form_that_every_endpoint_takes(work, name):
     assert worked.done.tools[0].name == name
 
 
-async def test_id_used_twice_in_a_turn_gets_a_call_run_once(work, workspace):
+async def test_id_used_twice_in_a_turn_gets_a_call_run_once(work: Work, workspace: Path) -> None:
     calls = (call("bash", command="echo x >> log"), call("bash", command="echo x >> log"))
     worked = await work([Answer(calls=calls), Answer()])
 
@@ -329,7 +329,7 @@ async def test_id_used_twice_in_a_turn_gets_a_call_run_once(work, workspace):
     assert worked.incidents == ["usage_unreported", "duplicate_tool_call_id"]
 
 
-async def test_id_of_an_earlier_turn_is_renamed_and_its_call_run(work, workspace):
+async def test_id_of_an_earlier_turn_is_renamed_and_its_call_run(work: Work, workspace: Path) -> None:
     worked = await work([Answer(calls=(call("bash", command="echo x >> log"),))] * 3 + [Answer()])
 
     assert (workspace / "log").read_text() == "x\nx\nx\n"
@@ -337,14 +337,14 @@ async def test_id_of_an_earlier_turn_is_renamed_and_its_call_run(work, workspace
     assert worked.incidents.count("duplicate_tool_call_id") == 2
 
 
-async def test_calls_without_ids_get_ids(work):
+async def test_calls_without_ids_get_ids(work: Work) -> None:
     worked = await work([Answer(calls=(call("list_files", id=""), call("list_files", id=""))), Answer()])
 
     assert [answer.is_error for answer in worked.answers] == [False, False]
     assert len({answer.call_id for answer in worked.answers} - {""}) == 2
 
 
-async def test_calls_are_run_and_answered_in_order(work):
+async def test_calls_are_run_and_answered_in_order(work: Work) -> None:
     calls = [call("bash", id="b0", command="echo 0 > n")]
     for number in range(1, 4):
         calls += [call("read_file", id=f"r{number}{turn}", path="n") for turn in range(5)]
@@ -356,7 +356,7 @@ async def test_calls_are_run_and_answered_in_order(work):
     assert seen == ["0"] * 5 + ["1"] * 5 + ["2"] * 5
 
 
-async def test_long_output_is_cut_for_the_model_and_kept_for_the_record(work):
+async def test_long_output_is_cut_for_the_model_and_kept_for_the_record(work: Work) -> None:
     worked = await work([Answer(calls=(call("bash", command="head -c 32000 /dev/zero"),)), Answer()])
 
     recorded = next(event for event in worked.events if isinstance(event, ToolCompleted))
@@ -369,7 +369,7 @@ async def test_long_output_is_cut_for_the_model_and_kept_for_the_record(work):
 
 
 @pytest.mark.parametrize("mode", ["auto", "full", "ask"])
-async def test_tool_that_is_not_granted_is_neither_offered_nor_run(work, workspace, mode):
+async def test_tool_that_is_not_granted_is_neither_offered_nor_run(work: Work, workspace: Path, mode: str) -> None:
     worked = await work(
         [Answer(calls=(call("write_file", path="a", content="x", expectedHash=None),), usage=used(1)), Answer()],
         policy=Policy(mode=mode, granted=frozenset({"read", "process"})),
@@ -381,7 +381,7 @@ async def test_tool_that_is_not_granted_is_neither_offered_nor_run(work, workspa
     assert not (workspace / "a").exists()
 
 
-async def test_call_that_needs_approval_is_offered_and_denied(work, workspace):
+async def test_call_that_needs_approval_is_offered_and_denied(work: Work, workspace: Path) -> None:
     worked = await work(
         [Answer(calls=(call("bash", command="touch a"),), usage=used(1)), Answer(usage=used(1))],
         policy=Policy(mode="ask", granted=frozenset({"read"}), askable=frozenset({"process"})),
@@ -396,7 +396,7 @@ async def test_call_that_needs_approval_is_offered_and_denied(work, workspace):
 # --- what is told of the work -------------------------------------------------------------------------------------
 
 
-async def test_usage_is_summed_where_every_turn_reported_it(work):
+async def test_usage_is_summed_where_every_turn_reported_it(work: Work) -> None:
     worked = await work(
         [
             Answer(calls=reads(1), usage=used(10, 1, cached=4, reasoning=2)),
@@ -408,7 +408,7 @@ async def test_usage_is_summed_where_every_turn_reported_it(work):
     assert worked.done.cached_partial
 
 
-async def test_zero_is_a_report(work):
+async def test_zero_is_a_report(work: Work) -> None:
     worked = await work([Answer(usage=used(0, 0, cached=0))])
 
     assert worked.done.usage == Usage(input=0, output=0, cached=0)
@@ -416,11 +416,13 @@ async def test_zero_is_a_report(work):
 
 
 @pytest.mark.parametrize("event", [WorkStarted, ToolStarted, ToolCompleted])
-async def test_failing_record_stops_the_work_with_its_own_error(workspace, event):
-    async def ask(request):
+async def test_failing_record_stops_the_work_with_its_own_error(
+    workspace: Path, event: type[ToolCompleted | ToolStarted | WorkStarted]
+) -> None:
+    async def ask(request) -> Answer:
         return Answer(calls=reads(3))
 
-    def note(noted):
+    def note(noted: Incident | ToolCompleted | ToolStarted | WorkStarted) -> None:
         if isinstance(noted, event):
             raise StoreFailed("runs.db", "disk full")
 
@@ -438,7 +440,7 @@ async def test_failing_record_stops_the_work_with_its_own_error(workspace, event
 
 
 @pytest.mark.parametrize("calls", [0, 1])
-async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path, calls):
+async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path: Path, calls: int) -> None:
     workspace = tmp_path / "later"
     answers = iter([*([Answer(calls=reads(1))] * calls), Answer(text="done")])
 
@@ -459,7 +461,7 @@ async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path, calls):
     assert workspace.exists() == bool(calls)
 
 
-def test_the_document_lists_every_tool_with_its_effect():
+def test_the_document_lists_every_tool_with_its_effect() -> None:
     page = (Path(__file__).parents[3] / "docs" / "the-agent.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE))
     assert rows == {tool.name: tool.effect for tool in TOOLS}

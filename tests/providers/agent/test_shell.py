@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from providers.agent.loop import BuiltinAgent
 from providers.agent.shell import home_of_run
-from providers.base import AgentSettings, Answer, Assignment, Origin, Policy
+from providers.base import AgentSettings, Answer, Assignment, Origin, Policy, Request
 from store.documents.text import LONGEST_WORD
-from tests.providers.agent.conftest import EVERYTHING, call
+from tests.providers.agent.conftest import EVERYTHING, Work, Worked, call
 from tests.providers.system.test_process import has_lived, is_alive, pids
 
 pytestmark = pytest.mark.anyio
 
 
-async def run(work, command: str, **arguments) -> dict[str, object]:
+async def run(work: Callable[..., Awaitable[Worked]], command: str, **arguments: Any) -> dict[str, object]:
     """What the model is told of one command."""
     worked = await work([Answer(calls=(call("bash", command=command, **arguments),)), Answer()])
     assert not worked.answers[0].is_error
@@ -28,13 +30,13 @@ def exists(path: str) -> bool:
     return Path(path).exists()
 
 
-async def test_exit_code_is_an_answer_and_no_error(work):
+async def test_exit_code_is_an_answer_and_no_error(work: Work) -> None:
     told = await run(work, "echo out; echo err >&2; exit 3")
 
     assert told == {"exitCode": 3, "stdout": "out\n", "stderr": "err\n", "truncated": False, "timedOut": False}
 
 
-async def test_command_works_in_the_workspace_with_a_home_outside_it(work, workspace):
+async def test_command_works_in_the_workspace_with_a_home_outside_it(work: Work, workspace: Path) -> None:
     told = await run(work, "pwd; echo $HOME; echo $TMPDIR; touch ~/x")
 
     home = workspace.parent / "home"
@@ -42,7 +44,7 @@ async def test_command_works_in_the_workspace_with_a_home_outside_it(work, works
     assert list(workspace.iterdir()) == []
 
 
-async def test_keys_of_the_environment_do_not_reach_a_command(work, monkeypatch):
+async def test_keys_of_the_environment_do_not_reach_a_command(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     told = await run(work, "env")
 
@@ -50,27 +52,27 @@ async def test_keys_of_the_environment_do_not_reach_a_command(work, monkeypatch)
     assert "EVALCTL_ATTEMPT=sweep-1a2b3c4d/0/1\n" in str(told["stdout"])
 
 
-async def test_timeout_is_told_without_an_exit_code(work):
+async def test_timeout_is_told_without_an_exit_code(work: Work) -> None:
     told = await run(work, "echo begun; sleep 60", timeoutMs=300)
 
     assert (told["exitCode"], told["timedOut"], told["stdout"]) == (None, True, "begun\n")
 
 
-async def test_output_is_cut_between_characters(work):
+async def test_output_is_cut_between_characters(work: Work) -> None:
     told = await run(work, "python3 -c \"print('x' + 'ä' * 20000)\"")
 
     assert told["truncated"]
     assert told["stdout"] == "x" + "ä" * (15_999 - LONGEST_WORD)  # half a word may be half a credential
 
 
-async def test_background_processes_end_with_the_command(work, workspace):
+async def test_background_processes_end_with_the_command(work: Work, workspace: Path) -> None:
     await run(work, "setsid sh -c 'echo $$ >> pids; exec sleep 300' & until [ -s pids ]; do sleep 0.02; done")
 
     assert len(pids(workspace)) == 1
     assert not is_alive(pids(workspace)[0])
 
 
-async def test_link_made_by_a_command_leads_no_tool_outside(work, workspace):
+async def test_link_made_by_a_command_leads_no_tool_outside(work: Work, workspace: Path) -> None:
     (workspace / "dir").mkdir()
     (workspace / "dir" / "passwd").write_text("mine")
     worked = await work(
@@ -92,10 +94,10 @@ async def test_link_made_by_a_command_leads_no_tool_outside(work, workspace):
     assert not exists("/etc/new")
 
 
-async def test_cancelling_the_work_kills_its_command(workspace):
+async def test_cancelling_the_work_kills_its_command(workspace: Path) -> None:
     command = "sleep 300 & echo $! >> pids; setsid sh -c 'echo $$ >> pids; exec sleep 300' & wait"
 
-    async def ask(request):
+    async def ask(request: Request) -> Answer:
         return Answer(calls=(call("bash", command=command),))
 
     task = Assignment(
@@ -115,14 +117,14 @@ async def test_cancelling_the_work_kills_its_command(workspace):
     assert not any(is_alive(pid) for pid in pids(workspace))
 
 
-def test_home_at_a_given_place_is_made_when_it_is_needed_and_left_to_who_gave_it(tmp_path):
+def test_home_at_a_given_place_is_made_when_it_is_needed_and_left_to_who_gave_it(tmp_path: Path) -> None:
     with home_of_run(tmp_path / "home") as home:
         assert not (tmp_path / "home").exists()
         assert home().is_dir()
     assert (tmp_path / "home").is_dir()
 
 
-def test_home_that_had_to_be_made_is_removed_with_what_is_in_it(tmp_path):
+def test_home_that_had_to_be_made_is_removed_with_what_is_in_it(tmp_path: Path) -> None:
     with home_of_run(None) as home:
         (home() / "x").write_text("x")
         made = home()

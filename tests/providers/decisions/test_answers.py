@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import attrs
 import pytest
@@ -14,11 +15,11 @@ DENY = Said({"verdict": "deny"}, 0.9)
 TEXT = '{"answer": {"verdict": "deny"}, "confidence": 0.9}'
 
 
-def of(text, **more):
+def of(text: str, **more: Any) -> Abstained | Said:
     return of_model(Answer(text=text, **more), VERDICT)
 
 
-def bad(text, **more):
+def bad(text: str, **more: Any) -> str:
     with pytest.raises(BadAnswer) as raised:
         of(text, **more)
     assert raised.value.message.isprintable()
@@ -26,7 +27,7 @@ def bad(text, **more):
     return raised.value.message
 
 
-def bad_of_specialist(text):
+def bad_of_specialist(text: str) -> str:
     with pytest.raises(BadAnswer) as raised:
         of_specialist(text, "confidence")
     assert raised.value.message.isprintable()
@@ -49,20 +50,20 @@ def bad_of_specialist(text):
         f'{{"answer" : {{"verdict":"deny"}},"confidence":9e-1,"reason":"because"}}',  # noqa: F541
     ],
 )
-def test_an_answer_is_found_in_what_models_put_around_it(text):
+def test_an_answer_is_found_in_what_models_put_around_it(text: str) -> None:
     assert of(text) == DENY
 
 
 @pytest.mark.parametrize(
     ("confidence", "number"), [("0", 0.0), ("1", 1.0), ("0.5", 0.5), ("1.0", 1.0), ("1e-3", 0.001), ("null", None)]
 )
-def test_a_confidence_is_a_number_between_0_and_1_or_nothing(confidence, number):
+def test_a_confidence_is_a_number_between_0_and_1_or_nothing(confidence: str, number: float | None) -> None:
     said = of(f'{{"answer": {{"verdict": "deny"}}, "confidence": {confidence}}}')
 
     assert said == Said({"verdict": "deny"}, number)
 
 
-def test_an_answer_without_a_confidence_says_nothing_of_it():
+def test_an_answer_without_a_confidence_says_nothing_of_it() -> None:
     assert of('{"answer": {"verdict": "deny"}}') == Said({"verdict": "deny"}, None)
 
 
@@ -75,7 +76,7 @@ def test_an_answer_without_a_confidence_says_nothing_of_it():
         ('{"answer": null, "reason": 7}', "the model abstained"),
     ],
 )
-def test_an_answer_of_null_abstains(text, reason):
+def test_an_answer_of_null_abstains(text: str, reason: str) -> None:
     assert of(text) == Abstained(reason)
 
 
@@ -111,26 +112,26 @@ def test_an_answer_of_null_abstains(text, reason):
         ("```json\n{broken}\n```\n" + TEXT, "there is no JSON object in the answer"),
     ],
 )
-def test_what_is_not_of_the_form_says_why(text, message):
+def test_what_is_not_of_the_form_says_why(text: str, message: str) -> None:
     assert message in bad(text)
 
 
-def test_what_is_inside_a_broken_object_is_not_taken_for_the_answer():
+def test_what_is_inside_a_broken_object_is_not_taken_for_the_answer() -> None:
     broken = '{"thoughts": {"answer": {"verdict": "allow"}, "confidence": 1}, "answer": {"verd'
 
     assert "the answer is no JSON" in bad(broken)
     assert bad(broken, finish="length").startswith("the answer was cut off at its limit of output tokens: ")
 
 
-def test_a_whole_answer_counts_even_at_the_limit():
+def test_a_whole_answer_counts_even_at_the_limit() -> None:
     assert of(TEXT, finish="length") == DENY
 
 
-def test_a_refusal_is_no_answer():
+def test_a_refusal_is_no_answer() -> None:
     assert bad(TEXT, refusal="I \x1b[31mwill not") == "the model refused: I \\u001b[31mwill not"
 
 
-def nested(levels):
+def nested(levels) -> str:
     return '{"answer": ' * levels + "1" + "}" * levels
 
 
@@ -151,11 +152,11 @@ def nested(levels):
         ('{"answer": {"' + '": 1, "'.join(["k"] * 100_000) + '": 1}}', "the field 'k' is there twice"),
     ],
 )
-def test_hostile_answers_are_refused_soon(text, message):
+def test_hostile_answers_are_refused_soon(text: str, message: str) -> None:
     assert message in bad(text)
 
 
-def test_a_confidence_of_very_many_digits_is_read_as_the_number_it_is():
+def test_a_confidence_of_very_many_digits_is_read_as_the_number_it_is() -> None:
     said = of('{"answer": {"verdict": "deny"}, "confidence": 0.' + "9" * 900_000 + "}")
 
     assert said == Said({"verdict": "deny"}, 1.0)
@@ -165,7 +166,7 @@ def test_a_confidence_of_very_many_digits_is_read_as_the_number_it_is():
 @example('{"answer"')
 @example("```")
 @example("<think></think>")
-def test_any_text_is_an_answer_or_says_why_not(text):
+def test_any_text_is_an_answer_or_says_why_not(text: str) -> None:
     try:
         of(text)
     except BadAnswer as error:
@@ -178,7 +179,9 @@ ANSWERED = st.dictionaries(
 
 
 @given(ANSWERED, st.none() | st.floats(0, 1), st.text(st.characters(exclude_characters="{`<")))
-def test_every_answer_of_the_form_is_read_whatever_is_around_it(given, confidence, around):
+def test_every_answer_of_the_form_is_read_whatever_is_around_it(
+    given: dict[str, int], confidence: float | None, around: str
+) -> None:
     answer = {**given, "verdict": "allow"}
     text = json.dumps({"answer": answer, "confidence": confidence})
 
@@ -204,11 +207,11 @@ def test_every_answer_of_the_form_is_read_whatever_is_around_it(given, confidenc
         ('{"abstain": ""}', Abstained("the specialist abstained")),
     ],
 )
-def test_the_whole_answer_of_a_specialist_is_the_decision(text, said):
+def test_the_whole_answer_of_a_specialist_is_the_decision(text: str, said: Abstained | Said) -> None:
     assert of_specialist(text, "confidence") == said
 
 
-def test_the_field_that_says_how_sure_a_specialist_is_has_any_name():
+def test_the_field_that_says_how_sure_a_specialist_is_has_any_name() -> None:
     assert of_specialist('{"score": 0.25, "confidence": "high"}', "score") == Said(
         {"score": 0.25, "confidence": "high"}, 0.25
     )
@@ -232,15 +235,15 @@ def test_the_field_that_says_how_sure_a_specialist_is_has_any_name():
         ("x" * (LONGEST_ANSWER + 1), "the answer is longer than 1 MiB"),
     ],
 )
-def test_rubbish_of_a_specialist_is_told_as_such(text, message):
+def test_rubbish_of_a_specialist_is_told_as_such(text: str, message: str) -> None:
     assert message in bad_of_specialist(text)
 
 
-def test_an_answer_of_just_the_longest_length_is_read():
+def test_an_answer_of_just_the_longest_length_is_read() -> None:
     assert of_specialist(" " * (LONGEST_ANSWER - 1) + "1", "confidence") == Said(1)
 
 
-def test_a_long_reason_is_cut():
+def test_a_long_reason_is_cut() -> None:
     [reason] = attrs.astuple(of_specialist(json.dumps({"abstain": "x" * 5000}), "confidence"))
 
     assert reason == "x" * 199 + "…"

@@ -1,9 +1,16 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from providers.base import Origin, Request, UserText
 from providers.decisions import backends
 from providers.decisions.backends import open_providers
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Rule
+from providers.decisions.specialists import ExecSpecialist, HttpSpecialist
+from providers.endpoints.ollama import OllamaChat
+from providers.endpoints.openai import OpenAIChat
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio
@@ -11,15 +18,15 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-house-0123456789"
 
 
-def model(node_id, backend, **more):
+def model(node_id: str, backend: str, **more: Any) -> Model:
     return Model(id=node_id, prompt="p", backend=backend, model="m-1", answer={}, **more)
 
 
-def capability(name, *flow):
+def capability(name: str, *flow: Exec | Http | Model | Rule) -> Capability:
     return Capability(name=name, input_schema={}, flow=flow)
 
 
-def daemon(*capabilities, **backends):
+def daemon(*capabilities: Capability, **backends: Any) -> Daemon:
     return Daemon(
         backends={name: Backend(name=name, **said) for name, said in backends.items()},
         capabilities={one.name: one for one in capabilities},
@@ -30,8 +37,8 @@ HOUSE = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "
 LOCAL = {"kind": "ollama", "base_url": "http://127.0.0.1:9"}
 
 
-def keys(asked=None):
-    def key_of(variable, kind):
+def keys(asked: list[Any] | None = None) -> Callable[..., tuple[str | None, str | None]]:
+    def key_of(variable: str | None, kind: str) -> tuple[str | None, str | None]:
         if asked is not None:
             asked.append((kind, variable))
         return (variable, KEY) if variable else (None, None)
@@ -39,12 +46,12 @@ def keys(asked=None):
     return key_of
 
 
-async def closed(providers):
+async def closed(providers: dict[str, ExecSpecialist | HttpSpecialist | OllamaChat | OpenAIChat]) -> None:
     for provider in providers.values():
         await provider.aclose()
 
 
-async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path):
+async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path: Path) -> None:
     gate = capability(
         "gate",
         Rule(id="r", when="true", decision=1),
@@ -70,7 +77,7 @@ async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path):
     await closed(providers)
 
 
-async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp_path):
+async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp_path: Path) -> None:
     asked = []
     gate = capability(
         "gate",
@@ -88,8 +95,8 @@ async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp
     await closed(providers)
 
 
-async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path):
-    def key_of(variable, _kind):
+async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path: Path) -> None:
+    def key_of(variable: str, _kind: str) -> None:
         raise UsageError(f"the environment variable {variable} is not set")
 
     gate = capability("gate", Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"))
@@ -106,7 +113,9 @@ async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path):
         ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is no http or https URL"),
     ],
 )
-async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(tmp_path, known, message):
+async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(
+    tmp_path: Path, known: dict[str, Any], message: str
+) -> None:
     gate = capability("gate", model("a", "hose"))
 
     with pytest.raises(UsageError) as raised:
@@ -114,7 +123,7 @@ async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(tmp_path, kn
     assert str(raised.value).startswith(message)
 
 
-async def test_commands_are_relative_to_the_configuration(tmp_path):
+async def test_commands_are_relative_to_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "here").write_text("{}")
     gate = capability("gate", Exec(id="e", command=("cat", "here")))
 
@@ -129,13 +138,15 @@ async def test_commands_are_relative_to_the_configuration(tmp_path):
     assert (await providers["exec:gate/e"].answer(request, lambda _item: None)).text == "{}"
 
 
-async def test_nothing_is_opened_for_those_whom_nobody_asks():
+async def test_nothing_is_opened_for_those_whom_nobody_asks() -> None:
     gate = capability("gate", Rule(id="r", when="true", decision=1))
 
     assert open_providers(daemon(gate, house=HOUSE), [gate], key_of=keys(), base=None) == {}
 
 
-async def test_a_backend_may_be_silent_as_long_as_the_slowest_node_that_asks_it(tmp_path, monkeypatch):
+async def test_a_backend_may_be_silent_as_long_as_the_slowest_node_that_asks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = []
     monkeypatch.setattr(backends, "find_provider", lambda kind: lambda options: given.append((kind, options)))
     gate = capability("gate", model("a", "house", timeout_ms=5000), model("b", "house", timeout_ms=300_000))

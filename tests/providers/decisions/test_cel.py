@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,24 +43,24 @@ ENDED = {
 }
 
 
-def evaluated(text, values=ENDED, variables=ASSERTION_VARIABLES):
+def evaluated(text: str, values: dict[str, Any] = ENDED, variables: dict[str, str] = ASSERTION_VARIABLES) -> bool:
     return compile(text, variables).evaluate(values)
 
 
-def unevaluable(text, values=ENDED, variables=ASSERTION_VARIABLES):
+def unevaluable(text: str, values: dict[str, Any] = ENDED, variables: dict[str, str] = ASSERTION_VARIABLES) -> str:
     expression = compile(text, variables)
     with pytest.raises(Unevaluable) as raised:
         expression.evaluate(values)
     return raised.value.reason
 
 
-def uncompilable(text, variables=ASSERTION_VARIABLES):
+def uncompilable(text: str, variables: dict[str, str] = ASSERTION_VARIABLES) -> Uncompilable:
     with pytest.raises(Uncompilable) as raised:
         compile(text, variables)
     return raised.value
 
 
-def nested(levels):
+def nested(levels: int) -> list[list[list[list[Any]]]]:
     value = 1
     for _ in range(levels):
         value = [value]
@@ -130,7 +131,7 @@ def nested(levels):
         "base64.encode(b'abc') == 'YWJj'",
     ],
 )
-def test_an_expression_that_holds_is_true(text):
+def test_an_expression_that_holds_is_true(text: str) -> None:
     assert evaluated(text) is True
 
 
@@ -148,7 +149,7 @@ def test_an_expression_that_holds_is_true(text):
         "decision.list == [3, 2, 1]",
     ],
 )
-def test_an_expression_that_does_not_hold_is_false(text):
+def test_an_expression_that_does_not_hold_is_false(text: str) -> None:
     assert evaluated(text) is False
 
 
@@ -169,7 +170,7 @@ def test_an_expression_that_does_not_hold_is_false(text):
         ("decision.verdict.matches(decision.word + '(')", "invalid regular expression: missing ): yes("),
     ],
 )
-def test_an_error_is_neither_true_nor_false(text, reason):
+def test_an_error_is_neither_true_nor_false(text: str, reason: str) -> None:
     assert unevaluable(text) == reason
 
 
@@ -188,11 +189,11 @@ def test_an_error_is_neither_true_nor_false(text, reason):
         ("dyn(timestamp(0))", "expected true or false, got of type timestamp"),
     ],
 )
-def test_a_value_of_another_type_is_neither_true_nor_false(text, reason):
+def test_a_value_of_another_type_is_neither_true_nor_false(text: str, reason: str) -> None:
     assert unevaluable(text) == reason
 
 
-def test_what_a_model_wrote_is_shown_short_and_tame():
+def test_what_a_model_wrote_is_shown_short_and_tame() -> None:
     said = {**ENDED, "decision": "\x1b[2J" + "x" * 10_000}
 
     reason = unevaluable("decision", said)
@@ -219,17 +220,17 @@ def test_what_a_model_wrote_is_shown_short_and_tame():
         ("allow\0", "decision holds a NUL character"),
     ],
 )
-def test_a_value_that_would_be_misread_is_refused_even_where_it_does_not_matter(value, reason):
+def test_a_value_that_would_be_misread_is_refused_even_where_it_does_not_matter(value: Any, reason: str) -> None:
     assert unevaluable("true || decision == 1", {**ENDED, "decision": value}) == reason
 
 
-def test_values_up_to_the_bounds_are_taken():
+def test_values_up_to_the_bounds_are_taken() -> None:
     assert evaluated("size(decision) == 1", {**ENDED, "decision": nested(MAX_DEPTH)})
     assert evaluated("decision == 9223372036854775807", {**ENDED, "decision": 2**63 - 1})
     assert evaluated("decision < -9223372036854775807", {**ENDED, "decision": -(2**63)})
 
 
-def test_a_variable_without_a_value_is_no_null():
+def test_a_variable_without_a_value_is_no_null() -> None:
     assert unevaluable("status == 'ok'", {"status": "ok"}) == "decision has no value"
 
 
@@ -260,18 +261,20 @@ def test_a_variable_without_a_value_is_no_null():
         ("true\0 && false", 1, 5, "a NUL character ends what is seen of an expression"),
     ],
 )
-def test_a_mistake_is_found_before_anything_runs_and_has_a_place(text, line, column, message):
+def test_a_mistake_is_found_before_anything_runs_and_has_a_place(
+    text: str, line: int, column: int, message: str
+) -> None:
     found = uncompilable(text)
 
     assert found.message.startswith(message)
     assert (found.line, found.column) == (line, column)
 
 
-def test_a_caret_points_at_the_mistake():
+def test_a_caret_points_at_the_mistake() -> None:
     assert str(uncompilable("status == 'ok' &&\n  stat == 'x'")).splitlines()[1:] == ["    stat == 'x'", "    ^"]
 
 
-def test_a_caret_points_at_the_mistake_of_a_long_line_with_control_characters():
+def test_a_caret_points_at_the_mistake_of_a_long_line_with_control_characters() -> None:
     text = "'" + "\x1b" * 50 + "x" * 500 + "' == status && $ && " + "true && " * 100 + "true"
 
     shown, caret = str(uncompilable(text)).splitlines()[1:]
@@ -281,21 +284,21 @@ def test_a_caret_points_at_the_mistake_of_a_long_line_with_control_characters():
     assert shown.isprintable()
 
 
-def test_a_rule_sees_the_input_and_the_answers_and_nothing_else():
+def test_a_rule_sees_the_input_and_the_answers_and_nothing_else() -> None:
     values = {"input": {"tool_name": "Bash"}, "answers": {"triage": {"queue": "a"}}}
 
     assert evaluated("input.tool_name == 'Bash' && answers.triage.queue == 'a'", values, RULE_VARIABLES)
     assert "undeclared reference to 'status'" in uncompilable("status == 'ok'", RULE_VARIABLES).message
 
 
-def test_an_expression_names_the_variables_that_it_cannot_do_without():
+def test_an_expression_names_the_variables_that_it_cannot_do_without() -> None:
     named = [compile(text, ASSERTION_VARIABLES).named() for text in ("true", "trace.all(error, error.ms == null)")]
 
     assert named == [(), ("trace",)]
     assert compile("decision.n == 1 || 'error' == status", ASSERTION_VARIABLES).named() == ("status", "decision")
 
 
-def test_an_expression_is_no_longer_than_4_kib():
+def test_an_expression_is_no_longer_than_4_kib() -> None:
     fits = "true" + " " * (LONGEST_EXPRESSION - 4)
 
     assert evaluated(fits)
@@ -321,7 +324,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_ends_soon_and_never_as_true(bomb):
+def test_a_bomb_ends_soon_and_never_as_true(bomb: str) -> None:
     """Each in a process of its own, which may not survive it: but nothing is passed, and nothing waits."""
     script = f"""
         import resource
@@ -345,7 +348,7 @@ def test_a_bomb_ends_soon_and_never_as_true(bomb):
     assert ended.stdout.startswith(("False", "Uncompilable ", "Unevaluable "))
 
 
-def test_too_many_iterations_are_said_to_be_too_many():
+def test_too_many_iterations_are_said_to_be_too_many() -> None:
     long = {**ENDED, "trace": [STEP] * 12_000}
 
     assert unevaluable("trace.all(step, step.source == 'model')", long) == "Iteration budget exceeded"
@@ -364,13 +367,13 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_every_json_value_is_fit_and_equals_itself(value):
+def test_every_json_value_is_fit_and_equals_itself(value: Any) -> None:
     assert unfit(value) is None
     assert evaluated("decision == abstain", {**ENDED, "decision": value, "abstain": value})
 
 
 @given(JSON)
-def test_only_the_boolean_true_is_true(value):
+def test_only_the_boolean_true_is_true(value: Any) -> None:
     said = {**ENDED, "decision": value}
     if isinstance(value, bool):
         assert evaluated("decision", said) is value
@@ -379,7 +382,7 @@ def test_only_the_boolean_true_is_true(value):
 
 
 @given(st.text(max_size=60))
-def test_any_text_compiles_or_says_why_not(text):
+def test_any_text_compiles_or_says_why_not(text: str) -> None:
     try:
         said = str(compile(text, ASSERTION_VARIABLES))
     except Uncompilable as error:

@@ -1,6 +1,10 @@
+from __future__ import annotations
+
 import asyncio
 import json
+from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import anyio
 import attrs
@@ -9,7 +13,7 @@ import pytest
 from providers.base import Answer, Origin, UserText
 from providers.decisions.decision import Decision, Failure, Step
 from providers.decisions.flow import decide
-from providers.decisions.model import Capability, Exec, Http, Model, Rule
+from providers.decisions.model import Asking, Capability, Exec, Http, Model, Rule
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import BudgetSpent, StoreFailed
@@ -21,46 +25,46 @@ INPUT = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
 VERDICT = {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]}
 
 
-def rule(node_id="guard", when="true", decision="ruled"):
+def rule(node_id: str = "guard", when: str = "true", decision: Any = "ruled") -> Rule:
     return Rule(id=node_id, when=when, decision=decision)
 
 
-def model(node_id="judge", **more):
+def model(node_id: str = "judge", **more: Any) -> Model:
     return Model(
         **{"id": node_id, "prompt": "{{ input.tool_name }}", "backend": "house", "model": "m-1", "answer": {}, **more}
     )
 
 
-def program(node_id="gate", **more):
+def program(node_id: str = "gate", **more: Any) -> Exec:
     return Exec(**{"id": node_id, "command": ("true",), **more})
 
 
-def endpoint(node_id="vendor", **more):
+def endpoint(node_id: str = "vendor", **more: Any) -> Http:
     return Http(**{"id": node_id, "url": "http://127.0.0.1:9/", **more})
 
 
-def capability(*flow, **more):
+def capability(*flow: Exec | Http | Model | Rule, **more: Any) -> Capability:
     return Capability(**{"name": "toolgate", "input_schema": {"type": "object"}, "flow": flow, **more})
 
 
-def said(answer, confidence=None, **more):
+def said(answer: Any, confidence: float | None = None, **more: Any) -> Answer:
     document = {"answer": answer} if confidence is None else {"answer": answer, "confidence": confidence}
     return Answer(text=json.dumps(document), **more)
 
 
-def failed(kind="server_error", message="broke", **more):
+def failed(kind: str = "server_error", message: str = "broke", **more: Any) -> ProviderError:
     return ProviderError(kind=kind, message=message, retryable=False, **more)
 
 
 class Asks:
     """Answers by node; remembers who was asked what."""
 
-    def __init__(self, **answers):
+    def __init__(self, **answers: Any) -> None:
         self.answers = {node.replace("_", "-"): answer for node, answer in answers.items()}
         self.seen = []
 
-    def __call__(self, name):
-        async def ask(request):
+    def __call__(self, name: str) -> Callable[..., Any]:
+        async def ask(request) -> Answer:
             self.seen.append((name, request))
             answer = self.answers[request.origin.node]
             if isinstance(answer, BaseException):
@@ -70,22 +74,24 @@ class Asks:
         return ask
 
     @property
-    def nodes(self):
+    def nodes(self) -> list[str]:
         return [request.origin.node for _, request in self.seen]
 
 
-async def decided(what, asks=None, value=INPUT, clock=None):
+async def decided(
+    what: Capability, asks: Asks | None = None, value: dict[str, Any] = INPUT, clock: Callable[..., Any] | None = None
+) -> Decision:
     return await decide(what, value, ask_of=asks or Asks(), origin=ORIGIN, clock=clock)
 
 
-def outcomes(decision):
+def outcomes(decision: Decision) -> list[tuple[str, str]]:
     return [(step.node, step.outcome) for step in decision.trace]
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
 
 
-async def test_the_first_rule_whose_condition_holds_decides_and_nobody_is_asked():
+async def test_the_first_rule_whose_condition_holds_decides_and_nobody_is_asked() -> None:
     flow = capability(rule("a", "input.tool_name == 'Read'", 1), rule("b", "input.tool_name == 'Bash'", 2), model())
     asks = Asks()
 
@@ -97,7 +103,7 @@ async def test_the_first_rule_whose_condition_holds_decides_and_nobody_is_asked(
     assert asks.seen == []
 
 
-async def test_a_flow_that_comes_to_its_end_abstains():
+async def test_a_flow_that_comes_to_its_end_abstains() -> None:
     assert await decided(capability(rule(when="false"))) == Decision(
         status="abstain", abstain="no node decided", trace=(Step(node="guard", source="rule", outcome="passed"),)
     )
@@ -110,7 +116,7 @@ async def test_a_flow_that_comes_to_its_end_abstains():
         ("input.tool_name", 'expected true or false, got of type string: "Bash"'),
     ],
 )
-async def test_a_rule_that_is_neither_true_nor_false_ends_the_flow_as_an_error(when, reason):
+async def test_a_rule_that_is_neither_true_nor_false_ends_the_flow_as_an_error(when: str, reason: str) -> None:
     decision = await decided(capability(rule(when=when), rule("next")))
 
     message = f"the condition is neither true nor false: {reason}"
@@ -121,7 +127,7 @@ async def test_a_rule_that_is_neither_true_nor_false_ends_the_flow_as_an_error(w
 # --- who is asked -----------------------------------------------------------------------------------------------
 
 
-async def test_a_model_is_asked_with_its_prompt_and_the_form_of_its_answer():
+async def test_a_model_is_asked_with_its_prompt_and_the_form_of_its_answer() -> None:
     node = model(
         system="Be strict about {{ input.tool_name }}.",
         prompt="Tool: {{ input.tool_name }} {{ input.tool_input }}",
@@ -147,7 +153,9 @@ async def test_a_model_is_asked_with_its_prompt_and_the_form_of_its_answer():
 @pytest.mark.parametrize(
     ("node", "name"), [(program(), "exec:toolgate/gate"), (endpoint("gate"), "http:toolgate/gate")]
 )
-async def test_a_specialist_is_asked_with_the_input_and_its_whole_answer_is_the_decision(node, name):
+async def test_a_specialist_is_asked_with_the_input_and_its_whole_answer_is_the_decision(
+    node: Exec | Http, name: str
+) -> None:
     asks = Asks(gate='{"verdict": "añ", "confidence": 0.25}')
 
     decision = await decided(capability(node), asks, {"añ": [1, 2.5, None]})
@@ -159,7 +167,7 @@ async def test_a_specialist_is_asked_with_the_input_and_its_whole_answer_is_the_
     assert (decision.decision, decision.confidence) == ({"verdict": "añ", "confidence": 0.25}, 0.25)
 
 
-async def test_an_answer_that_does_not_decide_is_there_for_later_rules_and_prompts():
+async def test_an_answer_that_does_not_decide_is_there_for_later_rules_and_prompts() -> None:
     flow = capability(
         model("triage", decides=False),
         program("second", decides=False),
@@ -177,7 +185,7 @@ async def test_an_answer_that_does_not_decide_is_there_for_later_rules_and_promp
     assert asks.seen[1][1].messages == (UserText(text="It is a"),)
 
 
-async def test_nodes_are_tried_in_the_order_of_the_flow():
+async def test_nodes_are_tried_in_the_order_of_the_flow() -> None:
     flow = capability(model("c", decides=False), model("a", decides=False), model("b"), model("never"))
     asks = Asks(c=said(1), a=said(1), b=said(1))
 
@@ -203,7 +211,9 @@ async def test_nodes_are_tried_in_the_order_of_the_flow():
         (0.0, 1.0, 1.0, None),
     ],
 )
-async def test_who_is_less_sure_than_the_minimum_abstains(capability_minimum, node_minimum, confidence, reason):
+async def test_who_is_less_sure_than_the_minimum_abstains(
+    capability_minimum: float, node_minimum: float | None, confidence: float | None, reason: str | None
+) -> None:
     flow = capability(model(min_confidence=node_minimum), min_confidence=capability_minimum)
 
     decision = await decided(flow, Asks(judge=said("x", confidence)))
@@ -213,7 +223,7 @@ async def test_who_is_less_sure_than_the_minimum_abstains(capability_minimum, no
     assert decision.trace[0].reason == reason
 
 
-async def test_the_minimum_holds_for_answers_that_do_not_decide():
+async def test_the_minimum_holds_for_answers_that_do_not_decide() -> None:
     flow = capability(model(decides=False, min_confidence=0.5), rule())
 
     assert (await decided(flow, Asks(judge=said("x", 0.4)))).status == "abstain"
@@ -227,7 +237,7 @@ async def test_the_minimum_holds_for_answers_that_do_not_decide():
         (endpoint(), "null", "the specialist answered null"),
     ],
 )
-async def test_whoever_is_asked_may_abstain(node, answer, reason):
+async def test_whoever_is_asked_may_abstain(node: Asking, answer: str | Answer, reason: str) -> None:
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: answer}))
 
     assert (decision.status, decision.abstain, decision.decision) == ("abstain", reason, None)
@@ -251,7 +261,9 @@ async def test_whoever_is_asked_may_abstain(node, answer, reason):
         ("rate_limit", None),
     ],
 )
-async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(node, kind, cause):
+async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(
+    node: Asking, kind: str, cause: str | None
+) -> None:
     error = failed(kind, "it broke", status=503, usage=Usage(input=7))
 
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: error}))
@@ -275,7 +287,7 @@ async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(nod
         (program(), "[" * 10_000),
     ],
 )
-async def test_an_answer_that_is_not_of_the_form_fails_its_node(node, answer):
+async def test_an_answer_that_is_not_of_the_form_fails_its_node(node: Asking, answer: str | Answer) -> None:
     decision = await decided(capability(node), Asks(**{node.id: answer}))
 
     cause = "bad_answer" if node.kind == "model" else "specialist"
@@ -283,7 +295,7 @@ async def test_an_answer_that_is_not_of_the_form_fails_its_node(node, answer):
     assert decision.error.message.isprintable()
 
 
-async def test_messages_of_errors_are_tame():
+async def test_messages_of_errors_are_tame() -> None:
     decision = await decided(capability(model()), Asks(judge=failed(message="\x1b[2J" + "x" * 5000)))
 
     assert decision.error.message.isprintable()
@@ -295,16 +307,16 @@ async def test_messages_of_errors_are_tame():
     [BudgetSpent("max-calls"), StoreFailed("lab.db", "full"), KeyError("a bug"), asyncio.CancelledError()],
     ids=lambda error: type(error).__name__,
 )
-async def test_everything_but_a_providers_error_passes_through_whatever_the_fallback(error):
+async def test_everything_but_a_providers_error_passes_through_whatever_the_fallback(error: BaseException) -> None:
     flow = capability(model(fallback="guard"), rule())
 
     with pytest.raises(type(error)):
         await decided(flow, Asks(judge=error))
 
 
-async def test_a_flow_that_is_cancelled_ends():
-    def ask_of(_name):
-        async def ask(_request):
+async def test_a_flow_that_is_cancelled_ends() -> None:
+    def ask_of(_name: str) -> Callable[..., Any]:
+        async def ask(_request) -> None:
             await anyio.sleep_forever()
 
         return ask
@@ -322,7 +334,7 @@ async def test_a_flow_that_is_cancelled_ends():
     [failed(), failed("timeout"), said(None), said("x", 0.1), "rubbish"],
     ids=["fails", "is late", "abstains", "doubts", "rubbish"],
 )
-async def test_who_does_not_decide_is_replaced_by_its_fallback(answer):
+async def test_who_does_not_decide_is_replaced_by_its_fallback(answer: str | Answer | ProviderError) -> None:
     flow = capability(model("first", fallback="second", min_confidence=0.5), rule("between"), model("second"))
     asks = Asks(first=answer, second=said("y"))
 
@@ -332,7 +344,7 @@ async def test_who_does_not_decide_is_replaced_by_its_fallback(answer):
     assert asks.nodes == ["first", "second"]
 
 
-async def test_a_chain_of_fallbacks_ends_as_its_last_one_ended():
+async def test_a_chain_of_fallbacks_ends_as_its_last_one_ended() -> None:
     flow = capability(model("a", fallback="b"), program("b", fallback="c"), endpoint("c"), rule("never"))
 
     decision = await decided(flow, Asks(a=failed(), b="null", c=failed("quota")))
@@ -343,14 +355,14 @@ async def test_a_chain_of_fallbacks_ends_as_its_last_one_ended():
     assert (decision.status, decision.abstain, decision.error) == ("abstain", "no", None)
 
 
-async def test_a_fallback_is_reached_in_no_other_way():
+async def test_a_fallback_is_reached_in_no_other_way() -> None:
     flow = capability(model("second"), model("first", fallback="second", decides=False), rule("last"))
     asks = Asks(first=said(1))
 
     assert outcomes(await decided(flow, asks)) == [("first", "answered"), ("last", "decided")]
 
 
-async def test_a_fallback_that_does_not_decide_hands_on_to_what_follows_the_first():
+async def test_a_fallback_that_does_not_decide_hands_on_to_what_follows_the_first() -> None:
     flow = capability(
         model("first", fallback="second", decides=False),
         rule(when="answers.second == 1", decision="heard"),
@@ -363,7 +375,7 @@ async def test_a_fallback_that_does_not_decide_hands_on_to_what_follows_the_firs
     assert outcomes(decision) == [("first", "failed"), ("second", "answered"), ("guard", "decided")]
 
 
-async def test_a_rule_may_be_a_fallback():
+async def test_a_rule_may_be_a_fallback() -> None:
     flow = capability(program(fallback="guard"), rule(when="input.tool_name == 'Bash'", decision="ask"), rule("last"))
 
     assert (await decided(flow, Asks(gate=failed()))).decision == "ask"
@@ -371,7 +383,7 @@ async def test_a_rule_may_be_a_fallback():
     assert outcomes(other) == [("gate", "failed"), ("guard", "passed"), ("last", "decided")]
 
 
-async def test_one_node_may_be_the_fallback_of_several():
+async def test_one_node_may_be_the_fallback_of_several() -> None:
     flow = capability(
         model("a", fallback="both", decides=False), model("b", fallback="both"), model("both", decides=False)
     )
@@ -382,7 +394,7 @@ async def test_one_node_may_be_the_fallback_of_several():
     assert decision.abstain == "no node decided"
 
 
-async def test_a_circle_of_fallbacks_ends():
+async def test_a_circle_of_fallbacks_ends() -> None:
     flow = capability(model("start", fallback="a"), model("a", fallback="b"), model("b", fallback="a"))
 
     decision = await decided(flow, Asks(start=failed(), a=failed(), b=failed()))
@@ -401,7 +413,9 @@ async def test_a_circle_of_fallbacks_ends():
         ({"tool_name": "\ud800"}, "the input breaks its schema: the value holds a lone surrogate, which is no text"),
     ],
 )
-async def test_an_input_that_breaks_its_schema_is_an_error_and_nothing_is_tried(value, message):
+async def test_an_input_that_breaks_its_schema_is_an_error_and_nothing_is_tried(
+    value: dict[str, Any], message: str
+) -> None:
     schema = {"properties": {"tool_name": {"type": "string"}}, "required": ["tool_name"]}
 
     assert await decided(capability(rule(), input_schema=schema), value=value) == Decision(
@@ -410,7 +424,7 @@ async def test_an_input_that_breaks_its_schema_is_an_error_and_nothing_is_tried(
 
 
 @pytest.mark.parametrize("node", [rule("it", decision={"verdict": "maybe"}), program("it")])
-async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node):
+async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node: Exec | Rule) -> None:
     asks = Asks(it='{"verdict": "maybe"}')
 
     decision = await decided(capability(node, output_schema=VERDICT), asks)
@@ -420,7 +434,7 @@ async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node):
     assert (decision.status, decision.decision, decision.confidence) == ("error", None, None)
 
 
-async def test_only_what_decides_is_held_against_the_outputs_schema():
+async def test_only_what_decides_is_held_against_the_outputs_schema() -> None:
     flow = capability(program(decides=False), rule(decision={"verdict": "deny"}), output_schema=VERDICT)
 
     assert (await decided(flow, Asks(gate="7"))).status == "ok"
@@ -429,7 +443,7 @@ async def test_only_what_decides_is_held_against_the_outputs_schema():
 # --- the trace --------------------------------------------------------------------------------------------------
 
 
-async def test_the_trace_says_who_did_what():
+async def test_the_trace_says_who_did_what() -> None:
     flow = capability(
         rule(when="false"),
         program(fallback="judge"),
@@ -449,7 +463,7 @@ async def test_the_trace_says_who_did_what():
     assert json.loads(json.dumps(decision.to_json()))["trace"][2]["usage"] == {"input": 12, "output": 3}
 
 
-async def test_a_clock_measures_each_node_and_without_one_nothing_is_measured():
+async def test_a_clock_measures_each_node_and_without_one_nothing_is_measured() -> None:
     flow = capability(rule(when="false"), model(decides=False), program())
     ticks = count()
 
@@ -460,13 +474,13 @@ async def test_a_clock_measures_each_node_and_without_one_nothing_is_measured():
     assert [step.ms for step in unmeasured.trace] == [None, None, None]
 
 
-async def test_a_clock_that_goes_back_measures_nothing_negative():
+async def test_a_clock_that_goes_back_measures_nothing_negative() -> None:
     ticks = count(0, -1)
 
     assert (await decided(capability(rule()), clock=lambda: next(ticks))).trace[0].ms == 0
 
 
-async def test_the_same_answers_give_the_same_decision():
+async def test_the_same_answers_give_the_same_decision() -> None:
     flow = capability(
         rule(when="false"), model(decides=False), program(min_confidence=0.5, fallback="v"), endpoint("v")
     )

@@ -3,15 +3,18 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Body, Origin, Responded, TextDelta
+from providers.base import Answer, Body, Emit, Origin, Request, Responded, TextDelta
 from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
 from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
-from providers.endpoints.endpoint import MAX_KEPT
+from providers.endpoints.endpoint import MAX_KEPT, Endpoint
+from providers.endpoints.openai import OpenAIChat
 from providers.errors import ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
@@ -19,7 +22,7 @@ from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY
 from tests.providers.endpoints.systemone import speaking
 from tests.providers.endpoints.wire import FOLDER, samples
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object", "properties": {"deny": {"type": "boolean"}, "why": {"enum": ["a", "b"]}}}
@@ -88,18 +91,20 @@ REFUSALS = {
 }
 
 
-async def outcome(provider, request=NODE, emit=lambda _item: None):
+async def outcome(
+    provider: OpenAIChat | Player | Taped, request: Request = NODE, emit: Callable[..., Any] = lambda _item: None
+) -> Answer | ProviderError:
     try:
         return await provider.answer(request, emit)
     except ProviderError as error:
         return error
 
 
-def opened(kind, url, **options):
+def opened(kind: str, url: str, **options: Any) -> Endpoint[Any]:
     return find_provider(kind)(ProviderOptions(base_url=url, api_key=KEY, keep_bodies=True, **options))
 
 
-async def taped(kind, script, request=NODE):
+async def taped(kind: str, script: Callable[..., Any], request: Request = NODE) -> tuple[Answer | ProviderError, Tape]:
     """What came of asking live, and what was recorded of it."""
     tape = Tape()
     async with serving(script) as server:
@@ -110,15 +115,15 @@ async def taped(kind, script, request=NODE):
             await provider.aclose()
 
 
-def player(kind, *recorded):
+def player(kind: str, *recorded: Recorded) -> Player:
     return Player({("gate/rm-root", "jev"): {"judge": list(recorded)}}, {"jev": format_of(kind)})
 
 
-async def played(kind, *recorded, request=NODE):
+async def played(kind: str, *recorded: Recorded, request: Request = NODE) -> Answer | ProviderError:
     return await outcome(player(kind, *recorded), request)
 
 
-def same(live, again):
+def same(live: Answer | ProviderError, again: Answer | ProviderError) -> None:
     """Equal but for what a replay must not do, which is to try again."""
     if isinstance(live, Answer):
         assert again == live
@@ -133,7 +138,7 @@ def same(live, again):
 
 
 @pytest.mark.parametrize(("kind", "body"), BODIES)
-async def test_answer_is_played_as_it_was_taped(kind, body):
+async def test_answer_is_played_as_it_was_taped(kind: str, body: bytes) -> None:
     live, tape = await taped(kind, lambda exchange: exchange.whole(body))
     ((recorded,),) = tape.of("gate/rm-root", "jev").values()
     same(live, await played(kind, recorded))
@@ -142,14 +147,14 @@ async def test_answer_is_played_as_it_was_taped(kind, body):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("status", sorted(REFUSALS))
-async def test_refusal_is_played_as_it_was_taped(kind, status):
+async def test_refusal_is_played_as_it_was_taped(kind: str, status: int) -> None:
     live, tape = await taped(kind, lambda exchange: exchange.whole(REFUSALS[status], status, retry_after="9"))
     ((recorded,),) = tape.of("gate/rm-root", "jev").values()
     assert (recorded.status, live.status) == (status, status)
     same(live, await played(kind, recorded))
 
 
-async def test_endpoint_that_answers_questions_is_played_as_it_was_taped():
+async def test_endpoint_that_answers_questions_is_played_as_it_was_taped() -> None:
     live, tape = await taped("typesafe", speaking())
     assert json.loads(live.text)["answer"] == {"deny": True, "why": "a"}
     ((recorded,),) = tape.of("gate/rm-root", "jev").values()
@@ -158,26 +163,26 @@ async def test_endpoint_that_answers_questions_is_played_as_it_was_taped():
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-async def test_document_that_somebody_wrote_is_read(kind):
+async def test_document_that_somebody_wrote_is_read(kind: str) -> None:
     answer = await played(kind, Recorded(status=200, body=DOCUMENTS[kind]))
     assert json.loads(answer.text)["answer"]["deny"] is True
     assert json.loads(answer.text)["confidence"] == 0.9
     assert answer.usage == Usage(input=7, output=3)
 
 
-async def test_stream_that_was_cut_off_is_an_error_worth_no_other_try():
+async def test_stream_that_was_cut_off_is_an_error_worth_no_other_try() -> None:
     body = (FOLDER / "055-cut-before-done.sse").read_bytes()
     error = await played("openai", Recorded(status=200, body=body.decode()[:200]))
     assert (error.kind, error.retryable) == ("truncated", False)
 
 
-async def test_of_several_answers_the_last_counts():
+async def test_of_several_answers_the_last_counts() -> None:
     tried = [Recorded(status=503, body="busy"), Recorded(status=200, body=DOCUMENTS["openai"])]
     assert (await played("openai", *tried)).text == SAID
     assert (await played("openai", *reversed(tried))).kind == "server_error"
 
 
-async def test_specialists_answer_is_its_body_whatever_the_variants_format():
+async def test_specialists_answer_is_its_body_whatever_the_variants_format() -> None:
     asked = attrs.evolve(NODE, model="", answer_schema=None)
     answer = await played("openai", Recorded(status=200, body={"verdict": "deny"}), request=asked)
     assert json.loads(answer.text) == {"verdict": "deny"}
@@ -185,7 +190,7 @@ async def test_specialists_answer_is_its_body_whatever_the_variants_format():
     assert (await played("openai", Recorded(status=500, body="exit 3"), request=asked)).kind == "server_error"
 
 
-def test_formats_are_found_without_a_key_or_a_suite():
+def test_formats_are_found_without_a_key_or_a_suite() -> None:
     assert format_of("scripted") is plain
     assert format_of("ollama") is not plain
 
@@ -194,7 +199,7 @@ def test_formats_are_found_without_a_key_or_a_suite():
 
 
 @pytest.mark.parametrize("value", [{"answer": {"deny": True}, "confidence": 0.9}, {"answer": None}, [1], "text", None])
-async def test_hand_written_answer_is_told_as_json(value):
+async def test_hand_written_answer_is_told_as_json(value: Any) -> None:
     heard = []
     given = Player({("gate/rm-root", "replay"): {"judge": HandWritten(value)}}, {})
     request = attrs.evolve(NODE, origin=attrs.evolve(ORIGIN, variant="replay"))
@@ -205,7 +210,7 @@ async def test_hand_written_answer_is_told_as_json(value):
 
 
 @pytest.mark.parametrize("change", [{"case_id": "gate/other"}, {"variant": "nimble"}, {"node": "guard"}])
-async def test_node_without_an_answer_is_not_recorded(change):
+async def test_node_without_an_answer_is_not_recorded(change: dict[str, Any]) -> None:
     request = attrs.evolve(NODE, origin=attrs.evolve(ORIGIN, **change))
     with pytest.raises(NotRecorded) as missing:
         await player("openai", Recorded(status=200, body="x")).answer(request, lambda _item: None)
@@ -213,12 +218,12 @@ async def test_node_without_an_answer_is_not_recorded(change):
     assert request.origin.node in str(missing.value)
 
 
-async def test_node_with_an_empty_list_is_not_recorded():
+async def test_node_with_an_empty_list_is_not_recorded() -> None:
     with pytest.raises(NotRecorded):
         await player("openai").answer(NODE, lambda _item: None)
 
 
-def test_playing_opens_no_socket_and_imports_no_http_client():
+def test_playing_opens_no_socket_and_imports_no_http_client() -> None:
     program = f"""
 import sys
 
@@ -259,20 +264,20 @@ class Acting:
 
     name = account = "acting"
 
-    def __init__(self, act):
+    def __init__(self, act: Callable[..., Any]) -> None:
         self.act = act
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 7
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Callable[..., Any]) -> Answer:
         return await self.act(emit)
 
-    async def aclose(self):
+    async def aclose(self) -> None:
         pass
 
 
-async def taken(act):
+async def taken(act: Callable[..., Any]) -> tuple[Answer | ProviderError, Recorded]:
     tape = Tape()
     provider = Taped(Acting(act), tape.keep)
     assert (provider.name, provider.account, provider.size(NODE), provider.quirks.names()) == (
@@ -285,8 +290,8 @@ async def taken(act):
     return result, tape.of("gate/rm-root", "jev")["judge"][0]
 
 
-async def test_answer_that_came_without_a_body_is_taped_by_its_text():
-    async def act(emit):
+async def test_answer_that_came_without_a_body_is_taped_by_its_text() -> None:
+    async def act(emit: Emit) -> Answer:
         return Answer(text='{"verdict": "deny"}')
 
     answer, recorded = await taken(act)
@@ -307,8 +312,10 @@ async def test_answer_that_came_without_a_body_is_taped_by_its_text():
         ("bad_payload", 200, 500),
     ],
 )
-async def test_error_that_came_without_a_body_is_taped_by_its_status_and_message(kind, status, taped_as):
-    async def act(emit):
+async def test_error_that_came_without_a_body_is_taped_by_its_status_and_message(
+    kind: str, status: int | None, taped_as: int
+) -> None:
+    async def act(emit: Emit) -> None:
         raise ProviderError(kind=kind, message="it broke", retryable=True, status=status)
 
     error, recorded = await taken(act)
@@ -316,10 +323,10 @@ async def test_error_that_came_without_a_body_is_taped_by_its_status_and_message
     assert recorded == Recorded(status=taped_as, body="it broke") == failed(error)
 
 
-async def test_every_try_is_told_and_the_last_one_stays():
+async def test_every_try_is_told_and_the_last_one_stays() -> None:
     statuses = iter([503, 200])
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps(DOCUMENTS["openai"]).encode(), next(statuses))
 
     told = []
@@ -334,8 +341,8 @@ async def test_every_try_is_told_and_the_last_one_stays():
     assert tape.of("gate/rm-root", "jev", 1) == tape.of("gate/rm-root", "nimble") == {}
 
 
-async def test_request_that_is_cut_off_is_taped_as_one_that_came_too_late():
-    async def script(exchange):
+async def test_request_that_is_cut_off_is_taped_as_one_that_came_too_late() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.gone()
 
@@ -350,8 +357,8 @@ async def test_request_that_is_cut_off_is_taped_as_one_that_came_too_late():
     assert (await played("openai", Recorded(status=504, body=LATE))).kind == "timeout"
 
 
-async def test_answer_that_stalls_is_played_as_a_timeout():
-    async def script(exchange):
+async def test_answer_that_stalls_is_played_as_a_timeout() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event({"model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]})
         await exchange.gone()
@@ -367,10 +374,10 @@ async def test_answer_that_stalls_is_played_as_a_timeout():
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("missing", [0, 9])
-async def test_document_whose_connection_broke_is_played_as_no_answer(kind, missing):
+async def test_document_whose_connection_broke_is_played_as_no_answer(kind: str, missing: int) -> None:
     body = json.dumps(DOCUMENTS[kind]).encode()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.chunk(body[: len(body) - missing])
         exchange.close()
@@ -382,8 +389,8 @@ async def test_document_whose_connection_broke_is_played_as_no_answer(kind, miss
     assert live.message in again.message
 
 
-async def test_stream_whose_connection_broke_is_played_as_it_was_taped():
-    async def script(exchange):
+async def test_stream_whose_connection_broke_is_played_as_it_was_taped() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event({"model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]})
         exchange.close()
@@ -394,7 +401,7 @@ async def test_stream_whose_connection_broke_is_played_as_it_was_taped():
     assert (live.kind, live.text, recorded.status) == (again.kind, again.text, 200) == ("truncated", "a", 200)
 
 
-async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bound():
+async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bound() -> None:
     padding = b"/" * (MAX_KEPT // 2)
     body = json.dumps(DOCUMENTS["openai"]).encode() + b" " * (MAX_KEPT + len(padding))
     async with serving(lambda exchange: exchange.whole(body)) as server:
@@ -431,7 +438,7 @@ async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bou
         (b"[" * 95 + b"]" * 95, "[" * 95 + "]" * 95),
     ],
 )
-def test_body_is_json_only_where_writing_it_anew_loses_nothing(content, body):
+def test_body_is_json_only_where_writing_it_anew_loses_nothing(content: bytes, body: Any) -> None:
     recorded = Recorded.of(500, content)
     assert recorded == Recorded(status=500, body=body)
     assert Recorded.of(500, recorded.content) == recorded

@@ -30,17 +30,17 @@ VALUES = {
         ("", ""),
     ],
 )
-def test_places_are_filled_in(template, text):
+def test_places_are_filled_in(template: str, text: str) -> None:
     assert rendered(template, VALUES) == text
 
 
-def test_what_is_filled_in_is_not_filled_in_again():
+def test_what_is_filled_in_is_not_filled_in_again() -> None:
     values = {"input": {"a": "{{ input.secret }}", "secret": "x"}, "answers": {}}
 
     assert rendered("{{ input.a }}", values) == "{{ input.secret }}"
 
 
-def test_the_paths_of_a_template_are_told_in_their_order():
+def test_the_paths_of_a_template_are_told_in_their_order() -> None:
     assert places("{{ input.a.0 }} and {{ answers.root-guard }}") == (("input", "a", "0"), ("answers", "root-guard"))
     assert places("none") == ()
 
@@ -58,21 +58,21 @@ def test_the_paths_of_a_template_are_told_in_their_order():
         ("{{ input | upper }}", 0, "expected a path such as input.name, got 'input | upper'"),
     ],
 )
-def test_a_template_that_cannot_be_filled_in_says_where(template, offset, message):
+def test_a_template_that_cannot_be_filled_in_says_where(template: str, offset: int, message: str) -> None:
     for look in (places, lambda text: rendered(text, VALUES)):
         with pytest.raises(BadTemplate) as raised:
             look(template)
         assert (raised.value.offset, raised.value.message) == (offset, message)
 
 
-def test_a_model_is_told_the_schema_of_its_answer():
+def test_a_model_is_told_the_schema_of_its_answer() -> None:
     schema = {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}}
 
     assert json.dumps(schema) in answer_form(schema)
 
 
 @given(st.text(), st.text())
-def test_a_text_of_the_input_comes_through_unchanged(before, text):
+def test_a_text_of_the_input_comes_through_unchanged(before: str, text: str) -> None:
     before = before.replace("{{", "")
 
     assert rendered(before + " {{ input.a }}", {"input": {"a": text}, "answers": {}}) == f"{before} {text}"

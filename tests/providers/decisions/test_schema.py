@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time  # noqa: TID251 - how long it takes is what is tested
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,13 @@ from hypothesis import strategies as st
 from providers.decisions.schema import MOST_PROBLEMS, BadSchema, Schema, shown_path, told
 
 
-def bad(document):
+def bad(document: Any) -> BadSchema:
     with pytest.raises(BadSchema) as raised:
         Schema(document)
     return raised.value
 
 
-def messages(schema, value):
+def messages(schema: Any, value: Any) -> list[str]:
     return [str(problem) for problem in Schema(schema).problems(value)]
 
 
@@ -34,13 +35,13 @@ TOOL = {
 }
 
 
-def test_a_value_that_fits_has_no_problems():
+def test_a_value_that_fits_has_no_problems() -> None:
     assert messages(TOOL, {"tool_name": "Bash", "tool_input": {"command": "ls"}, "files": [{"path": "a"}]}) == []
     assert messages(True, {"any": "thing"}) == []
     assert messages({}, None) == []
 
 
-def test_every_problem_has_its_place_and_the_keyword_that_was_not_kept():
+def test_every_problem_has_its_place_and_the_keyword_that_was_not_kept() -> None:
     problems = Schema(TOOL).problems(
         {"tool_name": "", "tool_input": {"command": 3}, "files": [{"path": 1}, {}], "x": 1}
     )
@@ -68,7 +69,7 @@ def test_every_problem_has_its_place_and_the_keyword_that_was_not_kept():
         ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123"),
     ],
 )
-def test_formats_are_checked(format_name, good, wrong):
+def test_formats_are_checked(format_name: str, good: str, wrong: str) -> None:
     schema = {"type": "string", "format": format_name}
 
     assert messages(schema, good) == []
@@ -94,16 +95,16 @@ def test_formats_are_checked(format_name, good, wrong):
         ),
     ],
 )
-def test_what_is_no_schema_says_where_it_is_none(document, message):
+def test_what_is_no_schema_says_where_it_is_none(document: Any, message: str) -> None:
     assert str(bad(document)).startswith(message)
 
 
-def test_the_place_in_a_schema_is_told_as_a_path():
+def test_the_place_in_a_schema_is_told_as_a_path() -> None:
     assert bad({"properties": {"a": {"type": "strin"}}}).path == ("properties", "a", "type")
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:{port}/schema.json", "file:///etc/passwd", "other.json", "//x/y"])
-def test_nothing_outside_of_a_schema_is_fetched(where):
+def test_nothing_outside_of_a_schema_is_fetched(where: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         reference = where.format(port=server.getsockname()[1])
@@ -113,7 +114,7 @@ def test_nothing_outside_of_a_schema_is_fetched(where):
             server.accept()
 
 
-def test_references_inside_a_schema_are_followed():
+def test_references_inside_a_schema_are_followed() -> None:
     schema = {
         "$defs": {"node": {"type": "object", "additionalProperties": {"$ref": "#/$defs/node"}}},
         "$ref": "#/$defs/node",
@@ -123,12 +124,12 @@ def test_references_inside_a_schema_are_followed():
     assert messages(schema, {"a": {"b": 1}}) == ['a.b: 1 is not of type "object"']
 
 
-def test_a_schema_that_refers_to_itself_ends():
+def test_a_schema_that_refers_to_itself_ends() -> None:
     assert messages({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, 1) == []
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(?=(a+)+$)x", "^((a+)*)*\\1$"])
-def test_no_pattern_takes_long(pattern):
+def test_no_pattern_takes_long(pattern: str) -> None:
     schema = Schema({"pattern": pattern})
     begun = time.process_time()
 
@@ -136,7 +137,7 @@ def test_no_pattern_takes_long(pattern):
     assert time.process_time() - begun < 2
 
 
-def test_what_is_told_of_a_value_is_short_and_tame():
+def test_what_is_told_of_a_value_is_short_and_tame() -> None:
     value = ["\x1b[2J\x9b" + "x" * 10_000] * 1000
     problems = Schema({"items": {"type": "integer"}}).problems(value)
 
@@ -149,7 +150,7 @@ def test_what_is_told_of_a_value_is_short_and_tame():
     assert len(keys[0]) < 200
 
 
-def test_a_value_that_would_be_misread_is_a_problem_whatever_the_schema():
+def test_a_value_that_would_be_misread_is_a_problem_whatever_the_schema() -> None:
     deep = {}
     for _ in range(10_000):
         deep = {"a": deep}
@@ -160,7 +161,7 @@ def test_a_value_that_would_be_misread_is_a_problem_whatever_the_schema():
     assert messages({"type": "integer"}, 2**64) == ["the value holds an integer of more than 64 bits"]
 
 
-def test_a_deep_schema_over_a_deep_value_does_not_end_the_process():
+def test_a_deep_schema_over_a_deep_value_does_not_end_the_process() -> None:
     script = """
 from providers.decisions.schema import Schema
 value = 1
@@ -177,7 +178,7 @@ print(len(Schema(document).problems(1)))
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_paths_read_as_they_are_written_in_code():
+def test_paths_read_as_they_are_written_in_code() -> None:
     assert shown_path(("items", 2, "name")) == "items[2].name"
     assert shown_path((0, "a")) == "[0].a"
     assert shown_path(()) == ""
@@ -191,7 +192,7 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON)
-def test_any_document_is_a_schema_or_says_why_not(document, value):
+def test_any_document_is_a_schema_or_says_why_not(document: Any, value: Any) -> None:
     try:
         problems = Schema(document).problems(value)
     except BadSchema as error:

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from providers.decisions.shown import LONGEST, LONGEST_VALUE, line, shortened, v
         ("x" * (LONGEST + 1), "x" * 299 + "…"),
     ],
 )
-def test_a_text_is_shown_on_one_line_and_tame(text, shown):
+def test_a_text_is_shown_on_one_line_and_tame(text: str, shown: str) -> None:
     assert line(text) == shown
 
 
@@ -32,7 +33,7 @@ def test_a_text_is_shown_on_one_line_and_tame(text, shown):
         ({1, 2}, "a value that no JSON can be written of (set)"),
     ],
 )
-def test_a_value_is_shown_as_json(given, shown):
+def test_a_value_is_shown_as_json(given: Any, shown: str) -> None:
     assert value(given) == shown
 
 
@@ -56,11 +57,11 @@ def test_a_value_is_shown_as_json(given, shown):
         (0.5, 0.5),
     ],
 )
-def test_a_value_is_kept_as_a_value_in_little_room(given, short):
+def test_a_value_is_kept_as_a_value_in_little_room(given: Any, short: Any) -> None:
     assert shortened(given) == short
 
 
-def test_a_value_that_is_large_all_the_same_is_the_beginning_of_its_text():
+def test_a_value_that_is_large_all_the_same_is_the_beginning_of_its_text() -> None:
     short = shortened([["x" * 150] * 20])
 
     assert isinstance(short, str)
@@ -76,6 +77,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_shown_of_any_value_is_short(given):
+def test_what_is_shown_of_any_value_is_short(given: Any) -> None:
     assert len(line(value(given))) <= 80
     assert len(json.dumps(shortened(given), ensure_ascii=False)) <= LONGEST_VALUE + 1000

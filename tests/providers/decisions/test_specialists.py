@@ -4,8 +4,10 @@ import json
 import sys
 import textwrap
 import time  # noqa: TID251 - how long it takes is what is tested
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
@@ -38,37 +40,37 @@ REQUEST = Request(
 )
 
 
-def script(base, body, name="gate.py"):
+def script(base: Path, body: str, name: str = "gate.py") -> str:
     file = base / "specialists" / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(textwrap.dedent(body))
     return f"specialists/{name}"
 
 
-def in_python(base, body):
+def in_python(base: Path, body: str) -> ExecSpecialist:
     """A specialist that is a Python program."""
     return program(base, sys.executable, script(base, body))
 
 
-def in_sh(base, body):
+def in_sh(base: Path, body: str) -> ExecSpecialist:
     return program(base, "sh", "-c", body)
 
 
-def program(base, *command):
+def program(base: Path, *command: str) -> ExecSpecialist:
     return ExecSpecialist(Exec(id="gate", command=command), name="exec:toolgate/gate", base=base)
 
 
-async def answered(specialist, request=REQUEST):
+async def answered(specialist: ExecSpecialist | HttpSpecialist, request: Request = REQUEST) -> str:
     return (await specialist.answer(request, lambda _item: None)).text
 
 
-async def failure(specialist, request=REQUEST):
+async def failure(specialist: ExecSpecialist | HttpSpecialist, request: Request = REQUEST) -> ProviderError:
     with pytest.raises(ProviderError) as raised:
         await specialist.answer(request, lambda _item: None)
     return raised.value
 
 
-def none_survives(base, at_least):
+def none_survives(base: Path, at_least: int) -> None:
     """Of the processes that a specialist has written down."""
     pids = [int(line) for line in (base / "pids").read_text().split()]
     assert len(pids) >= at_least
@@ -78,7 +80,7 @@ def none_survives(base, at_least):
 # --- programs that answer ---------------------------------------------------------------------------------------
 
 
-async def test_a_program_reads_the_input_and_its_output_is_the_answer(tmp_path):
+async def test_a_program_reads_the_input_and_its_output_is_the_answer(tmp_path: Path) -> None:
     specialist = in_python(
         tmp_path,
         """
@@ -94,11 +96,13 @@ async def test_a_program_reads_the_input_and_its_output_is_the_answer(tmp_path):
     assert (answer.usage, answer.model, answer.cost_nusd, answer.finish) == (None, None, None, "stop")
 
 
-async def test_the_input_is_one_line(tmp_path):
+async def test_the_input_is_one_line(tmp_path: Path) -> None:
     assert await answered(in_sh(tmp_path, 'read -r line && printf %s "$line"')) == '{"tool_name":"Bash","añ":1}'
 
 
-async def test_a_program_with_a_slash_is_relative_to_the_configuration_and_runs_in_its_directory(tmp_path, monkeypatch):
+async def test_a_program_with_a_slash_is_relative_to_the_configuration_and_runs_in_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     base = tmp_path / "config"
@@ -111,7 +115,9 @@ async def test_a_program_with_a_slash_is_relative_to_the_configuration_and_runs_
     assert await answered(program(base, str(file))) == f"{base}\n"
 
 
-async def test_a_program_sees_no_variable_of_this_process_but_path_and_language(tmp_path, monkeypatch):
+async def test_a_program_sees_no_variable_of_this_process_but_path_and_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TYPESAFE_API_KEY", "sk-secret")
     monkeypatch.setenv("LD_PRELOAD_LIKE", "x")
 
@@ -122,7 +128,7 @@ async def test_a_program_sees_no_variable_of_this_process_but_path_and_language(
     assert seen["EVALCTL_ATTEMPT"] == MARKER
 
 
-async def test_a_program_has_a_home_of_its_own_that_is_removed(tmp_path):
+async def test_a_program_has_a_home_of_its_own_that_is_removed(tmp_path: Path) -> None:
     specialist = in_sh(
         tmp_path, 'touch "$HOME/kept"; mkdir -p "$TMPDIR/deep"; chmod 0 "$TMPDIR/deep"; printf %s "$HOME"'
     )
@@ -135,25 +141,25 @@ async def test_a_program_has_a_home_of_its_own_that_is_removed(tmp_path):
     assert Path(first).name.startswith(home_of(MARKER))
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_answer(tmp_path):
+async def test_a_byte_order_mark_is_no_part_of_the_answer(tmp_path: Path) -> None:
     assert await answered(in_sh(tmp_path, r"printf '\357\273\277{}'")) == "{}"
 
 
-async def test_what_a_program_says_on_stderr_does_not_matter_where_it_answers(tmp_path):
+async def test_what_a_program_says_on_stderr_does_not_matter_where_it_answers(tmp_path: Path) -> None:
     assert await answered(in_sh(tmp_path, "echo loading >&2; echo 1")) == "1\n"
 
 
-async def test_a_program_keeps_the_contract_of_providers(tmp_path):
+async def test_a_program_keeps_the_contract_of_providers(tmp_path: Path) -> None:
     assert await check_answer(in_sh(tmp_path, "cat"), REQUEST) == []
     assert in_sh(tmp_path, "cat").size(REQUEST) == len(REQUEST.messages[0].text.encode())
 
 
-async def test_programs_run_beside_each_other(tmp_path):
+async def test_programs_run_beside_each_other(tmp_path: Path) -> None:
     """Each waits for the other's file."""
     wait = "touch {0}; until test -e {1}; do sleep 0.01; done; echo {0}"
     texts = []
 
-    async def ask(own, other):
+    async def ask(own, other) -> None:
         texts.append(await answered(in_sh(tmp_path, wait.format(own, other))))
 
     async with anyio.create_task_group() as group:
@@ -176,13 +182,13 @@ async def test_programs_run_beside_each_other(tmp_path):
         (r"printf '\033[31mred\033[0m\n' >&2; exit 2", "sh ended with exit code 2: [31mred [0m"),
     ],
 )
-async def test_a_program_that_ends_badly_has_not_answered(tmp_path, body, message):
+async def test_a_program_that_ends_badly_has_not_answered(tmp_path: Path, body: str, message: str) -> None:
     error = await failure(in_sh(tmp_path, body))
 
     assert (error.kind, error.message, error.retryable) == ("server_error", message, False)
 
 
-async def test_the_end_of_a_traceback_is_what_is_told(tmp_path):
+async def test_the_end_of_a_traceback_is_what_is_told(tmp_path: Path) -> None:
     error = await failure(in_python(tmp_path, "import json\n" + "# \n" * 50 + "json.loads('not json at all')\n"))
 
     assert error.message.endswith("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
@@ -200,7 +206,9 @@ async def test_the_end_of_a_traceback_is_what_is_told(tmp_path):
         ("first\n\n \n", "first"),
     ],
 )
-async def test_what_a_program_said_last_is_told_from_the_beginning_of_a_line(tmp_path, stderr, said):
+async def test_what_a_program_said_last_is_told_from_the_beginning_of_a_line(
+    tmp_path: Path, stderr: str, said: str | None
+) -> None:
     (tmp_path / "stderr").write_text(stderr, encoding="utf-8")
 
     error = await failure(in_sh(tmp_path, "cat stderr >&2; exit 1"))
@@ -219,7 +227,9 @@ async def test_what_a_program_said_last_is_told_from_the_beginning_of_a_line(tmp
         (("specialists/gate.py",), "cannot start specialists/gate.py: Permission denied"),
     ],
 )
-async def test_a_program_that_cannot_be_started_has_not_answered(tmp_path, command, message):
+async def test_a_program_that_cannot_be_started_has_not_answered(
+    tmp_path: Path, command: tuple[str, ...], message: str
+) -> None:
     script(tmp_path, "is not executable")
 
     error = await failure(program(tmp_path, *command))
@@ -227,13 +237,13 @@ async def test_a_program_that_cannot_be_started_has_not_answered(tmp_path, comma
     assert (error.kind, error.message, error.retryable, error.turned_away) == ("server_error", message, False, True)
 
 
-async def test_a_flood_is_no_answer(tmp_path):
+async def test_a_flood_is_no_answer(tmp_path: Path) -> None:
     for stream in ("1", "2"):
         error = await failure(in_sh(tmp_path, f"head -c 10000000 /dev/zero >&{stream}; echo '{{}}'"))
         assert (error.kind, error.message) == ("bad_payload", "sh wrote more than 1 MiB")
 
 
-async def test_what_is_no_utf_8_is_no_answer(tmp_path):
+async def test_what_is_no_utf_8_is_no_answer(tmp_path: Path) -> None:
     error = await failure(in_sh(tmp_path, r"printf '\"\377\"'"))
 
     assert (error.kind, error.message) == ("bad_payload", "the answer of sh is no UTF-8")
@@ -249,19 +259,19 @@ until [ $(wc -l < pids) -ge 4 ]; do sleep 0.01; done
 """Three descendants: one in the group, one in a session of its own, one orphaned; all hold the pipes open."""
 
 
-async def test_a_daemon_that_holds_the_pipe_ends_with_the_answer(tmp_path):
+async def test_a_daemon_that_holds_the_pipe_ends_with_the_answer(tmp_path: Path) -> None:
     assert await answered(in_sh(tmp_path, TREE + "echo 1")) == "1\n"
     none_survives(tmp_path, 4)
 
 
-async def test_a_slow_program_is_ended_with_its_whole_tree(tmp_path):
+async def test_a_slow_program_is_ended_with_its_whole_tree(tmp_path: Path) -> None:
     error = await failure(in_sh(tmp_path, TREE + "sleep 300"), attrs.evolve(REQUEST, timeout_ms=1500))
 
     assert (error.kind, error.message, error.retryable) == ("timeout", "no whole answer within 1500 ms", False)
     none_survives(tmp_path, 1)
 
 
-async def test_a_program_that_ignores_being_terminated_is_killed(tmp_path):
+async def test_a_program_that_ignores_being_terminated_is_killed(tmp_path: Path) -> None:
     begun = time.monotonic()
     error = await failure(
         in_sh(tmp_path, "trap '' TERM; echo $$ >> pids; while :; do sleep 0.1; done"),
@@ -273,7 +283,7 @@ async def test_a_program_that_ignores_being_terminated_is_killed(tmp_path):
     none_survives(tmp_path, 1)
 
 
-async def test_a_flood_without_end_is_ended(tmp_path):
+async def test_a_flood_without_end_is_ended(tmp_path: Path) -> None:
     error = await failure(
         in_sh(tmp_path, "echo $$ >> pids; exec cat /dev/zero"), attrs.evolve(REQUEST, timeout_ms=1000)
     )
@@ -282,7 +292,7 @@ async def test_a_flood_without_end_is_ended(tmp_path):
     none_survives(tmp_path, 1)
 
 
-async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path):
+async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path: Path) -> None:
     with anyio.move_on_after(20) as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(answered, in_sh(tmp_path, TREE + "touch up; sleep 300"))
@@ -305,7 +315,9 @@ async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path
         ("head -c 10000000 /dev/zero", "specialist", "bad_payload: sh wrote more than 1 MiB"),
     ],
 )
-async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(tmp_path, body, cause, message):
+async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(
+    tmp_path: Path, body: str, cause: str, message: str
+) -> None:
     node = Exec(id="gate", command=("sh", "-c", body), timeout_ms=700 if cause == "timeout" else 20_000)
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))
 
@@ -314,7 +326,7 @@ async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(tmp_p
     assert decision.error == Failure(cause=cause, message=message, node="gate")
 
 
-def asking(specialist):
+def asking(specialist: ExecSpecialist | HttpSpecialist) -> Callable[..., Any]:
     async def ask(request):
         return await specialist.answer(request, lambda _item: None)
 
@@ -324,12 +336,12 @@ def asking(specialist):
 # --- endpoints --------------------------------------------------------------------------------------------------
 
 
-def vendor(url, key=KEY):
+def vendor(url: str, key: str | None = KEY) -> HttpSpecialist:
     return HttpSpecialist(name="http:toolgate/vendor", url=url, api_key=key, pool=HttpPool())
 
 
 @asynccontextmanager
-async def asked_of(behave, key=KEY):
+async def asked_of(behave: Callable[..., Any], key: str | None = KEY):
     async with serving(behave) as server:
         specialist = vendor(f"{server.url}/decide/?version=1", key)
         try:
@@ -338,22 +350,22 @@ async def asked_of(behave, key=KEY):
             await specialist.aclose()
 
 
-def says(body, status=200, *headers):
-    async def behave(exchange: Exchange):
+def says(body: bytes, status: int = 200, *headers: str) -> Callable[..., Any]:
+    async def behave(exchange: Exchange) -> None:
         await exchange.head(status, "application/json", f"content-length: {len(body)}", *headers)
         await exchange.send(body)
 
     return behave
 
 
-async def refused(behave):
+async def refused(behave: Callable[..., Any]) -> ProviderError:
     async with asked_of(behave) as (specialist, _):
         error = await failure(specialist)
     assert KEY not in str(error)
     return error
 
 
-async def test_an_endpoint_keeps_the_contract_of_providers():
+async def test_an_endpoint_keeps_the_contract_of_providers() -> None:
     wire = Wire(
         content_type="application/json",
         answer=b'{"verdict": "deny"}',
@@ -364,7 +376,7 @@ async def test_an_endpoint_keeps_the_contract_of_providers():
     assert await check_provider(vendor, wire) == []
 
 
-async def test_an_endpoint_is_posted_the_input_and_its_body_is_the_answer():
+async def test_an_endpoint_is_posted_the_input_and_its_body_is_the_answer() -> None:
     heard = []
     async with asked_of(says('{"verdict": "añ"}'.encode())) as (specialist, server):
         answer = await specialist.answer(REQUEST, heard.append)
@@ -380,16 +392,16 @@ async def test_an_endpoint_is_posted_the_input_and_its_body_is_the_answer():
     assert seen.headers["idempotency-key"] == REQUEST.key
 
 
-async def test_without_a_key_none_is_sent():
+async def test_without_a_key_none_is_sent() -> None:
     async with asked_of(says(b"1"), key=None) as (specialist, server):
         assert await answered(specialist) == "1"
     assert "authorization" not in server.seen[0].headers
 
 
-async def test_the_url_is_posted_to_as_it_is_written():
+async def test_the_url_is_posted_to_as_it_is_written() -> None:
     lines = []
 
-    async def serve(stream):
+    async def serve(stream) -> None:
         async with stream:
             lines.append((await stream.receive()).split(b"\r\n")[0])
             await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
@@ -418,31 +430,31 @@ async def test_the_url_is_posted_to_as_it_is_written():
         (503, "server_error", True),
     ],
 )
-async def test_a_refusal_says_whether_another_try_may_help(status, kind, retryable):
+async def test_a_refusal_says_whether_another_try_may_help(status: int, kind: str, retryable: bool) -> None:
     error = await refused(says(b'{"error": {"message": "your key %s"}}' % KEY.encode(), status))
 
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
 
 
-async def test_an_endpoint_that_asks_for_patience_is_understood():
+async def test_an_endpoint_that_asks_for_patience_is_understood() -> None:
     error = await refused(says(b"slow down", 429, "retry-after: 7"))
 
     assert (error.kind, error.retryable, error.retry_after_s, error.message) == ("rate_limit", True, 7, "slow down")
 
 
-async def test_a_redirect_is_not_followed():
+async def test_a_redirect_is_not_followed() -> None:
     error = await refused(says(b"", 302, "location: http://127.0.0.1:1/"))
 
     assert "redirects are not followed" in error.message
 
 
-async def test_what_is_no_json_and_whole_is_left_to_the_flow():
+async def test_what_is_no_json_and_whole_is_left_to_the_flow() -> None:
     async with asked_of(says(b"<html>")) as (specialist, _):
         assert await answered(specialist) == "<html>"
 
 
-async def test_what_is_no_json_and_may_be_a_part_is_worth_another_try():
-    async def behave(exchange):
+async def test_what_is_no_json_and_may_be_a_part_is_worth_another_try() -> None:
+    async def behave(exchange: Exchange) -> None:
         await exchange.head(200, "application/json")
         await exchange.send(b'{"verdict": "de')
 
@@ -451,8 +463,8 @@ async def test_what_is_no_json_and_may_be_a_part_is_worth_another_try():
     assert (error.kind, error.retryable, error.status) == ("truncated", True, 200)
 
 
-async def test_an_answer_that_breaks_off_is_worth_another_try():
-    async def behave(exchange):
+async def test_an_answer_that_breaks_off_is_worth_another_try() -> None:
+    async def behave(exchange: Exchange) -> None:
         await exchange.head(200, "application/json", "content-length: 100")
         await exchange.send(b'{"verdict": "deny"}')
 
@@ -461,27 +473,27 @@ async def test_an_answer_that_breaks_off_is_worth_another_try():
     assert (error.kind, error.retryable) == ("truncated", True)
 
 
-async def test_a_connection_that_closes_without_an_answer_is_worth_another_try():
+async def test_a_connection_that_closes_without_an_answer_is_worth_another_try() -> None:
     error = await refused(Exchange.ignore)
 
     assert (error.kind, error.retryable) == ("network", True)
 
 
-async def test_an_answer_is_no_larger_than_1_mib():
+async def test_an_answer_is_no_larger_than_1_mib() -> None:
     error = await refused(says(b'"' + b"x" * OUTPUT_LIMIT + b'"'))
 
     assert (error.kind, error.retryable) == ("bad_payload", False)
     assert error.message.endswith("/v1/decide/: the answer is larger than 1 MiB")
 
 
-async def test_an_answer_that_is_no_utf_8_is_none():
+async def test_an_answer_that_is_no_utf_8_is_none() -> None:
     error = await refused(says(b'"\xff"'))
 
     assert (error.kind, error.retryable) == ("bad_payload", False)
 
 
-async def test_a_character_that_comes_in_two_pieces_is_one():
-    async def behave(exchange):
+async def test_a_character_that_comes_in_two_pieces_is_one() -> None:
+    async def behave(exchange: Exchange) -> None:
         await exchange.head(200, "application/json", "content-length: 6")
         for byte in '"😀"'.encode():
             await exchange.send(bytes([byte]))
@@ -491,10 +503,10 @@ async def test_a_character_that_comes_in_two_pieces_is_one():
         assert await answered(specialist) == '"😀"'
 
 
-async def test_an_endpoint_that_hangs_is_given_up_by_who_asks_and_its_connection_is_closed():
+async def test_an_endpoint_that_hangs_is_given_up_by_who_asks_and_its_connection_is_closed() -> None:
     closed = anyio.Event()
 
-    async def behave(exchange):
+    async def behave(exchange: Exchange) -> None:
         await exchange.gone()
         closed.set()
 
@@ -506,8 +518,8 @@ async def test_an_endpoint_that_hangs_is_given_up_by_who_asks_and_its_connection
     assert scope.cancelled_caught
 
 
-async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_does():
-    async def behave(exchange):
+async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_does() -> None:
+    async def behave(exchange: Exchange) -> None:
         await exchange.gone()
 
     async with asked_of(behave) as (specialist, _):
@@ -529,7 +541,9 @@ async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_d
         (Exchange.ignore, "specialist"),
     ],
 )
-async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(behave, cause):
+async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(
+    behave: Callable[..., Any], cause: str
+) -> None:
     node = Http(id="vendor", url="http://127.0.0.1:9/")
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))
     async with asked_of(behave) as (specialist, _):
@@ -547,7 +561,7 @@ async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(beh
         ("http://x/y", "añ", "holds characters that no header can carry"),
     ],
 )
-async def test_an_endpoint_that_cannot_be_posted_to_is_refused(url, key, message):
+async def test_an_endpoint_that_cannot_be_posted_to_is_refused(url: str, key: str | None, message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         vendor(url, key)
     assert "secret" not in str(raised.value)

@@ -1,8 +1,11 @@
 """A request to begin from, and asking a provider with it."""
 
+from typing import Any
+
 import pytest
 
-from providers.base import Origin, Request, ToolSpec, UserText
+from providers.base import Answer, Origin, ReasoningDelta, Request, Responded, TextDelta, ToolSpec, UserText
+from providers.endpoints.endpoint import Endpoint
 from providers.errors import ProviderError
 
 KEY = "sk-hidden-value-0123"
@@ -16,13 +19,15 @@ ASKED = Request(
 TOOL = ToolSpec(name="f", description="d", input_schema={"type": "object"})
 
 
-async def ask(provider, request=ASKED):
+async def ask(
+    provider: Endpoint[Any], request: Request = ASKED
+) -> tuple[Answer, list[ReasoningDelta | Responded | TextDelta]]:
     """The answer, and what was heard before it."""
     heard = []
     return await provider.answer(request, heard.append), heard
 
 
-async def failing(provider, request=ASKED):
+async def failing(provider: Endpoint[Any], request: Request = ASKED) -> ProviderError:
     """The error, which does not show the key."""
     with pytest.raises(ProviderError) as failed:
         await provider.answer(request, lambda _: None)

@@ -1,18 +1,21 @@
 """A System One endpoint on loopback: it takes what the API takes, refuses the rest as the API does, and answers."""
 
 import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tests.providers.endpoints.asking import KEY
+from tests.providers.loopback import Exchange
 
 USAGE = {"input_tokens": 318, "output_tokens": 34}
 
 
-def speaking(given=None, *, key=KEY):
+def speaking(given: dict[str, Any] | None = None, *, key: str = KEY) -> Callable[..., Awaitable[None]]:
     """A script for `tests.providers.loopback.serving`. *given* are answers by question; others get its first or
     highest.
     """
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         if exchange.path != "/v1/systemone":
             await refuse(exchange, 404, "Not Found")
         elif exchange.headers.get("authorization") != f"Bearer {key}":
@@ -30,33 +33,33 @@ def speaking(given=None, *, key=KEY):
     return script
 
 
-async def refuse(exchange, status, message, **headers):
+async def refuse(exchange: Exchange, status: int, message: str, **headers: Any) -> None:
     """A refusal as the API writes it."""
     detail = {"detail": {"error_type": "refused", "message": message}}
     await exchange.whole(json.dumps(detail).encode(), status, content_type="application/json", **headers)
 
 
-def choice(option, confidence, **probabilities):
+def choice(option: str, confidence: float, **probabilities: Any) -> dict[str, Any]:
     return {"type": "choice", "choice": option, "confidence": confidence, "probabilities": probabilities}
 
 
-def noul(yes):
+def noul(yes: float) -> dict[str, float | str]:
     return {"type": "noul", "noul": yes}
 
 
-def score(place, confidence, *probabilities):
+def score(place: float, confidence: float, *probabilities: float) -> dict[str, Any]:
     told = {str(index): share for index, share in enumerate(probabilities)}
     return {"type": "score", "score": place, "confidence": confidence, "probabilities": told, "legend": {}}
 
 
-def usual(question):
+def usual(question: dict[str, Any]) -> dict[str, Any]:
     criteria = question.get("criteria")
     if question["type"] == "choice":
         return choice(next(iter(criteria)), 0.8)
     return noul(0.9) if question["type"] == "noul" else score(len(criteria) - 1, 0.7)
 
 
-def wrong(body):
+def wrong(body: dict[str, Any]) -> None:
     """What the API would refuse about a body."""
     if set(body) != {"state", "model", "questions"}:
         return f"fields {sorted(body)}"

@@ -1,5 +1,6 @@
 import json
 from itertools import pairwise
+from typing import Any
 
 import attrs
 import pytest
@@ -7,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText
-from providers.endpoints.anthropic import DEFAULT_MAX_TOKENS, encode, open_provider
+from providers.endpoints.anthropic import DEFAULT_MAX_TOKENS, AnthropicMessages, encode, open_provider
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 CALLS = (ToolCall(id="t1", name="f", arguments={"a": 1}, raw='{"a": 1}'), ToolCall(id="t2", name="g", arguments={}))
@@ -22,27 +23,27 @@ USES = [
 ]
 
 
-def opened(url, key=KEY):
+def opened(url: str, key: str | None = KEY) -> AnthropicMessages:
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 
 
-def body_of(**changes):
+def body_of(**changes: Any) -> dict[str, Any]:
     return json.loads(encode(attrs.evolve(ASKED, **changes)))
 
 
-def messages_of(*messages):
+def messages_of(*messages: AssistantTurn | ToolAnswer | UserText) -> list[tuple[str, list[dict[Any, Any]]]]:
     return [(m["role"], m["content"]) for m in body_of(messages=messages)["messages"]]
 
 
-def text(words):
+def text(words: str) -> dict[str, str]:
     return {"type": "text", "text": words}
 
 
 # --- the request ------------------------------------------------------------------------------------------------
 
 
-async def test_request_carries_version_and_key_in_headers_of_their_own():
-    async def script(exchange):
+async def test_request_carries_version_and_key_in_headers_of_their_own() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "030-anthropic-spaces-in-json.sse").read_bytes(), request_id="req_1")
 
     async with serving(script) as server:
@@ -75,15 +76,15 @@ async def test_request_carries_version_and_key_in_headers_of_their_own():
         ("https://h/v1?beta=true", "https://h/v1/messages?beta=true"),
     ],
 )
-def test_base_url_may_hold_the_version_or_not(base, url):
+def test_base_url_may_hold_the_version_or_not(base: str, url: str) -> None:
     assert opened(base)._url == url
 
 
-def test_without_a_key_none_is_sent():
+def test_without_a_key_none_is_sent() -> None:
     assert opened("http://h", None).headers(None) == {"anthropic-version": "2023-06-01"}
 
 
-def test_limits_and_tools_are_sent_when_given():
+def test_limits_and_tools_are_sent_when_given() -> None:
     body = body_of(max_output_tokens=50, tools=(TOOL,), native_tools=({"type": "web_search_20250305"},))
     assert body["max_tokens"] == 50
     assert body["tools"] == [
@@ -111,7 +112,7 @@ def test_limits_and_tools_are_sent_when_given():
         ("none", {"max_tokens": DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}),
     ],
 )
-def test_effort_is_a_word_or_a_budget(effort, sent):
+def test_effort_is_a_word_or_a_budget(effort: str | None, sent: dict[str, Any]) -> None:
     body = body_of(reasoning_effort=effort)
     assert {name: body[name] for name in ("max_tokens", "thinking", "output_config") if name in body} == sent
 
@@ -119,7 +120,7 @@ def test_effort_is_a_word_or_a_budget(effort, sent):
 # --- the conversation -------------------------------------------------------------------------------------------
 
 
-def test_results_come_first_in_the_next_user_message_one_for_each_call_in_its_order():
+def test_results_come_first_in_the_next_user_message_one_for_each_call_in_its_order() -> None:
     assert messages_of(
         UserText(text="go"),
         AssistantTurn(text="I will.", calls=CALLS),
@@ -142,7 +143,7 @@ def test_results_come_first_in_the_next_user_message_one_for_each_call_in_its_or
     ]
 
 
-def test_call_that_was_not_answered_gets_a_result_that_says_so():
+def test_call_that_was_not_answered_gets_a_result_that_says_so() -> None:
     _, _, (role, blocks) = messages_of(
         UserText(text="go"), AssistantTurn(text="", calls=CALLS), ToolAnswer(call_id="t1", name="f", text="")
     )
@@ -156,13 +157,13 @@ def test_call_that_was_not_answered_gets_a_result_that_says_so():
     }
 
 
-def test_result_whose_call_is_gone_is_told_as_text():
+def test_result_whose_call_is_gone_is_told_as_text() -> None:
     assert messages_of(UserText(text="go"), ToolAnswer(call_id="old", name="f", text="42")) == [
         ("user", [text("go"), text("Result of f:\n42")])
     ]
 
 
-def test_messages_of_one_role_in_a_row_become_one():
+def test_messages_of_one_role_in_a_row_become_one() -> None:
     assert messages_of(
         UserText(text="a"),
         UserText(text="b"),
@@ -177,13 +178,13 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 HIDDEN = {"type": "redacted_thinking", "data": "xxx"}
 
 
-def test_thinking_goes_back_unchanged_in_its_place():
+def test_thinking_goes_back_unchanged_in_its_place() -> None:
     kept = {"blocks": [THOUGHT, text("a"), {"type": "call"}, HIDDEN, text("b"), {"type": "call"}]}
     turn = AssistantTurn(text="ab", calls=CALLS, reasoning="hm", continuation=kept)
     assert messages_of(turn)[0][1] == [THOUGHT, text("a"), USES[0], HIDDEN, text("b"), USES[1]]
 
 
-def test_turn_that_was_shortened_keeps_its_thinking_first():
+def test_turn_that_was_shortened_keeps_its_thinking_first() -> None:
     kept = {"blocks": [text("a"), THOUGHT, {"type": "call"}, HIDDEN]}
     assert messages_of(AssistantTurn(text="…", calls=CALLS, continuation=kept))[0][1] == [
         THOUGHT,
@@ -193,14 +194,14 @@ def test_turn_that_was_shortened_keeps_its_thinking_first():
     ]
 
 
-def test_paused_turn_goes_back_as_the_last_message():
+def test_paused_turn_goes_back_as_the_last_message() -> None:
     kept = {"blocks": [text("a"), {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]}
     turn = AssistantTurn(text="a", continuation=kept)
     assert messages_of(UserText(text="go"), turn)[-1] == ("assistant", kept["blocks"])
 
 
 @pytest.mark.parametrize("continuation", ["x", {"blocks": 1}, {"blocks": ["x", {"type": []}]}, {"items": []}])
-def test_continuation_of_another_provider_does_no_harm(continuation):
+def test_continuation_of_another_provider_does_no_harm(continuation: dict[str, Any] | str) -> None:
     turn = AssistantTurn(text="a", calls=CALLS, continuation=continuation)
     assert messages_of(turn)[0][1] == [text("a"), *USES]
 
@@ -219,7 +220,9 @@ def test_continuation_of_another_provider_does_no_harm(continuation):
         max_size=8,
     )
 )
-def test_any_conversation_alternates_and_answers_every_call_once(messages):
+def test_any_conversation_alternates_and_answers_every_call_once(
+    messages: list[AssistantTurn | ToolAnswer | UserText],
+) -> None:
     written = messages_of(*messages)
     for (role, blocks), (next_role, next_blocks) in pairwise(written):
         assert role != next_role
@@ -233,8 +236,8 @@ def test_any_conversation_alternates_and_answers_every_call_once(messages):
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_overload_in_mid_stream_is_retryable_and_keeps_what_it_cost():
-    async def script(exchange):
+async def test_overload_in_mid_stream_is_retryable_and_keeps_what_it_cost() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "062-anthropic-overloaded-mid-stream.sse").read_bytes())
 
     async with serving(script) as server:
@@ -245,10 +248,10 @@ async def test_overload_in_mid_stream_is_retryable_and_keeps_what_it_cost():
     assert error.usage == Usage(input=118, output=1, cached=100, cache_write=7)
 
 
-async def test_document_though_a_stream_was_asked_for_is_read():
+async def test_document_though_a_stream_was_asked_for_is_read() -> None:
     document = {"type": "message", "content": [text("hi")], "stop_reason": "end_turn", "model": "m"}
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps(document).encode(), content_type="application/json")
 
     async with serving(script) as server:
@@ -258,8 +261,8 @@ async def test_document_though_a_stream_was_asked_for_is_read():
     assert (answer.text, answer.finish, answer.notes) == ("hi", "stop", ("usage_unreported",))
 
 
-async def test_refusal_of_a_measured_setting_is_final_and_teaches_nothing():
-    async def script(exchange):
+async def test_refusal_of_a_measured_setting_is_final_and_teaches_nothing() -> None:
+    async def script(exchange: Exchange) -> None:
         error = {"type": "invalid_request_error", "message": "adaptive thinking is not supported on this model"}
         await exchange.whole(json.dumps({"type": "error", "error": error}).encode(), 400)
 

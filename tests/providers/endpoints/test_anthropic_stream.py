@@ -1,7 +1,9 @@
 import json
+from typing import Any
 
 import pytest
 
+from providers.base import Answer
 from providers.endpoints.anthropic_stream import MessageStream
 from providers.errors import ProviderError
 from providers.usage import Usage
@@ -20,42 +22,42 @@ RECORDED = samples("anthropic-sse")
 
 
 @each(RECORDED)
-def test_recorded_answer_reads_as_expected_however_it_is_cut(name, body, document):
+def test_recorded_answer_reads_as_expected_however_it_is_cut(name: str, body: bytes, document: dict[str, Any]) -> None:
     same_however_it_is_cut(MessageStream, body, document)
 
 
 @each(RECORDED)
-def test_recorded_answer_reads_the_same_with_carriage_returns(name, body, document):
+def test_recorded_answer_reads_the_same_with_carriage_returns(name: str, body: bytes, document: dict[str, Any]) -> None:
     assert read(MessageStream, body.replace(b"\n", b"\r\n")) == wanted(document)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------
 
 
-def sse(*events):
+def sse(*events: dict[str, Any]) -> bytes:
     return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events).encode()
 
 
-def start(**usage):
+def start(**usage: Any) -> dict[str, Any]:
     return {"type": "message_start", "message": {"model": "m", "content": [], "usage": usage}}
 
 
-def block(index, kind, **content):
+def block(index: int, kind: str, **content: Any) -> dict[str, Any]:
     return {"type": "content_block_start", "index": index, "content_block": {"type": kind, **content}}
 
 
-def piece(index, kind, **content):
+def piece(index: int, kind: str, **content: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **content}}
 
 
-def stop(reason, **usage):
+def stop(reason: str, **usage: Any) -> dict[str, Any]:
     return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
 
 
 END = {"type": "message_stop"}
 
 
-def answer(*events):
+def answer(*events: dict[str, Any]) -> Answer:
     return answer_of(MessageStream, sse(start(input_tokens=1), *events, END))
 
 
@@ -70,17 +72,17 @@ def answer(*events):
         ("something_new", None),
     ],
 )
-def test_reason_is_told_in_our_words_and_kept_in_theirs(reason, finish):
+def test_reason_is_told_in_our_words_and_kept_in_theirs(reason: str, finish: str | None) -> None:
     got = answer(stop(reason))
     assert (got.finish, got.finish_raw) == (finish, reason)
 
 
-def test_calls_make_an_end_of_turn_a_turn_with_calls():
+def test_calls_make_an_end_of_turn_a_turn_with_calls() -> None:
     got = answer(block(0, "tool_use", id="t", name="f", input={}), stop("end_turn"))
     assert got.finish == "tool_calls"
 
 
-def test_full_context_window_is_an_error_with_what_it_cost():
+def test_full_context_window_is_an_error_with_what_it_cost() -> None:
     error = failure_of(
         MessageStream,
         sse(
@@ -99,7 +101,7 @@ def test_full_context_window_is_an_error_with_what_it_cost():
     )
 
 
-def test_thinking_and_what_the_endpoints_own_tools_did_are_kept_whole_and_in_order():
+def test_thinking_and_what_the_endpoints_own_tools_did_are_kept_whole_and_in_order() -> None:
     result = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"url": "u"}]}
     got = answer(
         block(0, "thinking", thinking="", signature=""),
@@ -130,25 +132,25 @@ def test_thinking_and_what_the_endpoints_own_tools_did_are_kept_whole_and_in_ord
     }
 
 
-def test_redacted_thinking_is_kept_and_not_shown():
+def test_redacted_thinking_is_kept_and_not_shown() -> None:
     _, body, _ = next(sample for sample in RECORDED if "redacted" in sample[0])
     got = answer_of(MessageStream, body)
     assert got.reasoning == ""
     assert got.continuation["blocks"][:2] == [{"type": "redacted_thinking", "data": "REDACTEDSIG"}] * 2
 
 
-def test_block_that_grew_in_an_unknown_way_is_not_sent_back_half():
+def test_block_that_grew_in_an_unknown_way_is_not_sent_back_half() -> None:
     got = answer(
         block(0, "novelty", x=1), piece(0, "novelty_delta", y=2), block(1, "thinking", thinking="a"), stop("x")
     )
     assert got.continuation == {"blocks": [{"type": "thinking", "thinking": "a"}]}
 
 
-def test_text_and_calls_alone_need_no_continuation():
+def test_text_and_calls_alone_need_no_continuation() -> None:
     assert answer(block(0, "text", text="a"), stop("end_turn")).continuation is None
 
 
-def test_spliced_retry_is_noted_and_keeps_only_the_second_answers_blocks():
+def test_spliced_retry_is_noted_and_keeps_only_the_second_answers_blocks() -> None:
     _, body, _ = next(sample for sample in RECORDED if "spliced" in sample[0])
     got = answer_of(MessageStream, body)
     assert got.notes == ("stream_restarted",)
@@ -159,12 +161,12 @@ def test_spliced_retry_is_noted_and_keeps_only_the_second_answers_blocks():
     }
 
 
-def test_input_that_comes_whole_with_its_block_is_taken():
+def test_input_that_comes_whole_with_its_block_is_taken() -> None:
     got = answer(block(0, "tool_use", id="t", name="f", input={"a": 1}), stop("tool_use"))
     assert got.calls[0].arguments == {"a": 1}
 
 
-def test_arguments_that_are_no_json_are_kept_raw():
+def test_arguments_that_are_no_json_are_kept_raw() -> None:
     got = answer(
         block(0, "tool_use", id="t", name="f", input={}),
         piece(0, "input_json_delta", partial_json='{"a":'),
@@ -173,7 +175,7 @@ def test_arguments_that_are_no_json_are_kept_raw():
     assert (got.calls[0].arguments, got.calls[0].problem, got.finish) == (None, "invalid_json", "length")
 
 
-def test_text_without_an_index_or_a_beginning_is_text_all_the_same():
+def test_text_without_an_index_or_a_beginning_is_text_all_the_same() -> None:
     events = ({"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}} for text in "ab")
     assert answer(*events, stop("end_turn")).text == "ab"
 
@@ -181,31 +183,31 @@ def test_text_without_an_index_or_a_beginning_is_text_all_the_same():
 # --- ends and errors --------------------------------------------------------------------------------------------
 
 
-def test_stop_reason_without_the_last_event_is_a_whole_answer():
+def test_stop_reason_without_the_last_event_is_a_whole_answer() -> None:
     assert answer_of(MessageStream, sse(start(), block(0, "text", text="x"), stop("end_turn"))).text == "x"
 
 
-def test_stream_without_a_stop_reason_is_truncated_with_what_came():
+def test_stream_without_a_stop_reason_is_truncated_with_what_came() -> None:
     error = failure_of(MessageStream, sse(start(input_tokens=3), block(0, "text", text="x")))
     assert (error.kind, error.retryable, error.text, error.usage) == ("truncated", True, "x", Usage(input=3))
 
 
-def test_done_of_other_formats_ends_nothing():
+def test_done_of_other_formats_ends_nothing() -> None:
     error = failure_of(MessageStream, sse(start()), b"data: [DONE]\n\n")
     assert error.kind == "truncated"
 
 
-def test_error_event_without_a_frame_of_its_own_is_an_error():
+def test_error_event_without_a_frame_of_its_own_is_an_error() -> None:
     body = b'event: error\ndata: {"type": "overloaded_error", "message": "busy"}\n\n'
     assert failure_of(MessageStream, body).kind == "overloaded"
 
 
-def test_line_that_is_no_json_fails_the_answer_and_keeps_its_usage():
+def test_line_that_is_no_json_fails_the_answer_and_keeps_its_usage() -> None:
     error = failure_of(MessageStream, sse(start(input_tokens=3)), b"data: {oops\n\n", sse(stop("end_turn"), END))
     assert (error.kind, error.retryable, error.usage) == ("bad_payload", True, Usage(input=3))
 
 
-def test_document_in_place_of_a_stream_reads_the_same():
+def test_document_in_place_of_a_stream_reads_the_same() -> None:
     document = {
         "type": "message",
         "model": "m",
@@ -232,24 +234,24 @@ def test_document_in_place_of_a_stream_reads_the_same():
         (b"", "truncated"),
     ],
 )
-def test_document_that_is_no_answer_is_an_error(body, kind):
+def test_document_that_is_no_answer_is_an_error(body: bytes, kind: str) -> None:
     assert failure_of(MessageStream, body).kind == kind
 
 
 # --- usage ------------------------------------------------------------------------------------------------------
 
 
-def test_missing_usage_is_none_and_noted():
+def test_missing_usage_is_none_and_noted() -> None:
     got = answer_of(MessageStream, sse(start(), stop("end_turn"), END))
     assert (got.usage, got.notes) == (None, ("usage_unreported",))
 
 
-def test_null_in_a_later_report_takes_nothing_back():
+def test_null_in_a_later_report_takes_nothing_back() -> None:
     got = answer(stop("end_turn", input_tokens=None, output_tokens=2))
     assert got.usage == Usage(input=1, output=2)
 
 
-def test_cache_writes_told_by_lifetime_only_are_added():
+def test_cache_writes_told_by_lifetime_only_are_added() -> None:
     got = answer_of(
         MessageStream,
         sse(
@@ -265,12 +267,12 @@ def test_cache_writes_told_by_lifetime_only_are_added():
 
 
 @pytest.mark.parametrize("absurd", [-1, "12", 1e12, True, [], {}])
-def test_absurd_number_is_dropped_and_noted(absurd):
+def test_absurd_number_is_dropped_and_noted(absurd: Any) -> None:
     got = answer(stop("end_turn", output_tokens=absurd))
     assert (got.usage, got.notes) == (Usage(input=1), ("usage_implausible",))
 
 
-def test_values_of_the_wrong_type_never_crash_the_reader():
+def test_values_of_the_wrong_type_never_crash_the_reader() -> None:
     events = [
         start(input_tokens=1),
         block(0, "text", text="a"),
@@ -286,7 +288,7 @@ def test_values_of_the_wrong_type_never_crash_the_reader():
         read(MessageStream, body.encode())
 
 
-def test_key_echoed_in_an_error_is_masked():
+def test_key_echoed_in_an_error_is_masked() -> None:
     stream = MessageStream(secrets=["sk-very-secret-value"])
     stream.feed(b'data: {"type": "error", "error": {"message": "bad key sk-very-secret-value"}}\n\n')
     with pytest.raises(ProviderError) as failed:
@@ -297,7 +299,7 @@ def test_key_echoed_in_an_error_is_masked():
 @pytest.mark.parametrize(
     ("odd", "told"), [("1e999", "no JSON object"), ("-1e999", "no JSON object"), ("[" * 900 + "]" * 900, "too deeply")]
 )
-def test_what_could_not_be_sent_back_is_no_answer(odd, told):
+def test_what_could_not_be_sent_back_is_no_answer(odd: str, told: str) -> None:
     thought = sse(start(input_tokens=1), block(0, "thinking", thinking="t", odd="@"), stop("end_turn"), END)
     failed = failure_of(MessageStream, thought.replace(b'"@"', odd.encode()))
     assert failed.kind == "bad_payload"

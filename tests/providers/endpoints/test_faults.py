@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ KEY = "sk-proj-abcdefghijklmnop"
 
 
 @pytest.mark.parametrize(("name", "body", "document"), RECORDED, ids=[name for name, _, _ in RECORDED])
-def test_recorded_refusal_is_classified_as_expected(name, body, document):
+def test_recorded_refusal_is_classified_as_expected(name: str, body: bytes, document: dict[str, Any]) -> None:
     expected = document["expected"]["error"]
     error = refusal(document["http"]["status"], document["http"]["headers"], body)
     assert (error.kind, error.retryable, error.status, error.retry_after_s, error.mid_stream) == (
@@ -25,48 +26,48 @@ def test_recorded_refusal_is_classified_as_expected(name, body, document):
     assert error.message == " ".join(expected["message"].split())
 
 
-def kind_of(status, document, **headers):
+def kind_of(status: int, document: dict[str, Any], **headers: Any) -> str:
     return refusal(status, headers, json.dumps(document).encode()).kind
 
 
-def test_quota_is_told_from_a_rate_limit_by_its_code():
+def test_quota_is_told_from_a_rate_limit_by_its_code() -> None:
     assert kind_of(429, {"error": {"code": "insufficient_quota", "message": "x"}}) == "quota"
     assert kind_of(429, {"error": {"type": "exceeded_current_quota_error", "message": "x"}}) == "quota"
     # Some endpoints say "exceeded your current quota" of a limit per minute.
     assert kind_of(429, {"error": {"message": "You exceeded your current quota"}}) == "rate_limit"
 
 
-def test_throttling_with_an_empty_body_is_tried_again_and_told_by_its_status():
+def test_throttling_with_an_empty_body_is_tried_again_and_told_by_its_status() -> None:
     error = refusal(429, {}, b"")
     assert (error.kind, error.retryable) == ("rate_limit", True)
     assert "429" in error.message
 
 
-def test_payment_required_is_retryable_only_with_a_time():
+def test_payment_required_is_retryable_only_with_a_time() -> None:
     assert refusal(402, {}, b"").retryable is False
     assert refusal(402, {"retry-after": "3"}, b"").retryable is True
 
 
-def test_should_retry_header_overrides_everything():
+def test_should_retry_header_overrides_everything() -> None:
     assert refusal(400, {"x-should-retry": "true"}, b"").retryable is True
     assert refusal(500, {"x-should-retry": "false"}, b"").retryable is False
 
 
-def test_request_too_large_for_a_minutes_allowance_is_not_tried_again():
+def test_request_too_large_for_a_minutes_allowance_is_not_tried_again() -> None:
     error = refusal(413, {}, b'{"error": {"code": "rate_limit_exceeded", "message": "TPM"}}')
     assert (error.kind, error.retryable) == ("request_too_large", False)
 
 
-def test_wrong_address_is_told_from_a_wrong_model():
+def test_wrong_address_is_told_from_a_wrong_model() -> None:
     assert kind_of(404, {"detail": "Not Found"}) == "not_found"
     assert kind_of(404, {"error": {"message": "The model `gpt-5.2` does not exist"}}) == "model_not_found"
 
 
-def test_unauthorized_is_auth_whatever_the_body_says():
+def test_unauthorized_is_auth_whatever_the_body_says() -> None:
     assert kind_of(401, {"error": {"code": "model_not_found"}}) == "auth"
 
 
-def test_moderation_is_told_from_a_missing_permission():
+def test_moderation_is_told_from_a_missing_permission() -> None:
     assert kind_of(403, {"error": {"code": 403, "metadata": {"reasons": ["violence"]}}}) == "content_filter"
     assert kind_of(403, {"error": {"code": 403}}) == "permission"
 
@@ -84,13 +85,13 @@ def test_moderation_is_told_from_a_missing_permission():
         (599, "server_error", True),
     ],
 )
-def test_status_without_a_body_decides(status, kind, retryable):
+def test_status_without_a_body_decides(status: int, kind: str, retryable: bool) -> None:
     error = refusal(status, {}, b"")
     assert (error.kind, error.retryable) == (kind, retryable)
     assert error.message
 
 
-def test_redirect_says_what_to_do():
+def test_redirect_says_what_to_do() -> None:
     assert "base URL" in refusal(302, {"location": "http://elsewhere"}, b"").message
 
 
@@ -110,7 +111,7 @@ def test_redirect_says_what_to_do():
         ("a string", "server_error", True),
     ],
 )
-def test_error_inside_an_answer_keeps_its_kind(error, kind, retryable):
+def test_error_inside_an_answer_keeps_its_kind(error: dict[str, Any] | str, kind: str, retryable: bool) -> None:
     told = inside_answer({"error": error})
     assert (told.kind, told.retryable, told.mid_stream) == (kind, retryable, True)
 
@@ -118,7 +119,7 @@ def test_error_inside_an_answer_keeps_its_kind(error, kind, retryable):
 @pytest.mark.parametrize(
     "document", [None, 1, "", [], [[]], {}, {"error": []}, {"error": {"message": {}}}, [{"error": {"code": []}}]]
 )
-def test_shapeless_errors_never_crash(document):
+def test_shapeless_errors_never_crash(document: Any) -> None:
     error_body(document)
     assert inside_answer(document).message
 
@@ -144,21 +145,21 @@ def test_shapeless_errors_never_crash(document):
         ({"retry-after": "Mon, 99 Foo 2026 25:61:61 GMT"}, None),
     ],
 )
-def test_wait_is_read_from_headers(headers, seconds):
+def test_wait_is_read_from_headers(headers: dict[str, Any], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
 
-def test_date_is_compared_with_the_endpoints_own_clock():
+def test_date_is_compared_with_the_endpoints_own_clock() -> None:
     headers = {"retry-after": "Mon, 30 Nov 2026 10:00:30 GMT", "date": "Mon, 30 Nov 2026 10:00:00 GMT"}
     assert retry_after(headers, lambda: 0) == 30.0
 
 
-def test_date_that_has_passed_is_no_wait():
+def test_date_that_has_passed_is_no_wait() -> None:
     headers = {"retry-after": "Mon, 30 Nov 2026 10:00:00 GMT", "date": "Mon, 30 Nov 2026 10:00:30 GMT"}
     assert retry_after(headers) == 0.0
 
 
-def test_date_without_the_endpoints_clock_uses_ours():
+def test_date_without_the_endpoints_clock_uses_ours() -> None:
     headers = {"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}
     assert retry_after(headers, lambda: 20_000_000) == 40.0
     assert retry_after(headers) is None
@@ -167,7 +168,7 @@ def test_date_without_the_endpoints_clock_uses_ours():
 # --- hostile text -----------------------------------------------------------------------------------------------
 
 
-def test_excerpt_is_one_short_line_without_tags_scripts_and_control_characters():
+def test_excerpt_is_one_short_line_without_tags_scripts_and_control_characters() -> None:
     text = (
         "<html><head><style>a{}</style><script>alert(1)</script></head><p>a &amp; b\x1b[31m\r\n\u202ec\x00</p></html>"
     )
@@ -176,11 +177,11 @@ def test_excerpt_is_one_short_line_without_tags_scripts_and_control_characters()
     assert excerpt("x" * 5000) == "…"  # half a word may be half a credential
 
 
-def test_comparison_signs_are_not_taken_for_tags():
+def test_comparison_signs_are_not_taken_for_tags() -> None:
     assert excerpt("needs 3 < 5 and 7 > 5") == "needs 3 < 5 and 7 > 5"
 
 
-def test_key_that_is_echoed_is_masked_in_any_body():
+def test_key_that_is_echoed_is_masked_in_any_body() -> None:
     for body in (
         json.dumps({"error": {"message": f"bad key {KEY}"}}).encode(),
         f"<html><p>{KEY}</p></html>".encode(),
@@ -193,26 +194,26 @@ def test_key_that_is_echoed_is_masked_in_any_body():
         assert "abcdef" not in message
 
 
-def test_beginning_of_a_key_is_masked_too():
+def test_beginning_of_a_key_is_masked_too() -> None:
     assert masked(f"key {KEY[:15]}**** is wrong", [KEY]) == "key [redacted:credential]**** is wrong"
     assert masked("nothing here", [KEY]) == "nothing here"
 
 
 @pytest.mark.parametrize("unit", ["<", "<script>", "<!--", "&lt;", "sk-proj-", "{", "[", "\\"])
-def test_body_made_to_be_slow_is_not(unit):
+def test_body_made_to_be_slow_is_not(unit: str) -> None:
     body = (unit * 70_000)[:70_000].encode()
     assert len(refusal(500, {}, body, secrets=[KEY]).message) <= MAX_EXCERPT
 
 
 @given(st.text(), st.text(min_size=8), st.text())
-def test_no_text_around_a_secret_keeps_it_visible(before, secret, after):
+def test_no_text_around_a_secret_keeps_it_visible(before: str, secret: str, after: str) -> None:
     # A mark can complete a secret made of its own characters; keys are not.
     if "*" not in secret:
         assert secret not in masked(before + secret + after, [secret])
 
 
 @given(st.binary())
-def test_any_body_gives_a_printable_message(body):
+def test_any_body_gives_a_printable_message(body: bytes) -> None:
     message = refusal(500, {}, body).message
     assert message.isprintable()
     assert len(message) <= MAX_EXCERPT
@@ -222,5 +223,5 @@ def test_any_body_gives_a_printable_message(body):
     ("status", "turned_away"),
     [(307, True), (400, True), (401, True), (404, True), (429, True), (408, False), (500, False), (503, False)],
 )
-def test_only_a_refusal_that_comes_before_any_work_is_known_to_cost_nothing(status, turned_away):
+def test_only_a_refusal_that_comes_before_any_work_is_known_to_cost_nothing(status: int, turned_away: bool) -> None:
     assert refusal(status, {}, b"").turned_away is turned_away

@@ -1,33 +1,34 @@
 import json
+from typing import Any
 
 import attrs
 import pytest
 
-from providers.base import AssistantTurn, ToolAnswer, ToolCall, UserText
-from providers.endpoints.ollama import MAX_CONTEXT, MIN_CONTEXT, context, encode, first_call, open_provider
+from providers.base import AssistantTurn, Request, ToolAnswer, ToolCall, UserText
+from providers.endpoints.ollama import MAX_CONTEXT, MIN_CONTEXT, OllamaChat, context, encode, first_call, open_provider
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 LONG = attrs.evolve(ASKED, messages=(UserText(text="x" * 60_000),))
 
 
-def opened(url, key=None):
+def opened(url: str, key: str | None = None) -> OllamaChat:
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 
 
-def body_of(**changes):
+def body_of(**changes: Any) -> dict[str, Any]:
     return json.loads(encode(attrs.evolve(ASKED, **changes), 8192))
 
 
 # --- the request ------------------------------------------------------------------------------------------------
 
 
-async def test_request_names_its_context_and_asks_for_no_silent_cut():
-    async def script(exchange):
+async def test_request_names_its_context_and_asks_for_no_silent_cut() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "047-ollama-tool-call.ndjson").read_bytes())
 
     async with serving(script) as server:
@@ -51,15 +52,15 @@ async def test_request_names_its_context_and_asks_for_no_silent_cut():
 
 
 @pytest.mark.parametrize("base", ["http://h:11434", "http://h:11434/", "http://h:11434/api"])
-def test_base_url_may_hold_the_root_or_not(base):
+def test_base_url_may_hold_the_root_or_not(base: str) -> None:
     assert opened(base)._url == "http://h:11434/api/chat"
 
 
-def test_own_server_is_the_default():
+def test_own_server_is_the_default() -> None:
     assert open_provider(ProviderOptions()).account == "http://127.0.0.1:11434#nokey"
 
 
-def test_limits_and_tools_are_sent_when_given():
+def test_limits_and_tools_are_sent_when_given() -> None:
     body = body_of(max_output_tokens=50, tools=(TOOL,), native_tools=({"type": "x"},))
     assert body["options"]["num_predict"] == 50
     assert body["tools"] == [
@@ -69,25 +70,25 @@ def test_limits_and_tools_are_sent_when_given():
 
 
 @pytest.mark.parametrize(("effort", "sent"), [("high", "high"), ("none", False), ("on", True)])
-def test_effort_is_a_level_or_a_switch(effort, sent):
+def test_effort_is_a_level_or_a_switch(effort: str, sent: bool | str) -> None:
     assert body_of(reasoning_effort=effort)["think"] == sent
 
 
-def test_without_an_effort_nothing_is_said_about_thinking():
+def test_without_an_effort_nothing_is_said_about_thinking() -> None:
     assert "think" not in body_of()
 
 
-def test_context_holds_request_and_answer_and_grows_in_few_steps():
+def test_context_holds_request_and_answer_and_grows_in_few_steps() -> None:
     assert context(ASKED) == MIN_CONTEXT
     assert context(LONG) == 65_536
     assert context(attrs.evolve(ASKED, max_output_tokens=20_000)) == 32_768
     assert context(attrs.evolve(LONG, messages=LONG.messages * 20)) == MAX_CONTEXT
 
 
-def test_context_does_not_shrink_again_for_the_same_model():
+def test_context_does_not_shrink_again_for_the_same_model() -> None:
     provider = opened("http://h")
 
-    def asked(request):
+    def asked(request: Request) -> int:
         return json.loads(provider.body(request, provider.quirks))["options"]["num_ctx"]
 
     other = attrs.evolve(ASKED, model="m-2")
@@ -97,7 +98,7 @@ def test_context_does_not_shrink_again_for_the_same_model():
 # --- the conversation -------------------------------------------------------------------------------------------
 
 
-def test_calls_go_back_as_objects_with_the_thinking_that_led_to_them():
+def test_calls_go_back_as_objects_with_the_thinking_that_led_to_them() -> None:
     call = ToolCall(id="call_1", name="f", arguments={"a": 1}, raw='{"a": 1}')
     messages = body_of(
         instructions="",
@@ -121,16 +122,16 @@ def test_calls_go_back_as_objects_with_the_thinking_that_led_to_them():
     ]
 
 
-def test_ids_are_never_given_twice_in_a_conversation():
-    def turn(*ids):
+def test_ids_are_never_given_twice_in_a_conversation() -> None:
+    def turn(*ids: str) -> AssistantTurn:
         return AssistantTurn(text="", calls=tuple(ToolCall(id=i, name="f", arguments={}) for i in ids))
 
     assert first_call(ASKED) == 1
     assert first_call(attrs.evolve(ASKED, messages=(turn("call_2", "call_x"), turn("call_7"), turn("other")))) == 8
 
 
-async def test_second_turns_calls_are_numbered_on():
-    async def script(exchange):
+async def test_second_turns_calls_are_numbered_on() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "047-ollama-tool-call.ndjson").read_bytes())
 
     async with serving(script) as server:
@@ -145,8 +146,8 @@ async def test_second_turns_calls_are_numbered_on():
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_error_line_in_mid_stream_is_an_error():
-    async def script(exchange):
+async def test_error_line_in_mid_stream_is_an_error() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b'{"model":"m","message":{"content":"a"},"done":false}\n{"error":"boom"}\n')
 
     async with serving(script) as server:
@@ -164,8 +165,8 @@ async def test_error_line_in_mid_stream_is_an_error():
         (400, '"m-1" does not support thinking', "invalid_request"),
     ],
 )
-async def test_refusal_is_told_from_its_sentence(status, message, kind):
-    async def script(exchange):
+async def test_refusal_is_told_from_its_sentence(status: int, message: str, kind: str) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps({"error": message}).encode(), status)
 
     async with serving(script) as server:

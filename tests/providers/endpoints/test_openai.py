@@ -1,5 +1,7 @@
 import gzip
 import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import anyio
 import attrs
@@ -24,16 +26,16 @@ from providers.usage import Usage
 from store.errors import UsageError
 from tests.providers.endpoints.asking import ASKED, KEY, ask, failing
 from tests.providers.endpoints.wire import samples
-from tests.providers.loopback import delta, serving
+from tests.providers.loopback import Exchange, Loopback, delta, serving
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def opened():
+async def opened() -> AsyncIterator[Callable[..., OpenAIChat]]:
     providers = []
 
-    def make(server, **options):
+    def make(server: Loopback, **options: Any) -> OpenAIChat:
         options = {"base_url": server.url, "api_key": KEY, "pool": HttpPool()} | options
         providers.append(OpenAIChat(**options))
         return providers[-1]
@@ -46,8 +48,8 @@ async def opened():
 # --- the request ------------------------------------------------------------------------------------------------
 
 
-async def test_request_carries_key_and_idempotency_key_in_headers_only(opened):
-    async def script(exchange):
+async def test_request_carries_key_and_idempotency_key_in_headers_only(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     async with serving(script) as server:
@@ -67,8 +69,8 @@ async def test_request_carries_key_and_idempotency_key_in_headers_only(opened):
     }
 
 
-async def test_no_key_sends_no_authorization(opened):
-    async def script(exchange):
+async def test_no_key_sends_no_authorization(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     async with serving(script) as server:
@@ -76,8 +78,8 @@ async def test_no_key_sends_no_authorization(opened):
     assert "authorization" not in server.requests[0][1]
 
 
-async def test_size_is_that_of_the_body_on_the_wire(opened):
-    async def script(exchange):
+async def test_size_is_that_of_the_body_on_the_wire(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     request = attrs.evolve(ASKED, messages=(UserText(text="naïve 😀"),))
@@ -87,8 +89,10 @@ async def test_size_is_that_of_the_body_on_the_wire(opened):
         assert provider.size(request) == len(server.requests[0][2])
 
 
-async def test_what_is_sent_is_what_was_asked_although_others_were_measured_in_between(opened):
-    async def script(exchange):
+async def test_what_is_sent_is_what_was_asked_although_others_were_measured_in_between(
+    opened: Callable[..., OpenAIChat],
+) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     one, other = (attrs.evolve(ASKED, messages=(UserText(text=text),)) for text in ("one", "the other"))
@@ -105,11 +109,11 @@ async def test_what_is_sent_is_what_was_asked_although_others_were_measured_in_b
         ]
 
 
-def body_of(quirks=ChatQuirks(), **changes):  # noqa: B008 - a frozen value
+def body_of(quirks: ChatQuirks = ChatQuirks(), **changes: Any) -> dict[str, Any]:  # noqa: B008 - a frozen value
     return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
 
 
-def test_limits_effort_and_tools_are_sent_when_given():
+def test_limits_effort_and_tools_are_sent_when_given() -> None:
     body = body_of(
         max_output_tokens=50,
         reasoning_effort="low",
@@ -123,7 +127,7 @@ def test_limits_effort_and_tools_are_sent_when_given():
     ]
 
 
-def test_turns_with_calls_and_their_answers_go_back_as_they_were():
+def test_turns_with_calls_and_their_answers_go_back_as_they_were() -> None:
     call = ToolCall(id="c1", name="f", arguments={"a": 1}, raw='{"a": 1}')
     messages = body_of(
         instructions="",
@@ -154,12 +158,12 @@ def test_turns_with_calls_and_their_answers_go_back_as_they_were():
         (ToolCall(id="c", name="f", arguments={"a": "é"}), '{"a": "é"}'),
     ],
 )
-def test_arguments_that_go_back_are_always_a_json_object(call, sent):
+def test_arguments_that_go_back_are_always_a_json_object(call: ToolCall, sent: str) -> None:
     messages = body_of(messages=(AssistantTurn(text="", calls=(call,)),))["messages"]
     assert messages[-1]["tool_calls"][0]["function"]["arguments"] == sent
 
 
-def test_reasoning_goes_back_with_calls_to_endpoints_that_gave_it_under_that_name():
+def test_reasoning_goes_back_with_calls_to_endpoints_that_gave_it_under_that_name() -> None:
     call = ToolCall(id="c", name="f", arguments={})
     marked = {"reasoning_field": "reasoning_content"}
     for calls, continuation, sent in (((call,), marked, "hm"), ((), marked, None), ((call,), None, None)):
@@ -167,22 +171,22 @@ def test_reasoning_goes_back_with_calls_to_endpoints_that_gave_it_under_that_nam
         assert body_of(messages=(turn,))["messages"][-1].get("reasoning_content") == sent
 
 
-def test_lone_surrogates_of_a_model_do_not_stop_the_request():
+def test_lone_surrogates_of_a_model_do_not_stop_the_request() -> None:
     assert body_of(messages=(UserText(text="a\ud800b\x00"),))["messages"][-1]["content"] == "a?b\x00"
 
 
 # --- answers ----------------------------------------------------------------------------------------------------
 
 
-async def test_status_and_request_id_are_told_before_the_body_is_there(opened):
+async def test_status_and_request_id_are_told_before_the_body_is_there(opened: Callable[..., OpenAIChat]) -> None:
     told = anyio.Event()
     heard = []
 
-    def emit(item):
+    def emit(item: Responded | TextDelta) -> None:
         heard.append(item)
         told.set()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.head(x_request_id="req_1")
         with anyio.fail_after(5):
             await told.wait()
@@ -197,8 +201,8 @@ async def test_status_and_request_id_are_told_before_the_body_is_there(opened):
 
 
 @pytest.mark.parametrize("name", ["x-request-id", "request-id", "X-Generation-Id"])
-async def test_request_id_is_found_under_every_name_and_cleaned(opened, name):
-    async def script(exchange):
+async def test_request_id_is_found_under_every_name_and_cleaned(opened: Callable[..., OpenAIChat], name: str) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"{}", 500, **{name: "req\x7f-9"})
 
     async with serving(script) as server:
@@ -212,8 +216,10 @@ RECORDED = samples("openai-chat-sse", "openai-chat-json")
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["told", "mislabelled"])
-async def test_recorded_answers_come_through_whatever_the_content_type_says(opened, swapped):
-    async def script(exchange):
+async def test_recorded_answers_come_through_whatever_the_content_type_says(
+    opened: Callable[..., OpenAIChat], swapped: bool
+) -> None:
+    async def script(exchange: Exchange) -> None:
         _, body, document = RECORDED[int(exchange.json["model"])]
         kinds = ["text/event-stream", "application/json"]
         kind = kinds[("json" in document["format"]) != swapped]
@@ -238,8 +244,8 @@ async def test_recorded_answers_come_through_whatever_the_content_type_says(open
                 assert (answer.finish, answer.model) == (expected["finish"], expected["model"]), name
 
 
-async def test_answer_counts_its_tokens(opened):
-    async def script(exchange):
+async def test_answer_counts_its_tokens(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event(delta("hi", "stop"))
         await exchange.event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}})
@@ -253,10 +259,10 @@ async def test_answer_counts_its_tokens(opened):
     )
 
 
-async def test_gzipped_stream_is_read(opened):
+async def test_gzipped_stream_is_read(opened: Callable[..., OpenAIChat]) -> None:
     packed = gzip.compress(b"data: %s\n\ndata: [DONE]\n\n" % json.dumps(delta("hi", "stop")).encode())
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(packed, content_encoding="gzip")
 
     async with serving(script) as server:
@@ -264,8 +270,10 @@ async def test_gzipped_stream_is_read(opened):
     assert server.requests[0][1]["accept-encoding"] == "gzip"
 
 
-async def test_connection_is_kept_though_reading_stops_at_the_terminal_marker(opened):
-    async def script(exchange):
+async def test_connection_is_kept_though_reading_stops_at_the_terminal_marker(
+    opened: Callable[..., OpenAIChat],
+) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     async with serving(script) as server:
@@ -275,8 +283,10 @@ async def test_connection_is_kept_though_reading_stops_at_the_terminal_marker(op
     assert server.connections == 1
 
 
-async def test_endpoint_that_holds_the_connection_after_done_does_not_hold_the_answer(opened):
-    async def script(exchange):
+async def test_endpoint_that_holds_the_connection_after_done_does_not_hold_the_answer(
+    opened: Callable[..., OpenAIChat],
+) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event(delta("hi", "stop"))
         await exchange.event(b"[DONE]")
@@ -290,8 +300,8 @@ async def test_endpoint_that_holds_the_connection_after_done_does_not_hold_the_a
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_close_after_the_finish_without_done_is_success(opened):
-    async def script(exchange):
+async def test_close_after_the_finish_without_done_is_success(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("whole", done=False)
         exchange.close()
 
@@ -299,8 +309,8 @@ async def test_close_after_the_finish_without_done_is_success(opened):
         assert (await ask(opened(server)))[0].text == "whole"
 
 
-async def test_silence_after_the_finish_without_done_is_success(opened):
-    async def script(exchange):
+async def test_silence_after_the_finish_without_done_is_success(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("whole", done=False)
         await exchange.gone()
 
@@ -309,17 +319,17 @@ async def test_silence_after_the_finish_without_done_is_success(opened):
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_break_before_the_finish_is_truncated_with_what_came(opened, how):
+async def test_break_before_the_finish_is_truncated_with_what_came(opened: Callable[..., OpenAIChat], how: str) -> None:
     come = anyio.Event()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event(delta("half"))
         with anyio.fail_after(5):
             await come.wait()  # a reset throws away what the other side has not read yet
         getattr(exchange, how)()
 
-    def emit(item):
+    def emit(item: Responded | TextDelta) -> None:
         if isinstance(item, TextDelta):
             come.set()
 
@@ -331,8 +341,8 @@ async def test_break_before_the_finish_is_truncated_with_what_came(opened, how):
     assert error.mid_stream
 
 
-async def test_stall_after_some_deltas_is_a_timeout_with_what_came(opened):
-    async def script(exchange):
+async def test_stall_after_some_deltas_is_a_timeout_with_what_came(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event(delta("a"))
         await exchange.event(delta("b"))
@@ -343,18 +353,20 @@ async def test_stall_after_some_deltas_is_a_timeout_with_what_came(opened):
     assert (error.kind, error.retryable, error.text, error.model) == ("timeout", True, "ab", "m")
 
 
-async def test_no_first_byte_is_a_timeout(opened):
-    async def script(exchange):
+async def test_no_first_byte_is_a_timeout(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.gone()
 
     async with serving(script) as server:
         assert (await failing(opened(server, first_byte_s=0.05))).kind == "timeout"
 
 
-async def test_a_request_bounds_its_first_byte_itself_and_sends_nothing_of_it(opened):
+async def test_a_request_bounds_its_first_byte_itself_and_sends_nothing_of_it(
+    opened: Callable[..., OpenAIChat],
+) -> None:
     impatient = attrs.evolve(ASKED, first_token_timeout_ms=50)
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.gone()
 
     async with serving(script) as server:
@@ -362,8 +374,8 @@ async def test_a_request_bounds_its_first_byte_itself_and_sends_nothing_of_it(op
     assert encode(impatient, ChatQuirks()) == encode(ASKED, ChatQuirks())
 
 
-async def test_rate_limit_says_how_long_to_wait(opened):
-    async def script(exchange):
+async def test_rate_limit_says_how_long_to_wait(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         body = b'{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}'
         await exchange.whole(body, 429, retry_after="2", retry_after_ms="1500")
 
@@ -372,8 +384,8 @@ async def test_rate_limit_says_how_long_to_wait(opened):
     assert (error.kind, error.status, error.retry_after_s, error.retryable) == ("rate_limit", 429, 1.5, True)
 
 
-async def test_redirect_is_an_error_and_the_key_stays(opened):
-    async def script(exchange):
+async def test_redirect_is_an_error_and_the_key_stays(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"", 301, location="http://127.0.0.1:1/v1")
 
     async with serving(script) as server:
@@ -382,8 +394,8 @@ async def test_redirect_is_an_error_and_the_key_stays(opened):
     assert len(server.requests) == 1
 
 
-async def test_refusal_whose_body_breaks_off_is_still_that_refusal(opened):
-    async def script(exchange):
+async def test_refusal_whose_body_breaks_off_is_still_that_refusal(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head(503)
         await exchange.chunk(b"<html>busy")
         exchange.close()
@@ -393,8 +405,8 @@ async def test_refusal_whose_body_breaks_off_is_still_that_refusal(opened):
     assert (error.kind, error.status, error.retryable) == ("server_error", 503, True)
 
 
-async def test_key_echoed_by_the_endpoint_is_masked(opened):
-    async def script(exchange):
+async def test_key_echoed_by_the_endpoint_is_masked(opened: Callable[..., OpenAIChat]) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps({"error": {"message": f"bad key: {KEY}"}}).encode(), 401)
 
     async with serving(script) as server:
@@ -402,10 +414,10 @@ async def test_key_echoed_by_the_endpoint_is_masked(opened):
     assert (error.kind, error.message) == ("auth", "bad key: [redacted:credential]")
 
 
-async def test_cancellation_in_mid_stream_closes_the_socket_at_once(opened):
+async def test_cancellation_in_mid_stream_closes_the_socket_at_once(opened: Callable[..., OpenAIChat]) -> None:
     closed = anyio.Event()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.event(delta("a"))
         await exchange.gone()
@@ -415,7 +427,7 @@ async def test_cancellation_in_mid_stream_closes_the_socket_at_once(opened):
         provider = opened(server)
         async with anyio.create_task_group() as group:
 
-            def emit(item):
+            def emit(item) -> None:
                 if isinstance(item, TextDelta):
                     group.cancel_scope.cancel()
 
@@ -427,10 +439,10 @@ async def test_cancellation_in_mid_stream_closes_the_socket_at_once(opened):
 # --- quirks -----------------------------------------------------------------------------------------------------
 
 
-def picky(*fields):
+def picky(*fields: str) -> Callable[..., Any]:
     """An endpoint that refuses fields, the first that it finds."""
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         for field in fields:
             if field in exchange.json:
                 error = {"message": f"Unsupported parameter: '{field}'", "code": "unsupported_parameter"}
@@ -441,7 +453,7 @@ def picky(*fields):
     return script
 
 
-async def test_refused_fields_are_left_out_after_one_refusal_each(opened):
+async def test_refused_fields_are_left_out_after_one_refusal_each(opened: Callable[..., OpenAIChat]) -> None:
     request = attrs.evolve(ASKED, max_output_tokens=9)
     async with serving(picky("stream_options", "max_tokens")) as server:
         provider = opened(server)
@@ -457,7 +469,7 @@ async def test_refused_fields_are_left_out_after_one_refusal_each(opened):
     assert "stream_options" not in last
 
 
-async def test_refusal_of_the_replacement_too_is_final(opened):
+async def test_refusal_of_the_replacement_too_is_final(opened: Callable[..., OpenAIChat]) -> None:
     request = attrs.evolve(ASKED, max_output_tokens=9)
     async with serving(picky("max_tokens", "max_completion_tokens")) as server:
         provider = opened(server)
@@ -466,11 +478,13 @@ async def test_refusal_of_the_replacement_too_is_final(opened):
         assert not (await failing(provider, request)).retryable
 
 
-async def test_requests_in_flight_together_are_all_tried_again_and_learn_once(opened):
+async def test_requests_in_flight_together_are_all_tried_again_and_learn_once(
+    opened: Callable[..., OpenAIChat],
+) -> None:
     everyone = anyio.Event()
     refuse = picky("stream_options")
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         if exchange.server.open == 5:
             everyone.set()
         with anyio.fail_after(5):
@@ -481,7 +495,7 @@ async def test_requests_in_flight_together_are_all_tried_again_and_learn_once(op
         provider = opened(server)
         errors = []
 
-        async def one():
+        async def one() -> None:
             errors.append(await failing(provider))
 
         async with anyio.create_task_group() as group:
@@ -500,8 +514,10 @@ async def test_requests_in_flight_together_are_all_tried_again_and_learn_once(op
         (400, {"message": "something else is unsupported"}),
     ],
 )
-async def test_refusal_of_a_value_teaches_nothing(opened, status, error):
-    async def script(exchange):
+async def test_refusal_of_a_value_teaches_nothing(
+    opened: Callable[..., OpenAIChat], status: int, error: dict[str, Any]
+) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps({"error": error}).encode(), status)
 
     async with serving(script) as server:
@@ -514,8 +530,8 @@ async def test_refusal_of_a_value_teaches_nothing(opened, status, error):
 # --- the provider -----------------------------------------------------------------------------------------------
 
 
-def test_account_tells_endpoint_and_key_apart_and_shows_neither_key_nor_query():
-    def account(url, key):
+def test_account_tells_endpoint_and_key_apart_and_shows_neither_key_nor_query() -> None:
+    def account(url: str, key: str | None) -> str:
         return open_provider(ProviderOptions(base_url=url, api_key=key)).account
 
     one = account("https://h.example/v1/?api-version=2", KEY)
@@ -526,19 +542,19 @@ def test_account_tells_endpoint_and_key_apart_and_shows_neither_key_nor_query():
     assert KEY not in one
 
 
-def test_query_of_the_base_url_stays_behind_the_path():
+def test_query_of_the_base_url_stays_behind_the_path() -> None:
     provider = open_provider(ProviderOptions(base_url="https://h/v1?api-version=2"))
     assert provider._url == "https://h/v1/chat/completions?api-version=2"
 
 
 @pytest.mark.parametrize("key", ["", "sk-a\nb", "sk-ü", "sk-a\x00"])
-def test_key_that_no_header_can_carry_is_refused_and_not_shown(key):
+def test_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(UsageError) as refused:
         open_provider(ProviderOptions(base_url="http://h/v1", api_key=key))
     assert "sk-" not in str(refused.value)
 
 
-def test_repr_shows_no_key():
+def test_repr_shows_no_key() -> None:
     provider = open_provider(ProviderOptions(base_url="http://h/v1", api_key=KEY))
     assert KEY not in repr(provider)
     assert provider.name == "openai"

@@ -1,5 +1,7 @@
 """What a schema asks of somebody who only answers closed questions, and what his answers come to."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,19 +40,19 @@ SCHEMA = {
 }
 
 
-def one(described):
+def one(described: dict[str, Any]) -> Choice | Score | YesNo:
     questions, problems = questions_of({"type": "object", "properties": {"q": described}})
     return questions[0] if questions else problems
 
 
-def value(described, answer):
+def value(described: dict[str, Any], answer: dict[str, Any]) -> tuple[dict[str, int], float]:
     return answer_of([one(described)], {"q": answer})
 
 
 # --- asking -----------------------------------------------------------------------------------------------------
 
 
-def test_each_property_is_asked_by_its_kind_and_free_text_is_left_out():
+def test_each_property_is_asked_by_its_kind_and_free_text_is_left_out() -> None:
     questions, problems = questions_of(SCHEMA)
     assert problems == []
     assert questions == [
@@ -71,7 +73,7 @@ def test_each_property_is_asked_by_its_kind_and_free_text_is_left_out():
     ]
 
 
-def test_what_yes_and_no_mean_is_asked_along():
+def test_what_yes_and_no_mean_is_asked_along() -> None:
     meanings = {"true": "today", "false": "whenever"}
     assert one({"type": "boolean", "x-criteria": meanings}).criteria == meanings
     assert one({"type": "boolean"}).criteria is None
@@ -94,7 +96,9 @@ def test_what_yes_and_no_mean_is_asked_along():
         (True, "no enum of strings"),
     ],
 )
-def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one_is_left_out(described, why):
+def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one_is_left_out(
+    described: bool | dict[str, Any], why: str
+) -> None:
     properties = {"q": described, "ok": {"type": "boolean"}}
     questions, problems = questions_of({"properties": properties, "required": ["q"]})
     assert len(problems) == 1
@@ -116,12 +120,12 @@ def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one
         ),
     ],
 )
-def test_schema_of_which_nothing_or_too_little_can_be_asked_is_a_problem(schema, why):
+def test_schema_of_which_nothing_or_too_little_can_be_asked_is_a_problem(schema: dict[str, Any], why: str) -> None:
     assert why in "; ".join(questions_of(schema)[1])
 
 
 @given(schema=st.dictionaries(st.sampled_from(["type", "properties", "required"]), JSON))
-def test_any_schema_has_questions_or_problems(schema):
+def test_any_schema_has_questions_or_problems(schema: dict[str, Any]) -> None:
     questions, problems = questions_of(schema)
     assert questions or problems
 
@@ -129,7 +133,7 @@ def test_any_schema_has_questions_or_problems(schema):
 # --- answers ----------------------------------------------------------------------------------------------------
 
 
-def test_answer_holds_a_value_for_each_question_and_the_least_confidence():
+def test_answer_holds_a_value_for_each_question_and_the_least_confidence() -> None:
     questions, _ = questions_of(SCHEMA)
     answers = {
         "verdict": choice("deny", 0.81, allow=0.12, deny=0.88),
@@ -147,12 +151,12 @@ def test_answer_holds_a_value_for_each_question_and_the_least_confidence():
 @pytest.mark.parametrize(
     ("yes", "answer", "confidence"), [(0, False, 1), (0.5, True, 0.5), (0.75, True, 0.75), (1, True, 1)]
 )
-def test_yes_needs_half_of_the_probability(yes, answer, confidence):
+def test_yes_needs_half_of_the_probability(yes: float, answer: bool, confidence: float) -> None:
     assert value({"type": "boolean"}, noul(yes)) == ({"q": answer}, confidence)
 
 
 @pytest.mark.parametrize(("place", "level"), [(0, 10), (0.49, 10), (0.5, 20), (1.5, 30), (2, 30)])
-def test_score_is_the_nearest_level(place, level):
+def test_score_is_the_nearest_level(place: float, level: int) -> None:
     assert value({"type": "number", "x-levels": [10, 20, 30]}, score(place, 1)) == ({"q": level}, 1)
 
 
@@ -181,14 +185,16 @@ OPTION, YES, LEVEL = {"enum": ["a", "b"]}, {"type": "boolean"}, {"type": "number
         (YES, 0.5, "'q' is not answered"),
     ],
 )
-def test_answer_that_is_none_to_its_question_is_told_by_its_question(described, answer, why):
+def test_answer_that_is_none_to_its_question_is_told_by_its_question(
+    described: dict[str, Any], answer: dict[str, Any], why: str
+) -> None:
     with pytest.raises(Unreadable) as unreadable:
         value(described, answer)
     assert why in str(unreadable.value)
     assert "'q'" in str(unreadable.value)
 
 
-def test_hostile_answers_are_read_or_refused_and_never_more():
+def test_hostile_answers_are_read_or_refused_and_never_more() -> None:
     questions, _ = questions_of(SCHEMA)
     good = {
         "verdict": choice("deny", 0.8, deny=1),
@@ -210,7 +216,7 @@ def test_hostile_answers_are_read_or_refused_and_never_more():
 
 
 @given(answers=JSON)
-def test_any_answers_are_read_or_refused(answers):
+def test_any_answers_are_read_or_refused(answers: Any) -> None:
     try:
         answer_of([one(OPTION)], answers)
     except Unreadable:

@@ -1,15 +1,16 @@
 import json
+from typing import Any
 
 import attrs
 import pytest
 
 from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText, quirks_of
-from providers.endpoints.responses import ResponsesQuirks, encode, open_provider
+from providers.endpoints.responses import OpenAIResponses, ResponsesQuirks, encode, open_provider
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
 from tests.providers.endpoints.wire import FOLDER
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="f", arguments={"a": 1}, raw='{"a": 1}')
@@ -17,27 +18,27 @@ WRITTEN = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '
 THOUGHT = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAA"}
 
 
-def opened(url):
+def opened(url: str) -> OpenAIResponses:
     return open_provider(ProviderOptions(base_url=url, api_key=KEY))
 
 
-def body_of(quirks=ResponsesQuirks(), **changes):  # noqa: B008 - a frozen value
+def body_of(quirks: ResponsesQuirks = ResponsesQuirks(), **changes: Any) -> dict[str, Any]:  # noqa: B008 - a frozen value
     return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
 
 
-def items_of(*messages):
+def items_of(*messages: AssistantTurn | ToolAnswer | UserText) -> list[dict[str, Any]]:
     return body_of(messages=messages)["input"]
 
 
-def said(text):
+def said(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], "phase": "x"}
 
 
 # --- the request ------------------------------------------------------------------------------------------------
 
 
-async def test_request_stores_nothing_and_asks_for_reasoning_it_can_send_back():
-    async def script(exchange):
+async def test_request_stores_nothing_and_asks_for_reasoning_it_can_send_back() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "041-responses-function-call.sse").read_bytes(), x_request_id="req_1")
 
     async with serving(script) as server:
@@ -60,7 +61,7 @@ async def test_request_stores_nothing_and_asks_for_reasoning_it_can_send_back():
     assert answer.usage == Usage(input=255, output=16, cached=0, reasoning=0)
 
 
-def test_limits_effort_and_tools_are_sent_when_given():
+def test_limits_effort_and_tools_are_sent_when_given() -> None:
     body = body_of(max_output_tokens=50, reasoning_effort="low", tools=(TOOL,), native_tools=({"type": "web_search"},))
     assert (body["max_output_tokens"], body["reasoning"]) == (50, {"effort": "low"})
     assert body["tools"] == [
@@ -72,7 +73,7 @@ def test_limits_effort_and_tools_are_sent_when_given():
 # --- the conversation -------------------------------------------------------------------------------------------
 
 
-def test_turns_with_calls_and_their_answers_go_back_as_items():
+def test_turns_with_calls_and_their_answers_go_back_as_items() -> None:
     assert items_of(
         UserText(text="go"),
         AssistantTurn(text="I will.", calls=(CALL,)),
@@ -86,12 +87,12 @@ def test_turns_with_calls_and_their_answers_go_back_as_items():
     ]
 
 
-def test_reasoning_goes_back_unchanged_in_its_place():
+def test_reasoning_goes_back_unchanged_in_its_place() -> None:
     kept = {"items": [THOUGHT, said("a"), {"type": "call"}]}
     assert items_of(AssistantTurn(text="a", calls=(CALL,), continuation=kept)) == [THOUGHT, said("a"), WRITTEN]
 
 
-def test_turn_that_was_shortened_goes_back_without_its_reasoning():
+def test_turn_that_was_shortened_goes_back_without_its_reasoning() -> None:
     kept = {"items": [THOUGHT, said("a long text"), {"type": "call"}]}
     assert items_of(AssistantTurn(text="…", calls=(CALL,), continuation=kept)) == [
         {"type": "message", "role": "assistant", "content": "…"},
@@ -102,7 +103,7 @@ def test_turn_that_was_shortened_goes_back_without_its_reasoning():
 @pytest.mark.parametrize(
     "continuation", ["x", {"items": 1}, {"items": ["x", {"type": "message", "content": [1, {"type": []}]}]}, {}]
 )
-def test_continuation_of_another_provider_does_no_harm(continuation):
+def test_continuation_of_another_provider_does_no_harm(continuation: dict[str, Any] | str) -> None:
     turn = AssistantTurn(text="a", calls=(CALL,), continuation=continuation)
     assert items_of(turn) == [{"type": "message", "role": "assistant", "content": "a"}, WRITTEN]
 
@@ -110,8 +111,8 @@ def test_continuation_of_another_provider_does_no_harm(continuation):
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_model_that_does_not_reason_is_asked_without_reasoning_after_one_refusal():
-    async def script(exchange):
+async def test_model_that_does_not_reason_is_asked_without_reasoning_after_one_refusal() -> None:
+    async def script(exchange: Exchange) -> None:
         if "include" in exchange.json:
             error = {
                 "message": "Encrypted content is not supported with this model.",
@@ -131,8 +132,8 @@ async def test_model_that_does_not_reason_is_asked_without_reasoning_after_one_r
         await provider.aclose()
 
 
-async def test_model_that_is_not_there_is_said_with_status_400():
-    async def script(exchange):
+async def test_model_that_is_not_there_is_said_with_status_400() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "067-err-400-responses-model.json").read_bytes(), 400)
 
     async with serving(script) as server:
@@ -143,8 +144,8 @@ async def test_model_that_is_not_there_is_said_with_status_400():
     assert quirks_of(provider) == ()
 
 
-async def test_empty_purse_inside_a_good_status_is_final():
-    async def script(exchange):
+async def test_empty_purse_inside_a_good_status_is_final() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole((FOLDER / "044-responses-error-then-failed.sse").read_bytes())
 
     async with serving(script) as server:

@@ -1,18 +1,20 @@
 import gzip
 import json
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 
-from providers.base import Responded, TextDelta, UserText
+from providers.base import Request, Responded, TextDelta, UserText
 from providers.decisions.prompts import answer_form
-from providers.endpoints.typesafe import encode, open_provider, problems_of
+from providers.endpoints.typesafe import Typesafe, encode, open_provider, problems_of
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, ask, failing
 from tests.providers.endpoints.systemone import USAGE, choice, noul, refuse, score, speaking
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {
@@ -29,11 +31,11 @@ QUESTION = attrs.evolve(ASKED, answer_schema=SCHEMA, messages=(UserText(text='{"
 GIVEN = {"verdict": choice("deny", 0.8), "urgent": noul(0.1), "risk": score(1.6, 0.6)}
 
 
-def opened(url, key=KEY):
+def opened(url: str, key: str = KEY) -> Typesafe:
     return open_provider(ProviderOptions(base_url=url, api_key=key))
 
 
-async def failed_by(script, request=QUESTION):
+async def failed_by(script: Callable[..., Any], request: Request = QUESTION) -> ProviderError:
     async with serving(script) as server:
         provider = opened(server.url)
         error = await failing(provider, request)
@@ -41,14 +43,14 @@ async def failed_by(script, request=QUESTION):
     return error
 
 
-def document(**changes):
+def document(**changes: Any) -> bytes:
     return json.dumps({"model": "jev-1.13.0", "answers": GIVEN, "usage": USAGE} | changes).encode()
 
 
 # --- the request ------------------------------------------------------------------------------------------------
 
 
-async def test_nodes_schema_is_asked_as_questions_about_its_prompt():
+async def test_nodes_schema_is_asked_as_questions_about_its_prompt() -> None:
     async with serving(speaking(GIVEN)) as server:
         provider = opened(server.url.removesuffix("/v1"))
         answer, heard = await ask(provider, QUESTION)
@@ -76,7 +78,7 @@ async def test_nodes_schema_is_asked_as_questions_about_its_prompt():
     assert heard == [Responded(status=200), TextDelta(answer.text)]
 
 
-def sent(**changes):
+def sent(**changes: Any) -> dict[str, Any]:
     return json.loads(encode(attrs.evolve(QUESTION, **changes)))
 
 
@@ -84,11 +86,11 @@ def sent(**changes):
     ("text", "state"),
     [('{"a": [1]}', {"a": [1]}), ("rm -rf /", "rm -rf /"), ('"a"', '"a"'), ("{", "{"), ("", ""), ("[1]", "[1]")],
 )
-def test_state_is_an_object_where_the_prompt_is_one_and_else_its_text(text, state):
+def test_state_is_an_object_where_the_prompt_is_one_and_else_its_text(text: str, state: dict[str, Any] | str) -> None:
     assert sent(messages=(UserText(text="before"), UserText(text=text)))["state"] == state
 
 
-def test_what_a_writer_of_text_is_told_about_the_form_is_not_said():
+def test_what_a_writer_of_text_is_told_about_the_form_is_not_said() -> None:
     told = f"Guard the machine.\n\n{answer_form(SCHEMA)}"
     assert sent(instructions=told)["questions"]["urgent"]["instructions"] == "Guard the machine.\n\nIs it urgent?"
     assert sent(instructions=answer_form(SCHEMA))["questions"]["urgent"]["instructions"] == "Is it urgent?"
@@ -105,7 +107,9 @@ def test_what_a_writer_of_text_is_told_about_the_form_is_not_said():
         ({"type": "string"}, "no object with properties"),
     ],
 )
-async def test_request_that_cannot_be_asked_is_refused_and_nothing_is_sent(schema, why):
+async def test_request_that_cannot_be_asked_is_refused_and_nothing_is_sent(
+    schema: dict[str, Any] | None, why: str
+) -> None:
     async with serving(speaking()) as server:
         provider = opened(server.url)
         error = await failing(provider, attrs.evolve(QUESTION, answer_schema=schema))
@@ -114,7 +118,7 @@ async def test_request_that_cannot_be_asked_is_refused_and_nothing_is_sent(schem
     assert why in error.message
 
 
-def test_problems_of_a_schema_are_told_before_anything_is_asked():
+def test_problems_of_a_schema_are_told_before_anything_is_asked() -> None:
     assert problems_of(SCHEMA) == []
     assert len(problems_of(SCHEMA | {"required": ["reason", "gone"]})) == 2
 
@@ -135,18 +139,18 @@ def test_problems_of_a_schema_are_told_before_anything_is_asked():
         (529, "Busy", "overloaded", True),
     ],
 )
-async def test_refusals_are_told_from_their_status(status, message, kind, retryable):
+async def test_refusals_are_told_from_their_status(status: int, message: str, kind: str, retryable: bool) -> None:
     error = await failed_by(lambda exchange: refuse(exchange, status, message))
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
     assert message in error.message
 
 
-async def test_endpoint_says_when_to_try_again():
+async def test_endpoint_says_when_to_try_again() -> None:
     error = await failed_by(lambda exchange: refuse(exchange, 429, "Slow down", retry_after="7"))
     assert error.retry_after_s == 7
 
 
-async def test_wrong_key_is_an_error_of_authentication():
+async def test_wrong_key_is_an_error_of_authentication() -> None:
     assert (await failed_by(speaking(key="another"))).kind == "auth"
 
 
@@ -167,27 +171,27 @@ async def test_wrong_key_is_an_error_of_authentication():
         (b"[" * 100_000, "did not answer with JSON"),
     ],
 )
-async def test_body_that_is_no_answer_is_a_bad_payload(body, why):
+async def test_body_that_is_no_answer_is_a_bad_payload(body: bytes, why: str) -> None:
     error = await failed_by(lambda exchange: exchange.whole(body))
     assert (error.kind, error.retryable, error.mid_stream, error.status) == ("bad_payload", True, False, 200)
     assert why in error.message
 
 
-async def test_answer_that_cannot_be_read_is_charged_with_what_it_used():
+async def test_answer_that_cannot_be_read_is_charged_with_what_it_used() -> None:
     body = document(answers={})
     error = await failed_by(lambda exchange: exchange.whole(body))
     assert (error.usage, error.model) == (Usage(input=318, output=34), "jev-1.13.0")
 
 
-async def test_error_in_an_answers_place_is_an_error():
+async def test_error_in_an_answers_place_is_an_error() -> None:
     error = await failed_by(
         lambda exchange: exchange.whole(b'{"error": {"type": "overloaded_error", "message": "no"}}')
     )
     assert (error.kind, error.retryable, error.status) == ("overloaded", True, 200)
 
 
-async def test_connection_that_breaks_is_no_answer():
-    async def script(exchange):
+async def test_connection_that_breaks_is_no_answer() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.chunk(document()[:40])
         exchange.reset()
@@ -196,8 +200,8 @@ async def test_connection_that_breaks_is_no_answer():
     assert (error.kind, error.retryable) == ("truncated", True)
 
 
-async def test_answer_without_usage_reports_none_and_one_that_is_compressed_is_read():
-    async def script(exchange):
+async def test_answer_without_usage_reports_none_and_one_that_is_compressed_is_read() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(gzip.compress(document(usage=None, model=None)), content_encoding="gzip")
 
     async with serving(script) as server:
@@ -207,7 +211,7 @@ async def test_answer_without_usage_reports_none_and_one_that_is_compressed_is_r
     assert (answer.usage, answer.notes, answer.model) == (None, ("usage_unreported",), None)
 
 
-async def test_hostile_words_of_the_endpoint_are_shown_on_one_line():
+async def test_hostile_words_of_the_endpoint_are_shown_on_one_line() -> None:
     error = await failed_by(
         lambda exchange: exchange.whole(document(answers={**GIVEN, "verdict": choice("\x1b[31m\n", 1)}))
     )

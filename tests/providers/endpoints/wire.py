@@ -1,12 +1,15 @@
 """The recorded bodies in data/wire, each with its expectation."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from providers.base import ReasoningDelta, TextDelta
+from providers.base import Answer, ReasoningDelta, TextDelta
 from providers.endpoints.faults import MAX_EXCERPT
+from providers.endpoints.reader import AnswerReader
 from providers.errors import ProviderError
 from store.documents.text import without_last_word
 
@@ -14,7 +17,7 @@ FOLDER = Path(__file__).parent / "data" / "wire"
 FIELDS = ("input", "output", "cached", "cache_write", "reasoning")
 
 
-def samples(*formats):
+def samples(*formats: str) -> list[tuple[str, bytes, dict[str, Any]]]:
     """(name, body, document) of every sample in one of the *formats*; the document holds `expected` and `http`."""
     found = []
     for path in sorted(FOLDER.glob("*.expected.json")):
@@ -25,12 +28,12 @@ def samples(*formats):
     return found
 
 
-def each(recorded):
+def each(recorded: list[tuple[str, bytes, dict[str, Any]]]) -> pytest.MarkDecorator:
     """A test of every sample."""
     return pytest.mark.parametrize(("name", "body", "document"), recorded, ids=[name for name, _, _ in recorded])
 
 
-def read(make, *pieces):
+def read(make: type[AnswerReader], *pieces: bytes) -> dict[str, Any]:
     """What a reader made of the pieces, in the shape of an expectation."""
     heard = []
     stream = make(heard.append)
@@ -67,7 +70,7 @@ def read(make, *pieces):
     return seen
 
 
-def wanted(document):
+def wanted(document: dict[str, Any]) -> dict[str, Any]:
     """The expectation, in the same shape. A call that has no id on the wire gets one by its number."""
     expected = document["expected"]
     error = expected["error"]
@@ -89,7 +92,7 @@ def wanted(document):
     return seen
 
 
-def same_however_it_is_cut(make, body, document):
+def same_however_it_is_cut(make: type[AnswerReader], body: bytes, document: dict[str, Any]) -> None:
     """At once, byte by byte, and in two pieces: cut at every byte around the ends of lines, and here and there."""
     expected = wanted(document)
     assert read(make, body) == expected
@@ -100,7 +103,7 @@ def same_however_it_is_cut(make, body, document):
     assert read(make, *(body[i : i + 1] for i in range(len(body)))) == expected
 
 
-def answer_of(make, *pieces):
+def answer_of(make: Callable[..., Any] | type[AnswerReader], *pieces: bytes) -> Answer:
     """The answer that a reader made of the pieces."""
     stream = make()
     for piece in pieces:
@@ -108,20 +111,20 @@ def answer_of(make, *pieces):
     return stream.finish()
 
 
-def failure_of(make, *pieces):
+def failure_of(make: type[AnswerReader], *pieces: bytes) -> ProviderError:
     """The error that a reader raised."""
     with pytest.raises(ProviderError) as failed:
         answer_of(make, *pieces)
     return failed.value
 
 
-def hostile_copies(document):
+def hostile_copies(document: Any) -> Iterator[Any]:
     """*document* with each of its values in turn replaced by one of a wrong type."""
     for wrong in ([], {}, True, 1e400, -1, "0", "\ud800", None, [[]], {"a": {}}):
         yield from _replaced(document, wrong)
 
 
-def _replaced(value, wrong):
+def _replaced(value: Any, wrong: Any) -> Iterator[Any]:
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
         copy = dict(value) if isinstance(value, dict) else list(value)

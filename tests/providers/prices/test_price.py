@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 import attrs
 import pytest
@@ -15,21 +17,21 @@ from providers.usage import Usage
 from store.money import parse_usd, usd
 
 
-def price(**tiers):
+def price(**tiers: Any) -> Price:
     return Price(**{name: parse_usd(text) for name, text in tiers.items()})
 
 
 FULL = price(input="3", output="15", cached="0.30", cache_write="3.75", cache_write_1h="6")
 
 
-def test_zero_is_a_known_price():
+def test_zero_is_a_known_price() -> None:
     free = price(input="0", output="0")
     assert free.cost(Usage(input=1_000_000, output=5)) == Cost(nusd=0, exact=True)
     assert free.bound(10**6, 10**6) == 0
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=5), Usage(output=5)])
-def test_a_cost_of_unknown_usage_is_unknown(usage):
+def test_a_cost_of_unknown_usage_is_unknown(usage: Usage) -> None:
     assert FULL.cost(usage) is None
 
 
@@ -38,13 +40,13 @@ CACHED_BESIDE = {"input_tokens": 100, "output_tokens": 100, "cache_read_input_to
 
 
 @pytest.mark.parametrize("read", [lambda: read_usage(CACHED_INSIDE), lambda: read_messages_usage(CACHED_BESIDE)])
-def test_cached_input_is_charged_once_whichever_way_it_is_reported(read):
+def test_cached_input_is_charged_once_whichever_way_it_is_reported(read: Callable[..., Any]) -> None:
     usage, _ = read()
     # 100 x 3 + 900 x 0.30 + 100 x 15 USD per million
     assert usd(FULL.cost(usage).nusd) == "0.00207"
 
 
-def test_a_cache_write_is_charged_at_its_price_and_not_on_top():
+def test_a_cache_write_is_charged_at_its_price_and_not_on_top() -> None:
     usage, _ = read_messages_usage(
         {"input_tokens": 10, "output_tokens": 0, "cache_creation_input_tokens": 1000, "cache_read_input_tokens": 0}
     )
@@ -53,7 +55,7 @@ def test_a_cache_write_is_charged_at_its_price_and_not_on_top():
     assert usd(FULL.cost(usage).nusd) == "0.00378"
 
 
-def test_writes_that_are_kept_for_an_hour_have_their_own_price():
+def test_writes_that_are_kept_for_an_hour_have_their_own_price() -> None:
     usage, _ = read_messages_usage(
         {
             "input_tokens": 0,
@@ -66,7 +68,7 @@ def test_writes_that_are_kept_for_an_hour_have_their_own_price():
     assert usd(FULL.cost(usage).nusd) == "0.01575"
 
 
-def test_without_a_price_for_cached_input_a_cost_is_an_upper_bound_and_says_so():
+def test_without_a_price_for_cached_input_a_cost_is_an_upper_bound_and_says_so() -> None:
     usage = Usage(input=1000, output=100, cached=900)
     plain = price(input="3", output="15")
     assert plain.cost(usage) == Cost(nusd=parse_usd("0.0045"), exact=False)
@@ -74,11 +76,11 @@ def test_without_a_price_for_cached_input_a_cost_is_an_upper_bound_and_says_so()
     assert FULL.cost(usage).exact
 
 
-def test_reasoning_is_part_of_the_output_and_charged_once():
+def test_reasoning_is_part_of_the_output_and_charged_once() -> None:
     assert FULL.cost(Usage(input=0, output=100, reasoning=90)) == FULL.cost(Usage(input=0, output=100))
 
 
-def test_parts_that_claim_more_than_the_whole_are_charged_as_the_whole():
+def test_parts_that_claim_more_than_the_whole_are_charged_as_the_whole() -> None:
     assert FULL.cost(Usage(input=100, output=0, cached=100, cache_write=100)).nusd == parse_usd("0.000375")
 
 
@@ -99,7 +101,9 @@ def test_parts_that_claim_more_than_the_whole_are_charged_as_the_whole():
         (None, None),
     ],
 )
-def test_what_an_endpoint_says_a_request_cost_is_read_where_it_can_be(report, nusd):
+def test_what_an_endpoint_says_a_request_cost_is_read_where_it_can_be(
+    report: dict[str, Any] | None, nusd: int | None
+) -> None:
     assert reported_cost(report) == nusd
 
 
@@ -112,13 +116,15 @@ usages = st.builds(Usage, input=tokens, output=tokens, cached=parts, cache_write
 
 
 @given(prices, usages, st.integers(0, 1000), st.integers(0, 1000))
-def test_a_cost_never_exceeds_the_bound_of_a_request_that_kept_to_its_own(price, usage, more_in, more_out):
+def test_a_cost_never_exceeds_the_bound_of_a_request_that_kept_to_its_own(
+    price: Price, usage: Usage, more_in: int, more_out: int
+) -> None:
     bound = price.bound(usage.input + more_in, usage.output + more_out)
     assert 0 <= price.cost(usage).nusd <= bound
 
 
 @given(prices, usages)
-def test_a_cost_is_the_exact_sum_of_its_tiers_rounded_once(price, usage):
+def test_a_cost_is_the_exact_sum_of_its_tiers_rounded_once(price: Price, usage: Usage) -> None:
     written = min(usage.cache_write or 0, usage.input)
     hour = min(usage.cache_write_1h or 0, written)
     cached = min(usage.cached or 0, usage.input - written)

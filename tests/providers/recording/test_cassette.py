@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ HEADER = Header(
 )  # fmt: skip
 
 
-def request(*texts, tools=(), instructions="do it"):
+def request(*texts: str, tools: Any = (), instructions: str = "do it") -> dict[str, Any]:
     return {
         "model": "m",
         "instructions": instructions,
@@ -37,11 +38,11 @@ def request(*texts, tools=(), instructions="do it"):
     }
 
 
-def call(asked, reply, events=()):
+def call(asked: dict[str, Any], reply: Answer | ProviderError, events: Any = ()) -> RecordedCall:
     return RecordedCall(request=asked, fingerprint=fingerprint(asked), events=tuple(events), reply=reply)
 
 
-def written(*calls):
+def written(*calls: RecordedCall) -> bytes:
     return encode(list(lines(Cassette(header=HEADER, calls=tuple(calls)))))
 
 
@@ -51,13 +52,13 @@ TWO = (
 )
 
 
-def refused(raw):
+def refused(raw: bytes) -> str:
     with pytest.raises(UsageError) as caught:
         decode(raw, name="t.jsonl")
     return caught.value.problem
 
 
-def test_what_was_recorded_comes_back():
+def test_what_was_recorded_comes_back() -> None:
     answer = Answer(
         text="said\ud800\0\n",
         reasoning="thought",
@@ -88,7 +89,7 @@ def test_what_was_recorded_comes_back():
     assert str(found.calls[2].reply) == str(error)
 
 
-def test_continuation_keeps_the_order_of_its_keys():
+def test_continuation_keeps_the_order_of_its_keys() -> None:
     answer = Answer(continuation={"z": 1, "a": 2})
     found = decode(written(call(request("a"), answer)), name="t").calls[0].reply
     assert isinstance(found, Answer)
@@ -96,62 +97,62 @@ def test_continuation_keeps_the_order_of_its_keys():
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=5), st.text(max_size=20))
-def test_any_transcripts_come_back(transcripts, text):
+def test_any_transcripts_come_back(transcripts: list[list[str]], text: str) -> None:
     calls = tuple(call(request(*texts), Answer(text=text), [TextDelta(text)]) for texts in transcripts)
     assert decode(written(*calls), name="t").calls == calls
 
 
-def test_a_growing_transcript_is_written_once():
+def test_a_growing_transcript_is_written_once() -> None:
     long = "x" * 5000
     calls = [call(request(*[long] * (n + 1)), Answer()) for n in range(20)]
     assert len(written(*calls)) < 20 * 6500
 
 
-def test_every_cut_is_refused_and_an_intact_file_is_not():
+def test_every_cut_is_refused_and_an_intact_file_is_not() -> None:
     raw = written(*TWO)
     decode(raw, name="t")
     for end in {*range(0, len(raw) - 1, 97), *(found.end() for found in re.finditer(b"\n", raw[:-1]))}:
         assert refused(raw[:end]).startswith("t.jsonl:")
 
 
-def test_a_missing_last_line_is_told():
+def test_a_missing_last_line_is_told() -> None:
     raw = b"".join(written(*TWO).splitlines(keepends=True)[:-1])
     assert refused(raw) == "t.jsonl:4: end: the file is cut short: its last line is missing"
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_an_edited_line_is_refused_with_its_number(place):
+def test_an_edited_line_is_refused_with_its_number(place: int) -> None:
     rows = written(*TWO).splitlines(keepends=True)
     rows[place] = re.sub(rb'":(\d|"\w)', lambda m: m[0][:-1] + bytes([m[0][-1] ^ 1]), rows[place], count=2)
     assert refused(b"".join(rows)).startswith(f"t.jsonl:{place + 1}: ")
 
 
-def test_lines_in_another_order_are_refused():
+def test_lines_in_another_order_are_refused() -> None:
     first, one, two, end = written(*TWO).splitlines(keepends=True)
     assert refused(first + two + one + end).startswith("t.jsonl:2: check: ")
 
 
-def test_another_format_is_refused_by_name():
+def test_another_format_is_refused_by_name() -> None:
     raw = written(*TWO).replace(b"cassette/v1", b"cassette/v2", 1)
     assert refused(raw) == """t.jsonl:1: format: expected 'cassette/v1', got "cassette/v2\""""
 
 
-def test_what_is_too_long_is_refused_unread():
+def test_what_is_too_long_is_refused_unread() -> None:
     assert "a cassette has at most 262,144" in refused(b"{" * (MAX_BYTES + 1))
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]\n", b"null", b"\xff\n", b"{}", b'{"format":"cassette/v1"}'])
-def test_no_cassette_at_all_is_refused(raw):
+def test_no_cassette_at_all_is_refused(raw: bytes) -> None:
     assert refused(raw).startswith("t.jsonl:1: ")
 
 
-def test_a_call_whose_fingerprint_is_anothers_is_refused():
+def test_a_call_whose_fingerprint_is_anothers_is_refused() -> None:
     documents = list(lines(Cassette(header=HEADER, calls=TWO)))
     documents[1]["fingerprint"] = documents[2]["fingerprint"]
     assert refused(encode(documents)).startswith("t.jsonl:2: fingerprint: ")
 
 
-def test_a_field_of_another_type_is_named():
+def test_a_field_of_another_type_is_named() -> None:
     documents = list(lines(Cassette(header=HEADER, calls=TWO)))
     documents[1]["events"][0] = {"responded": {"status": "200"}}
     assert refused(encode(documents)) == (
@@ -159,7 +160,7 @@ def test_a_field_of_another_type_is_named():
     )
 
 
-def test_lines_are_plain_json():
+def test_lines_are_plain_json() -> None:
     for row in written(*TWO).decode("ascii").splitlines():
         json.loads(row)
 
@@ -173,7 +174,9 @@ def test_lines_are_plain_json():
         (("answer", "usage", "cached"), True), (("events", 0, "responded", "requestId"), 3),
     ],
 )  # fmt: skip
-def test_a_value_of_another_type_is_named_by_its_field_also_where_the_checks_were_made_anew(place, odd):
+def test_a_value_of_another_type_is_named_by_its_field_also_where_the_checks_were_made_anew(
+    place: tuple[int | str, ...], odd: Any
+) -> None:
     answer = Answer(text="hi", finish="stop", model="m", usage=Usage(input=1, output=2, cached=0))
     documents = list(
         lines(Cassette(header=HEADER, calls=(call(request("one"), answer, [Responded(status=200), TextDelta("hi")]),)))
@@ -185,7 +188,7 @@ def test_a_value_of_another_type_is_named_by_its_field_also_where_the_checks_wer
     assert place[-1] in refused(encode(documents))
 
 
-def test_a_recorded_error_has_a_whole_number_for_its_status():
+def test_a_recorded_error_has_a_whole_number_for_its_status() -> None:
     broken = ProviderError(kind="server_error", message="down", retryable=True, status=500)
     documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), broken),))))
     documents[1]["error"]["status"] = "500"
@@ -193,7 +196,7 @@ def test_a_recorded_error_has_a_whole_number_for_its_status():
 
 
 @pytest.mark.parametrize("odd", ["1e999", "[" * 900 + "]" * 900])
-def test_what_could_not_be_written_again_is_refused_also_where_the_checks_were_made_anew(odd):
+def test_what_could_not_be_written_again_is_refused_also_where_the_checks_were_made_anew(odd: str) -> None:
     documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), Answer(text="hi", continuation="@")),))))
     raw = encode([documents[0]])
     body = json.dumps(documents[1], separators=(",", ":"))[:-1].replace('"@"', odd).encode()

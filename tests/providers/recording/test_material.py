@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
 from providers.base import AssistantTurn, Origin, Request, ToolAnswer, ToolCall, ToolSpec, UserText
-from providers.recording.material import ABSENT, fingerprint, first_difference, material
+from providers.recording.material import ABSENT, Difference, fingerprint, first_difference, material
 from store.documents.canonical import canonical
 
 TOOLS = tuple(ToolSpec(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in ("a", "b"))
 
 
-def asked(**changes):
+def asked(**changes: Any) -> dict[str, Any]:
     values = {
         "origin": Origin(suite_id="s", case_id="t", repetition=0),
         "model": "m",
@@ -28,36 +29,36 @@ def asked(**changes):
     return material(Request(**(values | changes)))
 
 
-def differing(**changes):
+def differing(**changes: Any) -> Difference:
     found = first_difference(asked(), asked(**changes))
     assert found is not None
     return found
 
 
-def test_equal_requests_do_not_differ():
+def test_equal_requests_do_not_differ() -> None:
     assert first_difference(asked(), asked()) is None
     assert fingerprint(asked()) == fingerprint(asked())
 
 
-def test_what_only_steers_is_not_compared():
+def test_what_only_steers_is_not_compared() -> None:
     origin = Origin(suite_id="s", case_id="t", repetition=3)
     assert (
         asked(origin=origin, key="S/1/1/1", tries=2, turn=7, first_token_timeout_ms=7, purpose="compaction") == asked()
     )
 
 
-def test_the_order_of_keys_does_not_matter():
+def test_the_order_of_keys_does_not_matter() -> None:
     call = ToolCall(id="1", name="a", arguments={"y": 2, "x": 1})
     turn = AssistantTurn(text="", calls=(call,))
     other = asked(messages=(UserText(text="please"), turn, ToolAnswer(call_id="1", name="a", text='{"sum": 3}')))
     assert fingerprint(other) == fingerprint(asked())
 
 
-def test_the_fingerprint_is_taken_over_canonical_json():
+def test_the_fingerprint_is_taken_over_canonical_json() -> None:
     assert fingerprint(asked()) == hashlib.sha256(canonical(asked())).hexdigest()
 
 
-def test_a_lone_surrogate_has_a_fingerprint():
+def test_a_lone_surrogate_has_a_fingerprint() -> None:
     assert fingerprint(asked(instructions="\ud800")) != fingerprint(asked(instructions="\udfff"))
 
 
@@ -77,11 +78,11 @@ def test_a_lone_surrogate_has_a_fingerprint():
         ({"messages": ()}, "messages[0]"),
     ],
 )
-def test_the_first_difference_is_named(changes, field):
+def test_the_first_difference_is_named(changes: dict[str, Any], field: str) -> None:
     assert differing(**changes).field == field
 
 
-def test_a_tool_s_result_and_its_excerpts_are_named():
+def test_a_tool_s_result_and_its_excerpts_are_named() -> None:
     before = asked()["messages"]
     after = asked(
         messages=(
@@ -97,18 +98,18 @@ def test_a_tool_s_result_and_its_excerpts_are_named():
     assert (found.recorded, found.asked) == ('"{\\"sum\\": 3}"', '"{\\"sum\\": 4}"')
 
 
-def test_a_tool_s_schema_is_named_to_the_leaf():
+def test_a_tool_s_schema_is_named_to_the_leaf() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "integer"}}}
     other = (TOOLS[0], ToolSpec(name="b", description="does b", input_schema=schema))
     assert differing(tools=other).field == "tools[b].inputSchema.properties"
 
 
-def test_an_excerpt_shows_the_place_and_no_control_character():
+def test_an_excerpt_shows_the_place_and_no_control_character() -> None:
     found = first_difference(asked(instructions="x" * 1000 + "\x1b[31mA"), asked(instructions="x" * 1000 + "\x1b[31mB"))
     assert found is not None
     assert found.recorded == f'…"{"x" * 35}\\u001b[31mA"'
     assert found.asked.endswith('B"')
 
 
-def test_what_is_missing_is_said_to_be():
+def test_what_is_missing_is_said_to_be() -> None:
     assert differing(tools=(TOOLS[0],)).asked == ABSENT

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +34,7 @@ from providers.recording.replayer import Replay
 pytestmark = pytest.mark.anyio
 
 
-def assignment(number=1, workspace="/tmp/w/1-1", task="t"):
+def assignment(number: int = 1, workspace: str = "/tmp/w/1-1", task: str = "t") -> Assignment:
     return Assignment(
         origin=Origin(suite_id="s", case_id=task, repetition=0),
         prompt="p",
@@ -45,7 +47,7 @@ def assignment(number=1, workspace="/tmp/w/1-1", task="t"):
     )
 
 
-def request(task, *texts, number=1, tries=0):
+def request(task: Assignment, *texts: str | ToolAnswer, number: int = 1, tries: int = 0) -> Request:
     return Request(
         origin=task.origin,
         model="m",
@@ -61,13 +63,13 @@ class Answers:
 
     name = account = "answers"
 
-    def __init__(self, *replies):
+    def __init__(self, *replies: Answer | ProviderError) -> None:
         self.replies = list(replies)
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 1
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Callable[..., Any]) -> Answer:
         emit(Responded(status=200))
         reply = self.replies.pop(0)
         if isinstance(reply, ProviderError):
@@ -75,30 +77,32 @@ class Answers:
         emit(TextDelta(reply.text))
         return reply
 
-    async def aclose(self):
+    async def aclose(self) -> None:
         pass
 
 
 class Works:
     """A subject that asks what it is told to and stops."""
 
-    def __init__(self, *requests):
+    def __init__(self, *requests: Request) -> None:
         self.requests = requests
 
-    async def work(self, task, ask, note):
+    async def work(self, task: Assignment, ask: Callable[..., Any], note: Callable[..., Any]) -> Done:
         for one in self.requests:
             await ask(one)
         return Done(stop="completed")
 
-    def so_far(self, reason):
+    def so_far(self, reason) -> Done:
         return Done(stop="budget", reason=reason)
 
 
-async def recorded(task, requests, replies, rules=()):
+async def recorded(
+    task: Assignment, requests: list[Request], replies: list[Answer], rules: tuple[Rule, ...] = ()
+) -> Cassette:
     """The cassette of a run, through its bytes."""
     recorder = Recorder(Answers(*replies), lambda _task: rules)
 
-    async def ask(one):
+    async def ask(one: Request) -> Answer:
         return await recorder.answer(one, lambda _item: None)
 
     await recorder.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
@@ -110,25 +114,27 @@ async def recorded(task, requests, replies, rules=()):
     return decode(encode(list(lines(Cassette(header=header, calls=tuple(tape.calls))))), name="t")
 
 
-async def replayed(cassette, task, requests, rules=()):
+async def replayed(
+    cassette: Cassette, task: Assignment, requests: list[Request], rules: tuple[Rule, ...] = ()
+) -> list[Answer]:
     replay = Replay(lambda _task, _repetition: cassette, lambda _task: rules)
     answers = []
 
-    async def ask(one):
+    async def ask(one: Request) -> None:
         answers.append(await replay.answer(one, lambda _item: None))
 
     await replay.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
     return answers
 
 
-async def test_identical_requests_are_answered_in_their_order():
+async def test_identical_requests_are_answered_in_their_order() -> None:
     task = assignment()
     asked = [request(task, "same", number=n) for n in (1, 2, 3)]
     cassette = await recorded(task, asked, [Answer(text=text) for text in "ABC"])
     assert [answer.text for answer in await replayed(cassette, task, asked)] == ["A", "B", "C"]
 
 
-async def test_a_call_too_many_diverges():
+async def test_a_call_too_many_diverges() -> None:
     task = assignment()
     asked = [request(task, "same", number=n) for n in (1, 2)]
     cassette = await recorded(task, asked[:1], [Answer(text="A")])
@@ -137,7 +143,7 @@ async def test_a_call_too_many_diverges():
     assert (caught.value.divergence.call, caught.value.divergence.field) == (2, "calls")
 
 
-async def test_a_call_that_is_never_made_diverges():
+async def test_a_call_that_is_never_made_diverges() -> None:
     task = assignment()
     asked = [request(task, "same", number=n) for n in (1, 2)]
     cassette = await recorded(task, asked, [Answer(text="A"), Answer(text="B")])
@@ -145,7 +151,7 @@ async def test_a_call_that_is_never_made_diverges():
         await replayed(cassette, task, asked[:1])
 
 
-async def test_another_tool_result_is_named_with_both_excerpts():
+async def test_another_tool_result_is_named_with_both_excerpts() -> None:
     task = assignment()
     before, after = (request(task, "p", ToolAnswer(call_id="1", name="a", text=text)) for text in ("3 left", "4 left"))
     cassette = await recorded(task, [before], [Answer(text="A")])
@@ -155,7 +161,7 @@ async def test_another_tool_result_is_named_with_both_excerpts():
     assert not caught.value.retryable
 
 
-async def test_places_and_names_of_a_run_do_not_matter_and_are_put_back():
+async def test_places_and_names_of_a_run_do_not_matter_and_are_put_back() -> None:
     first, second = assignment(1, "/tmp/w/1-1"), assignment(2, "/tmp/other/1-1")
     call = ToolCall(id="x", name="bash", arguments={"command": "ls /tmp/w/1-1/a"}, raw='{"command":"ls /tmp/w/1-1/a"}')
     says = "in /tmp/w/1-1 as 20261130T000000Z-00000001"
@@ -166,7 +172,7 @@ async def test_places_and_names_of_a_run_do_not_matter_and_are_put_back():
     assert answer.calls[0].arguments == {"command": "ls /tmp/other/1-1/a"}
 
 
-async def test_of_a_request_sent_again_the_last_reply_is_kept():
+async def test_of_a_request_sent_again_the_last_reply_is_kept() -> None:
     task = assignment()
     fault = ProviderError(kind="overloaded", message="busy", retryable=True)
     recorder = Recorder(Answers(fault, Answer(text="A")), lambda _task: ())
@@ -178,7 +184,7 @@ async def test_of_a_request_sent_again_the_last_reply_is_kept():
     assert call.reply == Answer(text="A")
 
 
-async def test_a_recorded_error_is_raised_again_and_not_tried_again():
+async def test_a_recorded_error_is_raised_again_and_not_tried_again() -> None:
     task = assignment()
     fault = ProviderError(kind="overloaded", message="busy", retryable=True, status=503)
     recorder = Recorder(Answers(fault), lambda _task: ())
@@ -192,7 +198,7 @@ async def test_a_recorded_error_is_raised_again_and_not_tried_again():
     assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 503, False)
 
 
-async def test_a_work_that_is_cut_off_leaves_no_whole_tape():
+async def test_a_work_that_is_cut_off_leaves_no_whole_tape() -> None:
     task = assignment()
     recorder = Recorder(Answers(Answer(text="A")), lambda _task: ())
     recorder.begin(task)
@@ -200,8 +206,8 @@ async def test_a_work_that_is_cut_off_leaves_no_whole_tape():
     assert not recorder.tapes[task.marker].whole
 
 
-async def test_a_task_that_was_not_recorded_is_told_so():
-    def find(task, _repetition):
+async def test_a_task_that_was_not_recorded_is_told_so() -> None:
+    def find(task: str, _repetition: int) -> None:
         raise NotRecorded(task, "there is no cassette")
 
     with pytest.raises(NotRecorded, match="task t: not recorded: there is no cassette"):
@@ -209,7 +215,7 @@ async def test_a_task_that_was_not_recorded_is_told_so():
 
 
 @given(st.lists(st.sampled_from(["/tmp/w/1-1", "20261130T000000Z-00000001", "/1/1", ".home", "a", " ", "<", ">"])))
-def test_hiding_twice_is_hiding_once_and_showing_undoes_it(pieces):
+def test_hiding_twice_is_hiding_once_and_showing_undoes_it(pieces: list[str]) -> None:
     places, text = Places.of(assignment()), "".join(pieces)
     hidden = places.hide(text)
     assert places.hide(hidden) == hidden
@@ -220,7 +226,7 @@ def test_hiding_twice_is_hiding_once_and_showing_undoes_it(pieces):
 RULE = (Rule(pattern=r"\d\d:\d\d", replace=r"<\1>"),)
 
 
-async def test_what_a_rule_matches_is_compared_as_its_literal_replacement():
+async def test_what_a_rule_matches_is_compared_as_its_literal_replacement() -> None:
     task = assignment()
     cassette = await recorded(task, [request(task, "at 10:15")], [Answer(text="A")], RULE)
     assert cassette.calls[0].request["messages"] == [{"user": {"text": r"at <\1>"}}]
@@ -229,19 +235,19 @@ async def test_what_a_rule_matches_is_compared_as_its_literal_replacement():
         await replayed(cassette, task, [request(task, "by 11:20")], RULE)
 
 
-async def test_a_rule_that_was_added_later_holds_for_the_recording_too():
+async def test_a_rule_that_was_added_later_holds_for_the_recording_too() -> None:
     task = assignment()
     cassette = await recorded(task, [request(task, "at 10:15")], [Answer(text="A")])
     await replayed(cassette, task, [request(task, "at 11:20")], RULE)
 
 
-async def test_a_rule_that_does_not_give_the_same_twice_is_applied_once():
+async def test_a_rule_that_does_not_give_the_same_twice_is_applied_once() -> None:
     task, doubling = assignment(), (Rule(pattern="a", replace="aa"),)
     cassette = await recorded(task, [request(task, "a")], [Answer(text="A")], doubling)
     await replayed(cassette, task, [request(task, "a")], doubling)
 
 
-async def test_a_rule_that_takes_too_long_is_given_up():
+async def test_a_rule_that_takes_too_long_is_given_up() -> None:
     normalizer = Normalizer(Places(()), (Rule(pattern=r"(?:a|a?b?)*c", replace=""),))
     with pytest.raises(RuleTooSlow, match="took more than 1 s"):
         normalizer.text_of("ab" * 40)

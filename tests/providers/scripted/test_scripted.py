@@ -3,6 +3,9 @@ import signal
 import subprocess
 import sys
 import time  # noqa: TID251 - a test may look at a clock
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import (
+    Answer,
     AssistantTurn,
     Origin,
     ReasoningDelta,
@@ -24,7 +28,7 @@ from providers.base import (
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions, find_provider
 from providers.scripted.script import ScriptedAnswer, read_scripts
-from providers.scripted.scripted import open_provider, prepare
+from providers.scripted.scripted import Scripted, open_provider, prepare
 from providers.usage import Usage
 from store.errors import UsageError
 
@@ -32,10 +36,10 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def play(tmp_path):
+def play(tmp_path: Path) -> Callable[..., Scripted]:
     """Write plays as the script of task `t` and open the provider on them."""
 
-    def opened(*plays):
+    def opened(*plays: list[dict[str, Any]]) -> Scripted:
         document = {"format": "evalctl.script/1", "plays": [{"answers": list(answers)} for answers in plays]}
         (tmp_path / "scripts").mkdir(exist_ok=True)
         (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
@@ -44,7 +48,14 @@ def play(tmp_path):
     return opened
 
 
-def request(*messages, repetition=0, task="t", tries=0, key="s-00000000/4/1/1", **changed):
+def request(
+    *messages: AssistantTurn | ToolAnswer | UserText,
+    repetition: int = 0,
+    task: str = "t",
+    tries: int = 0,
+    key: str = "s-00000000/4/1/1",
+    **changed: Any,
+) -> Request:
     return Request(
         origin=Origin(suite_id="s", case_id=task, repetition=repetition),
         model="asked",
@@ -56,7 +67,9 @@ def request(*messages, repetition=0, task="t", tries=0, key="s-00000000/4/1/1", 
     )
 
 
-async def ask(provider, *messages, **how):
+async def ask(
+    provider: Scripted, *messages: AssistantTurn | ToolAnswer | UserText, **how: Any
+) -> tuple[Answer, list[ReasoningDelta | Responded | TextDelta]]:
     seen = []
     answer = await provider.answer(request(*messages, **how), seen.append)
     return answer, seen
@@ -65,7 +78,7 @@ async def ask(provider, *messages, **how):
 TURN = AssistantTurn(text="")
 
 
-async def test_an_answer_has_all_that_the_script_says(play):
+async def test_an_answer_has_all_that_the_script_says(play: Callable[..., Scripted]) -> None:
     provider = play(
         [
             {
@@ -94,19 +107,19 @@ async def test_an_answer_has_all_that_the_script_says(play):
     ]
 
 
-async def test_what_a_script_leaves_out_has_its_default(play):
+async def test_what_a_script_leaves_out_has_its_default(play: Callable[..., Scripted]) -> None:
     answer, seen = await ask(play([{"text": "done"}]))
     assert (answer.usage, answer.finish, answer.model, answer.calls) == (None, "stop", "asked", ())
     assert answer.notes == ("usage_unreported",)
     assert seen[1:] == [TextDelta("done")]
 
 
-async def test_usage_may_be_null_and_finish_may_be_any(play):
+async def test_usage_may_be_null_and_finish_may_be_any(play: Callable[..., Scripted]) -> None:
     answer, _ = await ask(play([{"usage": None, "finish": "length"}]))
     assert (answer.usage, answer.finish) == (None, "length")
 
 
-async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(play):
+async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(play: Callable[..., Scripted]) -> None:
     provider = play([{"text": "one"}, {"text": "two"}])
     told = ToolAnswer(call_id="c", name="n", text="")
     assert (await ask(provider, TURN, told))[0].text == "two"
@@ -114,14 +127,14 @@ async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(pl
     assert (await ask(provider, TURN, UserText(text="go on")))[0].text == "two"
 
 
-async def test_turns_that_a_summary_has_taken_the_place_of_count_on(play):
+async def test_turns_that_a_summary_has_taken_the_place_of_count_on(play: Callable[..., Scripted]) -> None:
     provider = play([{"text": "first"}, {"text": "second"}, {"text": "third"}])
 
     assert (await provider.answer(request(turn=2), lambda _: None)).text == "third"
     assert (await provider.answer(request(AssistantTurn(text=""), turn=0), lambda _: None)).text == "first"
 
 
-async def test_summaries_have_answers_of_their_own(tmp_path):
+async def test_summaries_have_answers_of_their_own(tmp_path: Path) -> None:
     document = {
         "format": "evalctl.script/1",
         "plays": [{"answers": [{"text": "turn"}], "compaction": [{"text": "one"}, {"text": "two"}]}],
@@ -136,18 +149,20 @@ async def test_summaries_have_answers_of_their_own(tmp_path):
     assert Responded(status=200, provider_request_id="scripted-compaction-0") in seen
 
 
-async def test_past_its_last_answer_a_script_ends_the_conversation(play):
+async def test_past_its_last_answer_a_script_ends_the_conversation(play: Callable[..., Scripted]) -> None:
     answer, _ = await ask(play([{"text": "one"}], []), TURN)
     assert (answer.text, answer.calls, answer.finish) == ("Script ended.", (), "stop")
     assert (await ask(play([]), repetition=3))[0].text == "Script ended."
 
 
-async def test_repetitions_take_turns_over_the_plays(play):
+async def test_repetitions_take_turns_over_the_plays(play: Callable[..., Scripted]) -> None:
     provider = play([{"text": "a"}], [{"text": "b"}])
     assert [(await ask(provider, repetition=n))[0].text for n in range(4)] == ["a", "b", "a", "b"]
 
 
-async def test_a_task_without_a_script_fails_for_good_and_names_the_file(play, tmp_path):
+async def test_a_task_without_a_script_fails_for_good_and_names_the_file(
+    play: Callable[..., Scripted], tmp_path: Path
+) -> None:
     with pytest.raises(ProviderError) as caught:
         await ask(play([]), task="other")
     assert (caught.value.kind, caught.value.retryable) == ("not_found", False)
@@ -157,7 +172,7 @@ async def test_a_task_without_a_script_fails_for_good_and_names_the_file(play, t
 # --- arguments --------------------------------------------------------------------------------------------------
 
 
-async def test_arguments_refer_to_results_of_earlier_calls(play):
+async def test_arguments_refer_to_results_of_earlier_calls(play: Callable[..., Scripted]) -> None:
     arguments = {
         "expectedHash": "${read-1.sha256}",
         "list": [{"deep": "${read-1.size}"}],
@@ -177,7 +192,7 @@ async def test_arguments_refer_to_results_of_earlier_calls(play):
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[1]", '"sha256"', "{}"])
-async def test_a_reference_into_something_else_stays_as_it_is_written(play, text):
+async def test_a_reference_into_something_else_stays_as_it_is_written(play: Callable[..., Scripted], text: str) -> None:
     provider = play([{"toolCalls": [{"id": "e", "name": "n", "arguments": {"a": "${r.sha256}"}}]}])
     (call,) = (await ask(provider, ToolAnswer(call_id="r", name="n", text=text)))[0].calls
     assert call.arguments == {"a": "${r.sha256}"}
@@ -193,13 +208,15 @@ async def test_a_reference_into_something_else_stays_as_it_is_written(play, text
         ('{"path": "a"}', {"path": "a"}, ""),
     ],
 )
-async def test_arguments_given_as_text_are_sent_as_they_are(play, raw, arguments, problem):
+async def test_arguments_given_as_text_are_sent_as_they_are(
+    play: Callable[..., Scripted], raw: str, arguments: dict[str, Any] | None, problem: str
+) -> None:
     (call,) = (await ask(play([{"toolCalls": [{"id": "c", "name": "n", "arguments": raw}]}])))[0].calls
     assert (call.raw, call.arguments) == (raw, arguments)
     assert (call.problem or "").startswith(problem)
 
 
-async def test_hostile_text_is_played_unharmed(play):
+async def test_hostile_text_is_played_unharmed(play: Callable[..., Scripted]) -> None:
     text = "\x00\x1b[31m\ud800 end"
     answer, seen = await ask(play([{"text": text, "chunks": 100}]))
     assert answer.text == text
@@ -209,7 +226,7 @@ async def test_hostile_text_is_played_unharmed(play):
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_each_sending_meets_its_fault_and_later_ones_succeed(play):
+async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callable[..., Scripted]) -> None:
     provider = play(
         [
             {
@@ -247,14 +264,14 @@ async def test_each_sending_meets_its_fault_and_later_ones_succeed(play):
         assert (await ask(provider, tries=tries))[0].text == "abcd"
 
 
-async def test_a_fault_before_any_status_emits_nothing(play):
+async def test_a_fault_before_any_status_emits_nothing(play: Callable[..., Scripted]) -> None:
     seen = []
     with pytest.raises(ProviderError, match="network"):
         await play([{"faults": [{"kind": "network"}]}]).answer(request(), seen.append)
     assert seen == []
 
 
-async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play):
+async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play: Callable[..., Scripted]) -> None:
     with pytest.raises(ProviderError) as caught:
         await ask(play([{"text": "ab", "faults": [{"kind": "truncated", "afterChunks": 50}]}]))
     assert caught.value.text == "ab"
@@ -263,7 +280,7 @@ async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play):
 # --- time and signals -------------------------------------------------------------------------------------------
 
 
-async def test_latency_passes_before_the_answer_is_whole_and_can_be_cancelled(play):
+async def test_latency_passes_before_the_answer_is_whole_and_can_be_cancelled(play: Callable[..., Scripted]) -> None:
     provider = play([{"text": "abcd", "chunks": 4, "latencyMs": 40}, {"text": "x", "latencyMs": 3_600_000}])
     started = time.monotonic()
     await ask(provider)
@@ -301,7 +318,9 @@ anyio.run(open_provider(ProviderOptions(suite_root=Path(sys.argv[1]))).answer, r
         ("", 0, (0, "a\nb\nc\nd\n")),
     ],
 )
-def test_a_signal_hits_the_own_process_at_its_delta_in_its_attempt_only(play, tmp_path, key, tries, ending):
+def test_a_signal_hits_the_own_process_at_its_delta_in_its_attempt_only(
+    play: Callable[..., Scripted], tmp_path: Path, key: str, tries: int, ending: tuple[int, str]
+) -> None:
     play([{"text": "abcd", "chunks": 4, "signal": {"name": "SIGKILL", "attempt": 2, "afterChunks": 2}}])
     ran = subprocess.run(
         [sys.executable, "-c", CRASHING, str(tmp_path), key, str(tries)], check=False, capture_output=True, text=True
@@ -309,10 +328,10 @@ def test_a_signal_hits_the_own_process_at_its_delta_in_its_attempt_only(play, tm
     assert (ran.returncode, ran.stdout) == ending, ran.stderr
 
 
-def test_an_answer_without_latency_costs_little(play):
+def test_an_answer_without_latency_costs_little(play: Callable[..., Scripted]) -> None:
     provider = play([{"toolCalls": [{"id": "c", "name": "read_file", "arguments": {"path": "a"}}], "usage": {}}])
 
-    async def many():
+    async def many() -> None:
         asked = request()
         for _ in range(2000):
             await provider.answer(asked, lambda _: None)
@@ -325,7 +344,7 @@ def test_an_answer_without_latency_costs_little(play):
 # --- size, name, format -----------------------------------------------------------------------------------------
 
 
-async def test_equal_requests_have_equal_sizes_and_longer_ones_larger(play):
+async def test_equal_requests_have_equal_sizes_and_longer_ones_larger(play: Callable[..., Scripted]) -> None:
     provider = play([])
     tools = (ToolSpec(name="n", description="d", input_schema={"type": "object"}),)
     copied = tuple(attrs.evolve(tool) for tool in tools)
@@ -337,12 +356,12 @@ async def test_equal_requests_have_equal_sizes_and_longer_ones_larger(play):
     await provider.aclose()
 
 
-def test_the_registry_knows_it():
+def test_the_registry_knows_it() -> None:
     assert find_provider("scripted") is open_provider
 
 
 @given(text=st.text(), chunks=st.integers(1, 50))
-def test_the_deltas_of_an_answer_make_up_its_text_and_none_is_empty(text, chunks):
+def test_the_deltas_of_an_answer_make_up_its_text_and_none_is_empty(text: str, chunks: int) -> None:
     pieces = prepare(ScriptedAnswer(text=text, chunks=chunks)).pieces
     assert "".join(pieces) == text
     assert all(pieces)
@@ -361,7 +380,7 @@ def test_the_deltas_of_an_answer_make_up_its_text_and_none_is_empty(text, chunks
         ("{", '1:2: expected a "key"'),
     ],
 )
-def test_a_malformed_script_is_told_with_its_place(tmp_path, text, told):
+def test_a_malformed_script_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "scripts").mkdir()
     file = tmp_path / "scripts" / "t.json"
     file.write_text(text)
@@ -389,13 +408,13 @@ def test_a_malformed_script_is_told_with_its_place(tmp_path, text, told):
         ),
     ],
 )
-def test_an_answer_says_what_it_can(play, answer, told):
+def test_an_answer_says_what_it_can(play: Callable[..., Scripted], answer: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
         play([answer])
     assert told in str(caught.value)
 
 
-def test_all_findings_of_all_scripts_are_told_at_once(tmp_path):
+def test_all_findings_of_all_scripts_are_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.json").write_text('{"format": "x", "plays": [{"answers": [{"chunks": 0}]}]}')
     (tmp_path / "scripts" / "b.json").write_text("[")
@@ -404,7 +423,7 @@ def test_all_findings_of_all_scripts_are_told_at_once(tmp_path):
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_a_script_that_is_a_link_out_of_the_suite_is_refused(tmp_path):
+def test_a_script_that_is_a_link_out_of_the_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "suite" / "scripts").mkdir(parents=True)
     (tmp_path / "secret.json").write_text("{}")
     (tmp_path / "suite" / "scripts" / "t.json").symlink_to(tmp_path / "secret.json")
@@ -412,14 +431,14 @@ def test_a_script_that_is_a_link_out_of_the_suite_is_refused(tmp_path):
         read_scripts(tmp_path / "suite")
 
 
-def test_a_suite_without_scripts_is_refused_with_what_to_do(tmp_path):
+def test_a_suite_without_scripts_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="found no scripts"):
         open_provider(ProviderOptions(suite_root=tmp_path))
     with pytest.raises(UsageError, match="there is no suite"):
         open_provider(ProviderOptions())
 
 
-async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_path):
+async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_path: Path) -> None:
     for place in ("gate/one", "gate/one/judge"):
         file = tmp_path / "scripts" / f"{place}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -427,7 +446,7 @@ async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_
         file.write_text(json.dumps(script), encoding="utf-8")
     provider = open_provider(ProviderOptions(suite_root=tmp_path))
 
-    async def said(node):
+    async def said(node: str) -> str:
         origin = Origin(suite_id="s", case_id="gate/one", repetition=0, node=node)
         return (await provider.answer(attrs.evolve(request(), origin=origin), lambda _item: None)).text
 
@@ -435,7 +454,7 @@ async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_
     assert await said("other") == "gate/one"
 
 
-async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(tmp_path):
+async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(tmp_path: Path) -> None:
     def plays(text):
         return [{"answers": [{"text": text}]}]
 
@@ -444,7 +463,7 @@ async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(t
     (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
     provider = open_provider(ProviderOptions(suite_root=tmp_path))
 
-    async def said(variant):
+    async def said(variant) -> str:
         origin = Origin(suite_id="s", case_id="t", repetition=0, variant=variant)
         return (await provider.answer(attrs.evolve(request(), origin=origin), lambda _: None)).text
 

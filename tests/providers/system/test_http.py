@@ -1,5 +1,7 @@
 import gzip
 import zlib
+from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 import pytest
@@ -8,25 +10,25 @@ from providers.errors import ProviderError
 from providers.system import http
 from providers.system.http import HttpPool, checked_base, shown
 from store.errors import UsageError
-from tests.providers.loopback import serving
+from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 SECRET = "sk-hidden-value"
 
 
 @pytest.fixture
-async def pool():
+async def pool() -> AsyncIterator[HttpPool]:
     pool = HttpPool()
     yield pool
     await pool.aclose()
 
 
-async def fetch(pool, url, **options):
+async def fetch(pool: HttpPool, url: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
     async with pool.post(url, {"Authorization": f"Bearer {SECRET}"}, b"{}", **options) as response:
         return response.status, response.headers, b"".join([piece async for piece in response.chunks()])
 
 
-async def failing(pool, url, **options):
+async def failing(pool: HttpPool, url: str, **options: Any) -> ProviderError:
     with pytest.raises(ProviderError) as failed:
         await fetch(pool, url, **options)
     assert SECRET not in str(failed.value)
@@ -36,8 +38,8 @@ async def failing(pool, url, **options):
 # --- what goes through ------------------------------------------------------------------------------------------
 
 
-async def test_request_arrives_as_given_and_nothing_is_added_that_identifies(pool):
-    async def script(exchange):
+async def test_request_arrives_as_given_and_nothing_is_added_that_identifies(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok", x_thing="1")
 
     async with serving(script) as server:
@@ -57,8 +59,8 @@ async def test_request_arrives_as_given_and_nothing_is_added_that_identifies(poo
         ("identity", b"hello " * 1000),
     ],
 )
-async def test_compressed_body_is_decoded_however_it_is_cut(pool, encoding, packed):
-    async def script(exchange):
+async def test_compressed_body_is_decoded_however_it_is_cut(pool: HttpPool, encoding: str, packed: bytes) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head(content_encoding=encoding)
         for start in range(0, len(packed), 97):
             await exchange.chunk(packed[start : start + 97])
@@ -76,19 +78,21 @@ async def test_compressed_body_is_decoded_however_it_is_cut(pool, encoding, pack
         ("br", b"never asked for", "bad_payload"),
     ],
 )
-async def test_body_that_cannot_be_decoded_is_an_error(pool, encoding, body, kind):
-    async def script(exchange):
+async def test_body_that_cannot_be_decoded_is_an_error(pool: HttpPool, encoding: str, body: bytes, kind: str) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(body, content_encoding=encoding)
 
     async with serving(script) as server:
         assert (await failing(pool, server.url)).kind == kind
 
 
-async def test_body_beyond_the_cap_is_refused_before_it_is_held_whole(pool, monkeypatch):
+async def test_body_beyond_the_cap_is_refused_before_it_is_held_whole(
+    pool: HttpPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "MAX_BODY_BYTES", 100_000)
     bomb = gzip.compress(b"\0" * 50_000_000)
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(bomb, content_encoding="gzip")
 
     async with serving(script) as server:
@@ -96,8 +100,8 @@ async def test_body_beyond_the_cap_is_refused_before_it_is_held_whole(pool, monk
     assert (error.kind, error.retryable) == ("bad_payload", False)
 
 
-async def test_redirect_is_handed_out_and_not_followed(pool):
-    async def script(exchange):
+async def test_redirect_is_handed_out_and_not_followed(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"", 307, location=f"http://127.0.0.1:{exchange.server.port}/elsewhere")
 
     async with serving(script) as server:
@@ -106,8 +110,8 @@ async def test_redirect_is_handed_out_and_not_followed(pool):
     assert len(server.requests) == 1
 
 
-async def test_proxy_is_used_when_given():
-    async def script(exchange):
+async def test_proxy_is_used_when_given() -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"via proxy")
 
     async with serving(script) as server:
@@ -120,8 +124,8 @@ async def test_proxy_is_used_when_given():
 # --- connections ------------------------------------------------------------------------------------------------
 
 
-async def test_connection_is_used_again_after_a_whole_answer(pool):
-    async def script(exchange):
+async def test_connection_is_used_again_after_a_whole_answer(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.text("hi")
 
     async with serving(script) as server:
@@ -130,8 +134,8 @@ async def test_connection_is_used_again_after_a_whole_answer(pool):
     assert server.connections == 1
 
 
-async def test_connection_is_not_used_again_after_half_an_answer(pool):
-    async def script(exchange):
+async def test_connection_is_not_used_again_after_half_an_answer(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.chunk(b"half")
         await exchange.gone()
@@ -143,10 +147,10 @@ async def test_connection_is_not_used_again_after_half_an_answer(pool):
     assert server.connections == 2
 
 
-async def test_hundred_requests_at_once_use_a_client_each_and_the_next_hundred_the_same(pool):
+async def test_hundred_requests_at_once_use_a_client_each_and_the_next_hundred_the_same(pool: HttpPool) -> None:
     everyone = anyio.Event()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         if exchange.server.open == 100:
             everyone.set()
         with anyio.fail_after(10):
@@ -162,8 +166,8 @@ async def test_hundred_requests_at_once_use_a_client_each_and_the_next_hundred_t
     assert (pool.clients, server.connections) == (100, 100)
 
 
-async def test_connections_of_one_endpoint_are_not_given_up_for_another(pool):
-    async def script(exchange):
+async def test_connections_of_one_endpoint_are_not_given_up_for_another(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok")
 
     async with serving(script) as one, serving(script) as other:
@@ -173,10 +177,10 @@ async def test_connections_of_one_endpoint_are_not_given_up_for_another(pool):
     assert (one.connections, other.connections) == (1, 1)
 
 
-async def test_kept_connection_that_the_server_has_closed_is_replaced(pool):
+async def test_kept_connection_that_the_server_has_closed_is_replaced(pool: HttpPool) -> None:
     closed = anyio.Event()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok")
         exchange.close()
         await exchange.writer.wait_closed()
@@ -189,8 +193,8 @@ async def test_kept_connection_that_the_server_has_closed_is_replaced(pool):
     assert server.connections == 2
 
 
-async def test_kept_connection_that_closes_under_the_request_is_a_retryable_network_error(pool):
-    async def script(exchange):
+async def test_kept_connection_that_closes_under_the_request_is_a_retryable_network_error(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         if len(exchange.server.requests) == 2:
             exchange.close()
         else:
@@ -203,8 +207,8 @@ async def test_kept_connection_that_closes_under_the_request_is_a_retryable_netw
         assert (await fetch(pool, server.url))[2] == b"ok"
 
 
-async def test_plain_http_reads_no_certificate_authorities(pool):
-    async def script(exchange):
+async def test_plain_http_reads_no_certificate_authorities(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok")
 
     async with serving(script) as server:
@@ -216,7 +220,7 @@ async def test_plain_http_reads_no_certificate_authorities(pool):
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_refused_connection_names_the_endpoint_and_no_credential(pool):
+async def test_refused_connection_names_the_endpoint_and_no_credential(pool: HttpPool) -> None:
     async with serving(None) as server:
         url = f"http://user:{SECRET}@127.0.0.1:{server.port}/v1?key={SECRET}"
     error = await failing(pool, url)
@@ -225,8 +229,8 @@ async def test_refused_connection_names_the_endpoint_and_no_credential(pool):
     assert isinstance(error.__cause__, Exception)
 
 
-async def test_answer_that_never_begins_times_out(pool):
-    async def script(exchange):
+async def test_answer_that_never_begins_times_out(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.gone()
 
     async with serving(script) as server:
@@ -234,8 +238,8 @@ async def test_answer_that_never_begins_times_out(pool):
     assert (error.kind, error.retryable, error.mid_stream) == ("timeout", True, False)
 
 
-async def test_headers_alone_do_not_stop_the_first_bytes_clock(pool):
-    async def script(exchange):
+async def test_headers_alone_do_not_stop_the_first_bytes_clock(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.gone()
 
@@ -245,8 +249,8 @@ async def test_headers_alone_do_not_stop_the_first_bytes_clock(pool):
     assert "no byte" in error.message
 
 
-async def test_slow_first_byte_within_its_time_is_fine_though_longer_than_a_pause_may_be(pool):
-    async def script(exchange):
+async def test_slow_first_byte_within_its_time_is_fine_though_longer_than_a_pause_may_be(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await anyio.sleep(0.15)
         await exchange.raw(b"2\r\nok\r\n0\r\n\r\n")
@@ -255,8 +259,8 @@ async def test_slow_first_byte_within_its_time_is_fine_though_longer_than_a_paus
         assert (await fetch(pool, server.url, first_byte_s=10, idle_s=0.05))[2] == b"ok"
 
 
-async def test_answer_that_stalls_times_out(pool):
-    async def script(exchange):
+async def test_answer_that_stalls_times_out(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.chunk(b"a")
         await exchange.gone()
@@ -267,8 +271,8 @@ async def test_answer_that_stalls_times_out(pool):
     assert "stalled" in error.message
 
 
-async def test_stall_in_a_body_that_ends_with_its_connection_is_no_end(pool):
-    async def script(exchange):
+async def test_stall_in_a_body_that_ends_with_its_connection_is_no_end(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head(transfer_encoding=None)
         await exchange.raw(b"a")
         await exchange.gone()
@@ -277,8 +281,8 @@ async def test_stall_in_a_body_that_ends_with_its_connection_is_no_end(pool):
         assert (await failing(pool, server.url, idle_s=0.05)).kind == "timeout"
 
 
-async def test_every_byte_restarts_the_clock(pool):
-    async def script(exchange):
+async def test_every_byte_restarts_the_clock(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         for _ in range(4):
             await exchange.chunk(b": ping\n")
@@ -290,8 +294,8 @@ async def test_every_byte_restarts_the_clock(pool):
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_connection_that_breaks_in_the_body_is_truncated(pool, how):
-    async def script(exchange):
+async def test_connection_that_breaks_in_the_body_is_truncated(pool: HttpPool, how: str) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.chunk(b"half")
         getattr(exchange, how)()
@@ -301,16 +305,16 @@ async def test_connection_that_breaks_in_the_body_is_truncated(pool, how):
     assert (error.kind, error.retryable, error.mid_stream) == ("truncated", True, True)
 
 
-async def test_reset_before_an_answer_is_a_network_error(pool):
-    async def script(exchange):
+async def test_reset_before_an_answer_is_a_network_error(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         exchange.reset()
 
     async with serving(script) as server:
         assert (await failing(pool, server.url)).kind == "network"
 
 
-async def test_answer_that_is_no_http_is_a_network_error(pool):
-    async def script(exchange):
+async def test_answer_that_is_no_http_is_a_network_error(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
         exchange.close()
 
@@ -318,7 +322,7 @@ async def test_answer_that_is_no_http_is_a_network_error(pool):
         assert (await failing(pool, server.url)).kind == "network"
 
 
-async def test_key_with_a_line_break_is_refused_and_not_shown(pool):
+async def test_key_with_a_line_break_is_refused_and_not_shown(pool: HttpPool) -> None:
     async with serving(None) as server:
         with pytest.raises(ProviderError) as failed:
             async with pool.post(server.url, {"Authorization": f"Bearer {SECRET}\r\nx: y"}, b"{}"):
@@ -328,10 +332,10 @@ async def test_key_with_a_line_break_is_refused_and_not_shown(pool):
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_cancellation_closes_the_socket_at_once(pool, begun):
+async def test_cancellation_closes_the_socket_at_once(pool: HttpPool, begun: bool) -> None:
     here, closed = anyio.Event(), anyio.Event()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         if begun:
             await exchange.head()
             await exchange.chunk(b"a")
@@ -349,8 +353,8 @@ async def test_cancellation_closes_the_socket_at_once(pool, begun):
     assert not pool._busy
 
 
-async def test_pool_serves_on_after_many_cancellations(pool):
-    async def script(exchange):
+async def test_pool_serves_on_after_many_cancellations(pool: HttpPool) -> None:
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok")
 
     async with serving(script) as server:
@@ -367,10 +371,10 @@ async def test_pool_serves_on_after_many_cancellations(pool):
     assert not pool._busy
 
 
-async def test_request_after_closing_leaves_nothing_open():
+async def test_request_after_closing_leaves_nothing_open() -> None:
     pool = HttpPool()
 
-    async def script(exchange):
+    async def script(exchange: Exchange) -> None:
         await exchange.whole(b"ok")
 
     async with serving(script) as server:
@@ -381,7 +385,7 @@ async def test_request_after_closing_leaves_nothing_open():
         assert pool.clients == 0
 
 
-async def test_repr_tells_the_state(pool):
+async def test_repr_tells_the_state(pool: HttpPool) -> None:
     assert repr(pool) == "<HttpPool: 0 clients, 0 in use>"
 
 
@@ -398,11 +402,11 @@ async def test_repr_tells_the_state(pool):
         ("user:hidden@h/v1", "(an unreadable URL)"),
     ],
 )
-def test_url_is_shown_without_credentials_and_query(url, seen):
+def test_url_is_shown_without_credentials_and_query(url: str, seen: str) -> None:
     assert shown(url) == seen
 
 
-def test_base_url_loses_its_trailing_slash_and_keeps_its_query():
+def test_base_url_loses_its_trailing_slash_and_keeps_its_query() -> None:
     assert checked_base(" https://h/v1/ ") == "https://h/v1"
     assert checked_base("https://h/v1/?api-version=1") == "https://h/v1?api-version=1"
 
@@ -410,7 +414,7 @@ def test_base_url_loses_its_trailing_slash_and_keeps_its_query():
 @pytest.mark.parametrize(
     "url", ["ftp://h/v1", "h/v1", "http://", "http://h:99999/", "https://u:hidden@h/v1", "u:hidden@h/v1", "http://[::1"]
 )
-def test_base_url_that_cannot_be_used_is_refused_without_showing_credentials(url):
+def test_base_url_that_cannot_be_used_is_refused_without_showing_credentials(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         checked_base(url)
     assert "hidden" not in str(refused.value)

@@ -27,7 +27,7 @@ asyncio.run(main())
 """
 
 
-def test_the_first_request_imports_nothing_more_where_somebody_was_ready():
+def test_the_first_request_imports_nothing_more_where_somebody_was_ready() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False, timeout=60)
 
     assert done.stdout == "200 []\n", done.stderr

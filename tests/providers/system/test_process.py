@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -35,7 +36,7 @@ os.wait()
 """Four descendants: in the group, in a session of its own, orphaned by a double fork, both."""
 
 
-async def run(cwd: Path, script: str, **settings) -> Finished:
+async def run(cwd: Path, script: str, **settings: Any) -> Finished:
     given = {"timeout_s": 20.0, "output_limit": 32_000, "marker": MARKER, **settings}
     return await run_process(["sh", "-c", script], cwd=cwd, environment=tool_environment(cwd), **given)
 
@@ -71,7 +72,7 @@ async def has_lived(cwd: Path, count: int) -> None:
     assert all(is_alive(pid) for pid in pids(cwd))
 
 
-async def test_output_and_exit_code_are_reported(tmp_path):
+async def test_output_and_exit_code_are_reported(tmp_path: Path) -> None:
     finished = await run(tmp_path, "echo out; echo err >&2; exit 3")
 
     assert (finished.exit_code, finished.stdout, finished.stderr) == (3, b"out\n", b"err\n")
@@ -80,13 +81,15 @@ async def test_output_and_exit_code_are_reported(tmp_path):
     assert finished.survivors_killed == 0
 
 
-async def test_merged_streams_keep_their_order(tmp_path):
+async def test_merged_streams_keep_their_order(tmp_path: Path) -> None:
     finished = await run(tmp_path, "echo 1; echo 2 >&2; echo 3", merge=True)
 
     assert (finished.stdout, finished.stderr) == (b"1\n2\n3\n", b"")
 
 
-async def test_program_sees_only_what_it_is_given_and_the_marks(tmp_path, monkeypatch):
+async def test_program_sees_only_what_it_is_given_and_the_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     finished = await run(tmp_path, "env")
 
@@ -98,7 +101,7 @@ async def test_program_sees_only_what_it_is_given_and_the_marks(tmp_path, monkey
     assert set(seen) - own == {"PATH", "HOME", "TMPDIR", "LANG"}
 
 
-async def test_program_inherits_no_descriptors(tmp_path):
+async def test_program_inherits_no_descriptors(tmp_path: Path) -> None:
     handle = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(handle, True)
     finished = await run(tmp_path, "ls -l /proc/self/fd")
@@ -108,13 +111,13 @@ async def test_program_inherits_no_descriptors(tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"", b"x" * 300_000, b"\xff\x00"])
-async def test_program_reads_what_it_is_given(tmp_path, text):
+async def test_program_reads_what_it_is_given(tmp_path: Path, text: bytes) -> None:
     finished = await run(tmp_path, "cat", stdin=text, output_limit=1_000_000)
 
     assert finished.stdout == text
 
 
-async def test_program_that_reads_nothing_is_not_waited_for(tmp_path):
+async def test_program_that_reads_nothing_is_not_waited_for(tmp_path: Path) -> None:
     finished = await run(tmp_path, "true", stdin=b"x" * 3_000_000)
 
     assert finished.exit_code == 0
@@ -131,7 +134,7 @@ async def test_program_that_reads_nothing_is_not_waited_for(tmp_path):
         (["sh", "-c", "x" * 5_000_000], "too long"),
     ],
 )
-async def test_program_that_cannot_start_is_named(tmp_path, argv, problem):
+async def test_program_that_cannot_start_is_named(tmp_path: Path, argv: list[str], problem: str) -> None:
     with pytest.raises(ProcessNotStarted) as caught:
         await run_process(
             argv, cwd=tmp_path, environment=tool_environment(tmp_path), marker=MARKER, timeout_s=5, output_limit=10
@@ -141,12 +144,12 @@ async def test_program_that_cannot_start_is_named(tmp_path, argv, problem):
     assert len(str(caught.value)) < 400
 
 
-async def test_missing_directory_is_told_from_a_missing_program(tmp_path):
+async def test_missing_directory_is_told_from_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(ProcessNotStarted, match="working directory"):
         await run(tmp_path / "gone", "true")
 
 
-async def test_program_that_nothing_can_be_handed_to_is_not_started(tmp_path):
+async def test_program_that_nothing_can_be_handed_to_is_not_started(tmp_path: Path) -> None:
     assert (await run(tmp_path, "cat", stdin=b"x")).stdout == b"x"
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
@@ -159,7 +162,7 @@ async def test_program_that_nothing_can_be_handed_to_is_not_started(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_timeout_kills_the_command_and_its_child(tmp_path):
+async def test_timeout_kills_the_command_and_its_child(tmp_path: Path) -> None:
     finished = await run(tmp_path, "sleep 60 & echo $! >> pids; sleep 60", timeout_s=0.5)
 
     assert finished.timed_out
@@ -169,7 +172,7 @@ async def test_timeout_kills_the_command_and_its_child(tmp_path):
     assert 400 <= finished.wall_ms < 3000
 
 
-async def test_cancellation_kills_the_whole_tree(tmp_path):
+async def test_cancellation_kills_the_whole_tree(tmp_path: Path) -> None:
     async with anyio.create_task_group() as calls:
         calls.start_soon(run, tmp_path, TREE + "wait")
         await has_lived(tmp_path, 4)
@@ -178,7 +181,7 @@ async def test_cancellation_kills_the_whole_tree(tmp_path):
     assert not any(is_alive(pid) for pid in pids(tmp_path))
 
 
-async def test_what_a_command_leaves_behind_is_killed_and_counted(tmp_path):
+async def test_what_a_command_leaves_behind_is_killed_and_counted(tmp_path: Path) -> None:
     script = TREE + "until [ $(wc -l < pids) -ge 4 ]; do sleep 0.05; done"
     finished = await run(tmp_path, script)
 
@@ -188,14 +191,14 @@ async def test_what_a_command_leaves_behind_is_killed_and_counted(tmp_path):
     assert finished.survivors_killed >= 4
 
 
-async def test_daemon_that_is_still_starting_is_found(tmp_path):
+async def test_daemon_that_is_still_starting_is_found(tmp_path: Path) -> None:
     for _ in range(5):
         await run(tmp_path, "setsid sh -c 'echo $$ >> pids; exec sleep 300' &")
 
     assert not any(is_alive(pid) for pid in pids(tmp_path))
 
 
-async def test_program_that_ignores_term_is_killed_after_the_grace(tmp_path):
+async def test_program_that_ignores_term_is_killed_after_the_grace(tmp_path: Path) -> None:
     script = "trap '' TERM; echo $$ >> pids; while :; do :; done"
     begun = anyio.current_time()
     finished = await run(tmp_path, script, timeout_s=0.3, grace_s=0.3)
@@ -206,13 +209,13 @@ async def test_program_that_ignores_term_is_killed_after_the_grace(tmp_path):
     assert not is_alive(pids(tmp_path)[0])
 
 
-async def test_program_may_tidy_up_within_the_grace(tmp_path):
+async def test_program_may_tidy_up_within_the_grace(tmp_path: Path) -> None:
     finished = await run(tmp_path, "trap 'echo bye; exit 0' TERM; sleep 60 & wait", timeout_s=0.3)
 
     assert finished.stdout == b"bye\n"
 
 
-async def test_daemon_that_holds_the_pipe_does_not_hold_the_call(tmp_path):
+async def test_daemon_that_holds_the_pipe_does_not_hold_the_call(tmp_path: Path) -> None:
     begun = anyio.current_time()
     finished = await run(tmp_path, "setsid sh -c 'echo $$ >> pids; exec sleep 30' & echo done")
 
@@ -221,7 +224,7 @@ async def test_daemon_that_holds_the_pipe_does_not_hold_the_call(tmp_path):
     assert not any(is_alive(pid) for pid in pids(tmp_path))
 
 
-async def test_flood_is_capped_and_ends_with_the_timeout(tmp_path):
+async def test_flood_is_capped_and_ends_with_the_timeout(tmp_path: Path) -> None:
     begun = anyio.current_time()
     finished = await run(tmp_path, "head -c 200000000 /dev/zero; sleep 60", timeout_s=1.0, output_limit=32_000)
 
@@ -231,26 +234,26 @@ async def test_flood_is_capped_and_ends_with_the_timeout(tmp_path):
     assert anyio.current_time() - begun < 3
 
 
-async def test_limit_is_shared_by_both_streams(tmp_path):
+async def test_limit_is_shared_by_both_streams(tmp_path: Path) -> None:
     finished = await run(tmp_path, "head -c 700 /dev/zero; head -c 700 /dev/zero >&2", output_limit=1000)
 
     assert finished.truncated
     assert len(finished.stdout) + len(finished.stderr) == 1000
 
 
-async def test_output_that_just_fits_is_not_called_truncated(tmp_path):
+async def test_output_that_just_fits_is_not_called_truncated(tmp_path: Path) -> None:
     finished = await run(tmp_path, "head -c 1000 /dev/zero", output_limit=1000)
 
     assert not finished.truncated
 
 
-async def test_character_split_over_two_writes_arrives_whole(tmp_path):
+async def test_character_split_over_two_writes_arrives_whole(tmp_path: Path) -> None:
     finished = await run(tmp_path, r"printf '\303'; sleep 0.2; printf '\244'")
 
     assert finished.stdout.decode() == "ä"
 
 
-async def test_calls_of_one_attempt_do_not_end_each_other(tmp_path):
+async def test_calls_of_one_attempt_do_not_end_each_other(tmp_path: Path) -> None:
     results: list[Finished] = []
 
     async def one(script: str) -> None:
@@ -267,7 +270,9 @@ async def test_calls_of_one_attempt_do_not_end_each_other(tmp_path):
 
 
 @pytest.mark.parametrize("platform", ["linux", "other"])
-async def test_system_without_process_handles_is_served_too(tmp_path, monkeypatch, platform):
+async def test_system_without_process_handles_is_served_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr(sys, "platform", platform)
     finished = await run(tmp_path, "cat; setsid sh -c 'echo $$ >> pids; exec sleep 300' & exit 3", stdin=b"x")
@@ -278,7 +283,7 @@ async def test_system_without_process_handles_is_served_too(tmp_path, monkeypatc
     assert not any(is_alive(pid) for pid in pids(tmp_path))
 
 
-async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path):
+async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path: Path) -> None:
     environment = tool_environment(tmp_path)
     dead, other, broken = (
         start(["sleep", "300"], {**environment, "EVALCTL_ATTEMPT": mark})
@@ -301,7 +306,7 @@ async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a program to its parent")
-async def test_program_dies_with_the_process_that_started_it(tmp_path):
+async def test_program_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     source = f"""
 import anyio, pathlib, sys
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})

@@ -21,14 +21,14 @@ def hostile(tmp_path: Path) -> Path:
     return root
 
 
-def test_read_only_and_odd_things_go(hostile):
+def test_read_only_and_odd_things_go(hostile: Path) -> None:
     for path in (hostile / "locked" / "inner" / "more", hostile / "locked" / "inner", hostile / "locked", hostile):
         path.chmod(0)
     assert remove_tree(hostile)
     assert not os.path.lexists(hostile)
 
 
-def test_links_are_removed_and_never_followed(hostile, tmp_path):
+def test_links_are_removed_and_never_followed(hostile: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").touch(mode=0o400)
@@ -42,7 +42,7 @@ def test_links_are_removed_and_never_followed(hostile, tmp_path):
     assert (outside / "precious").exists()
 
 
-def test_depth_costs_neither_stack_nor_descriptors(tmp_path):
+def test_depth_costs_neither_stack_nor_descriptors(tmp_path: Path) -> None:
     root = tmp_path / "deep"
     root.mkdir()
     here = os.open(root, os.O_RDONLY)
@@ -56,7 +56,7 @@ def test_depth_costs_neither_stack_nor_descriptors(tmp_path):
     assert not root.exists()
 
 
-def test_a_bounded_removal_stops_and_goes_on(tmp_path):
+def test_a_bounded_removal_stops_and_goes_on(tmp_path: Path) -> None:
     root = tmp_path / "many"
     for folder in range(4):
         (root / str(folder)).mkdir(parents=True)
@@ -69,5 +69,5 @@ def test_a_bounded_removal_stops_and_goes_on(tmp_path):
     assert not root.exists()
 
 
-def test_what_is_not_there_is_removed_already(tmp_path):
+def test_what_is_not_there_is_removed_already(tmp_path: Path) -> None:
     assert remove_tree(tmp_path / "nothing" / "at all")

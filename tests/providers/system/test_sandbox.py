@@ -148,4 +148,4 @@ async def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None
         timeout_s=20,
         output_limit=1000,
     )
-    assert (finished.exit_code, finished.stdout.decode().strip()) == (0, os.path.realpath(tmp_path))  # noqa: ASYNC240 - nothing waits for it
+    assert (finished.exit_code, finished.stdout.decode().strip()) == (0, os.path.realpath(tmp_path))

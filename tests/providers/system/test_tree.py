@@ -13,7 +13,7 @@ from store.rows import FileChange
 
 
 @pytest.fixture
-def root(tmp_path) -> Path:
+def root(tmp_path: Path) -> Path:
     root = tmp_path / "root"
     (root / "src").mkdir(parents=True)
     (root / "src" / "a.py").write_text("one\n")
@@ -25,11 +25,11 @@ def names(found: tuple[FileChange, ...]) -> list[tuple[str, str]]:
     return [(change.path, change.change) for change in found]
 
 
-def test_untouched_tree_has_no_changes(root):
+def test_untouched_tree_has_no_changes(root: Path) -> None:
     assert changes(snapshot(root), root) == ()
 
 
-def test_changes_are_told_with_their_content_sorted_by_path(root):
+def test_changes_are_told_with_their_content_sorted_by_path(root: Path) -> None:
     before = snapshot(root)
     (root / "src" / "a.py").write_text("ONE\n")
     (root / "b.txt").unlink()
@@ -44,7 +44,7 @@ def test_changes_are_told_with_their_content_sorted_by_path(root):
     assert found[1].mode == stat.S_IMODE((root / "new" / "c").stat().st_mode)
 
 
-def test_change_is_found_whatever_the_time_stamps_say(root):
+def test_change_is_found_whatever_the_time_stamps_say(root: Path) -> None:
     before = snapshot(root)
     status = (root / "b.txt").stat()
     (root / "b.txt").write_text("TWO\n")
@@ -53,14 +53,14 @@ def test_change_is_found_whatever_the_time_stamps_say(root):
     assert names(changes(before, root)) == [("b.txt", "changed")]
 
 
-def test_new_time_stamp_alone_is_no_change(root):
+def test_new_time_stamp_alone_is_no_change(root: Path) -> None:
     before = snapshot(root)
     os.utime(root / "b.txt", (1, 1))
 
     assert changes(before, root) == ()
 
 
-def test_copy_elsewhere_is_compared_with_the_original(root, tmp_path):
+def test_copy_elsewhere_is_compared_with_the_original(root: Path, tmp_path: Path) -> None:
     import shutil
 
     copy = tmp_path / "copy"
@@ -71,7 +71,7 @@ def test_copy_elsewhere_is_compared_with_the_original(root, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o4644])
-def test_mode_that_matters_is_a_change(root, mode):
+def test_mode_that_matters_is_a_change(root: Path, mode: int) -> None:
     before = snapshot(root)
     (root / "b.txt").chmod(mode)
 
@@ -83,7 +83,7 @@ def test_mode_that_matters_is_a_change(root, mode):
 
 @pytest.mark.parametrize("name", [".git", "node_modules", "__pycache__"])
 @pytest.mark.parametrize("where", [".", "src"])
-def test_what_tools_litter_is_ignored_at_every_depth(root, name, where):
+def test_what_tools_litter_is_ignored_at_every_depth(root: Path, name: str, where: str) -> None:
     before = snapshot(root)
     (root / where / name).mkdir()
     (root / where / name / "x").write_text("x")
@@ -91,14 +91,14 @@ def test_what_tools_litter_is_ignored_at_every_depth(root, name, where):
     assert changes(before, root) == ()
 
 
-def test_names_that_only_resemble_the_ignored_are_seen(root):
+def test_names_that_only_resemble_the_ignored_are_seen(root: Path) -> None:
     before = snapshot(root)
     (root / ".gitignore").write_text("x")
 
     assert names(changes(before, root)) == [(".gitignore", "added")]
 
 
-def test_links_are_recorded_and_not_followed(root, tmp_path):
+def test_links_are_recorded_and_not_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("s")
     before = snapshot(root)
@@ -113,7 +113,7 @@ def test_links_are_recorded_and_not_followed(root, tmp_path):
     ]
 
 
-def test_file_that_became_a_link_is_changed(root):
+def test_file_that_became_a_link_is_changed(root: Path) -> None:
     before = snapshot(root)
     (root / "b.txt").unlink()
     (root / "b.txt").symlink_to("src/a.py")
@@ -122,7 +122,7 @@ def test_file_that_became_a_link_is_changed(root):
     assert snapshot(root).entries["b.txt"].sha256 is None
 
 
-def test_directory_that_became_a_file_is_told_by_its_files(root):
+def test_directory_that_became_a_file_is_told_by_its_files(root: Path) -> None:
     before = snapshot(root)
     (root / "src" / "a.py").unlink()
     (root / "src").rmdir()
@@ -131,7 +131,7 @@ def test_directory_that_became_a_file_is_told_by_its_files(root):
     assert names(changes(before, root)) == [("src", "added"), ("src/a.py", "deleted")]
 
 
-def test_pipes_and_sockets_are_recorded_and_never_opened(root, monkeypatch):
+def test_pipes_and_sockets_are_recorded_and_never_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot(root)
     os.mkfifo(root / "pipe")
     monkeypatch.chdir(root)  # a socket's path may be no longer than 107 bytes
@@ -145,7 +145,7 @@ def test_pipes_and_sockets_are_recorded_and_never_opened(root, monkeypatch):
     assert snapshot(root).entries["pipe"].kind == "other"
 
 
-def test_name_that_is_not_utf8_keeps_its_bytes(root):
+def test_name_that_is_not_utf8_keeps_its_bytes(root: Path) -> None:
     before = snapshot(root)
     with open(os.fsencode(root) + b"/\xff", "wb") as file:  # noqa: PTH123 - pathlib takes no bytes
         file.write(b"x")
@@ -156,7 +156,7 @@ def test_name_that_is_not_utf8_keeps_its_bytes(root):
     assert found[0].content == b"x"
 
 
-def test_large_file_is_told_without_its_content(root, monkeypatch):
+def test_large_file_is_told_without_its_content(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot(root)
     with (root / "large").open("wb") as file:
         file.truncate(tree.CONTENT_LIMIT + 1)
@@ -167,7 +167,7 @@ def test_large_file_is_told_without_its_content(root, monkeypatch):
     assert found[0].content is None
 
 
-def test_contents_beyond_the_total_are_left_out(root, monkeypatch):
+def test_contents_beyond_the_total_are_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "CONTENT_TOTAL", 10)
     before = snapshot(root)
     for name in ("x", "y"):
@@ -179,7 +179,7 @@ def test_contents_beyond_the_total_are_left_out(root, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_what_cannot_be_read_is_told_without_content(root):
+def test_what_cannot_be_read_is_told_without_content(root: Path) -> None:
     before = snapshot(root)
     (root / "b.txt").chmod(0)
     (root / "src").chmod(0)
@@ -190,7 +190,7 @@ def test_what_cannot_be_read_is_told_without_content(root):
     assert names(found) == [("b.txt", "changed"), ("src", "added"), ("src/a.py", "deleted")]
 
 
-def test_very_deep_directories_end_the_walk_quietly(root):
+def test_very_deep_directories_end_the_walk_quietly(root: Path) -> None:
     before = snapshot(root)
     here = os.open(root, os.O_RDONLY)
     for _ in range(30):  # 30 x 201 bytes is more than a path can have
@@ -206,7 +206,7 @@ def test_very_deep_directories_end_the_walk_quietly(root):
     assert found[0].content is None
 
 
-def test_link_in_the_place_of_the_root_is_not_followed(root, tmp_path):
+def test_link_in_the_place_of_the_root_is_not_followed(root: Path, tmp_path: Path) -> None:
     before = snapshot(root)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "private").write_text("not ours")
@@ -219,7 +219,7 @@ def test_link_in_the_place_of_the_root_is_not_followed(root, tmp_path):
     assert "private" not in {change.path for change in found}
 
 
-def test_missing_root_is_told_apart(root):
+def test_missing_root_is_told_apart(root: Path) -> None:
     with pytest.raises(FileNotFoundError):
         snapshot(root / "gone")
     assert names(changes(snapshot(root), root / "gone")) == [("b.txt", "deleted"), ("src/a.py", "deleted")]

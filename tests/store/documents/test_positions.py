@@ -1,5 +1,7 @@
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,20 +18,20 @@ VALUES = st.recursive(
 )
 
 
-def refused(text):
+def refused(text: bytes | str) -> str:
     with pytest.raises(UsageError) as caught:
         parse_json(text.encode() if isinstance(text, str) else text, name="f.json")
     return str(caught.value)
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 0, 2, "\t"]), plain=st.booleans())
-def test_what_json_writes_is_read_back(value, indent, plain):
+def test_what_json_writes_is_read_back(value: Any, indent: int | str | None, plain: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=plain)
     assert parse_json(text.encode("utf-8", "surrogatepass"), name="f", surrogates=True).value == value
 
 
 @given(value=VALUES)
-def test_every_value_has_a_place_where_it_can_be_read_again(value):
+def test_every_value_has_a_place_where_it_can_be_read_again(value: Any) -> None:
     text = json.dumps(value, indent=1)
     document = parse_json(text.encode(), name="f", surrogates=True)
     assert_places(document, text, value)
@@ -59,56 +61,56 @@ def test_every_value_has_a_place_where_it_can_be_read_again(value):
         (b'{\n "a": "\xff"}', "f.json:2:8: not UTF-8 (byte 0xff)"),
     ],
 )
-def test_broken_syntax_is_refused_where_it_breaks(text, message):
+def test_broken_syntax_is_refused_where_it_breaks(text: bytes | str, message: str) -> None:
     assert refused(text) == message
 
 
-def test_a_depth_of_100_is_read_and_one_more_refused():
+def test_a_depth_of_100_is_read_and_one_more_refused() -> None:
     assert parse_json(b"[" * 100 + b"1" + b"]" * 100, name="f").value
     assert refused("[" * 101 + "1" + "]" * 101) == "f.json:1:102: nested deeper than 100"
     assert "nested deeper than 100" in refused("[" * 200_000)
 
 
-def test_a_number_without_end_is_refused():
+def test_a_number_without_end_is_refused() -> None:
     assert "more than 400 characters" in refused("9" * 5000)
 
 
-def test_a_lone_surrogate_is_text_only_where_it_is_allowed():
+def test_a_lone_surrogate_is_text_only_where_it_is_allowed() -> None:
     text = r'["\ud83d"]'
     assert "a lone surrogate" in refused(text)
     assert parse_json(text.encode(), name="f", surrogates=True).value == ["\ud83d"]
     assert parse_json(rb'["\ud83d\ude00"]', name="f").value == ["\U0001f600"]
 
 
-def test_a_byte_order_mark_is_skipped_and_does_not_shift_columns():
+def test_a_byte_order_mark_is_skipped_and_does_not_shift_columns() -> None:
     document = parse_json(b'\xef\xbb\xbf{"a": 1}', name="f")
     assert document.place(("a",)) == (1, 2)
 
 
-def test_a_message_stays_on_one_line_and_shows_no_control_characters():
+def test_a_message_stays_on_one_line_and_shows_no_control_characters() -> None:
     message = refused('{"a\\u001b[31m\\nb": 1, "a\\u001b[31m\\nb": 2}')
     assert "\n" not in message
     assert "\x1b" not in message
 
 
-def test_findings_are_told_in_the_order_of_the_file_and_once():
+def test_findings_are_told_in_the_order_of_the_file_and_once() -> None:
     document = parse_json(b'{"a": 1,\n "b": [2, 3]}', name="f.json")
     findings = [document.finding(("b", 1), "y"), document.finding(("a",), "x"), document.finding(("b", 1), "y")]
     assert str(document.refusal(findings)) == "f.json:1:2: a: x\nf.json:2:11: b[1]: y"
 
 
-def test_a_missing_value_is_told_where_it_would_be():
+def test_a_missing_value_is_told_where_it_would_be() -> None:
     document = parse_json(b'{"a":\n {"b": 1}}', name="f")
     assert document.place(("a", "c", "d")) == (1, 2)
 
 
-def test_paths_are_spelt_as_people_write_them():
+def test_paths_are_spelt_as_people_write_them() -> None:
     assert spell(("tasks", 1, "budget", "maxTurns")) == "tasks[1].budget.maxTurns"
     assert spell(("a", "odd key", "c")) == 'a["odd key"].c'
     assert spell(()) == "(document)"
 
 
-def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path):
+def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         read_json(tmp_path / "missing.json")
     with pytest.raises(UsageError, match="not a file"):

@@ -1,6 +1,8 @@
 import json
 import os
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -8,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from store.documents.positions import MAX_BYTES, tell
-from store.documents.yaml import MAX_NODES, parse_yaml, read_yaml
+from store.documents.yaml import MAX_NODES, YamlDocument, parse_yaml, read_yaml
 from store.errors import UsageError
 from tests.store.sql.places import assert_places
 
@@ -25,17 +27,17 @@ BREAKS = re.compile("[\x85\u2028\u2029]")
 """Ends of lines in YAML 1.1, which `yaml` does not escape where it may write more than ASCII."""
 
 
-def read(text, **options):
+def read(text: bytes | str, **options: Any) -> YamlDocument:
     return parse_yaml(text.encode() if isinstance(text, str) else text, name="f.yaml", **options)
 
 
-def refused(text):
+def refused(text: bytes | str) -> str:
     with pytest.raises(UsageError) as caught:
         read(text)
     return str(caught.value)
 
 
-def texts(value):
+def texts(value: Any) -> list[str]:
     if isinstance(value, dict):
         return [*value, *(text for item in value.values() for text in texts(item))]
     if isinstance(value, list):
@@ -44,20 +46,20 @@ def texts(value):
 
 
 @given(value=VALUES, flow=st.booleans(), plain=st.booleans(), width=st.sampled_from([20, 80, 1000]))
-def test_what_is_written_as_yaml_is_read_back(value, flow, plain, width):
+def test_what_is_written_as_yaml_is_read_back(value: Any, flow: bool, plain: bool, width: int) -> None:
     assume(not any(LOOKS_LIKE_A_NUMBER.fullmatch(text) or (plain and BREAKS.search(text)) for text in texts(value)))
     assert read(yaml.safe_dump(value, default_flow_style=flow, allow_unicode=plain, width=width)).value == value
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 1]))
-def test_json_is_yaml_where_no_character_needs_two_escapes(value, indent):
+def test_json_is_yaml_where_no_character_needs_two_escapes(value: Any, indent: int | None) -> None:
     assume(not any(ord(char) > 0xFFFF for text in texts(value) for char in text))
     assume(not any(len(text) > 1000 for text in texts(value)))
     assert read(json.dumps(value, indent=indent)).value == value
 
 
 @given(value=VALUES)
-def test_every_value_has_a_place_where_it_can_be_read_again(value):
+def test_every_value_has_a_place_where_it_can_be_read_again(value: Any) -> None:
     assume(not any(ord(char) > 0xFFFF for text in texts(value) for char in text))
     document = read(text := json.dumps(value, indent=1))
     assert_places(document, text, value)
@@ -68,7 +70,7 @@ def test_every_value_has_a_place_where_it_can_be_read_again(value):
     | TEXT.map(str.encode)
     | st.text("a-:[]{},&*!|>'\"\n #?%@<x1", max_size=40).map(str.encode)
 )
-def test_any_bytes_are_a_value_or_one_line_with_a_place(raw):
+def test_any_bytes_are_a_value_or_one_line_with_a_place(raw: bytes) -> None:
     said = ""
     try:
         json.dumps(read(raw).value, allow_nan=False)
@@ -103,7 +105,7 @@ def test_any_bytes_are_a_value_or_one_line_with_a_place(raw):
         (">-\n  a\n  b\n", "a b"),
     ],
 )
-def test_plain_scalars_are_those_of_the_core_schema(text, value):
+def test_plain_scalars_are_those_of_the_core_schema(text: str, value: float | str | None) -> None:
     found = read(text).value
     assert found == value
     assert type(found) is type(value)
@@ -142,31 +144,31 @@ def test_plain_scalars_are_those_of_the_core_schema(text, value):
         (b"a: \xed\xa0\x80", "f.yaml:1:4: not UTF-8 (byte 0xed)"),
     ],
 )
-def test_what_would_surprise_is_refused_where_it_stands(text, message):
+def test_what_would_surprise_is_refused_where_it_stands(text: bytes | str, message: str) -> None:
     assert refused(text).startswith(message)
 
 
-def test_a_depth_of_100_is_read_and_one_more_refused():
+def test_a_depth_of_100_is_read_and_one_more_refused() -> None:
     assert read("[" * 100 + "1" + "]" * 100).value
     assert refused("[" * 101 + "1" + "]" * 101) == "f.yaml:1:102: nested deeper than 100"
     assert refused("- " * 101 + "1") == "f.yaml:1:203: nested deeper than 100"
     assert "nesting" in refused("[" * 1_000_000)
 
 
-def test_aliases_count_with_all_that_they_stand_for():
+def test_aliases_count_with_all_that_they_stand_for() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
     assert refused(bomb).endswith(f"more than {MAX_NODES:,} values and keys, aliases counted with what they stand for")
     assert read("a: &a [1, 2]\nb: *a\nc: &a 3\nd: *a").value == {"a": [1, 2], "b": [1, 2], "c": 3, "d": 3}
 
 
-def test_an_alias_that_is_used_twice_is_a_value_of_its_own_each_time():
+def test_an_alias_that_is_used_twice_is_a_value_of_its_own_each_time() -> None:
     value = read("a: &a {n: 1}\nb: *a").value
     value["a"]["n"] = 2
     assert value["b"] == {"n": 1}
 
 
-def test_too_many_values_and_too_large_files_are_refused(tmp_path):
+def test_too_many_values_and_too_large_files_are_refused(tmp_path: Path) -> None:
     assert refused("[" + "1," * (MAX_NODES + 1) + "]").endswith("more than 200,000 values and keys")
     file = tmp_path / "large.yaml"
     with file.open("wb") as stream:
@@ -175,21 +177,21 @@ def test_too_many_values_and_too_large_files_are_refused(tmp_path):
         read_yaml(file)
 
 
-def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path: Path) -> None:
     for file, message in ((tmp_path / "no.yaml", "x: no such file"), (tmp_path, "x: not a file")):
         with pytest.raises(UsageError) as caught:
             read_yaml(file, name="x")
         assert str(caught.value) == message
 
 
-def test_a_byte_order_mark_and_windows_line_ends_change_no_place():
+def test_a_byte_order_mark_and_windows_line_ends_change_no_place() -> None:
     document = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - c: 2\r\n")
     assert document.value == {"a": 1, "b": [{"c": 2}]}
     assert document.place(("a",)) == (1, 1)
     assert document.place(("b", 0, "c")) == (3, 5)
 
 
-def test_a_value_below_an_alias_stands_where_its_text_is():
+def test_a_value_below_an_alias_stands_where_its_text_is() -> None:
     document = read("base: &base\n  tool: Bash\ncase:\n  input: *base\n")
     assert document.place(("case", "input")) == (4, 3)
     assert document.place(("case", "input", "tool")) == (2, 3)
@@ -204,16 +206,18 @@ def test_a_value_below_an_alias_stands_where_its_text_is():
         ("[" * 102 + "]" * 102, "f.yaml:1:102: nested deeper than 100"),
     ],
 )
-def test_without_libyaml_the_same_is_refused_in_the_same_place(monkeypatch, text, told):
+def test_without_libyaml_the_same_is_refused_in_the_same_place(
+    monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
     monkeypatch.setattr(yaml, "__with_libyaml__", False)
     assert refused(text).startswith(told)
 
 
-def test_an_empty_file_is_null():
+def test_an_empty_file_is_null() -> None:
     assert [read(text).value for text in ("", "# nothing\n", "---\n", "---\n...\n")] == [None] * 4
 
 
-def test_decimals_are_kept_as_they_are_written():
+def test_decimals_are_kept_as_they_are_written() -> None:
     value = read("a: 0.10\nb: 1e-7\nc: 3\nd: 1.10", decimals=True).value
     assert {key: str(number) for key, number in value.items()} == {"a": "0.10", "b": "1E-7", "c": "3", "d": "1.10"}
 
@@ -233,6 +237,8 @@ def test_decimals_are_kept_as_they_are_written():
         ("when: >-\n  a ==\n  b", 1, 6, "f:1:1"),
     ],
 )
-def test_a_finding_in_a_text_stands_at_its_part_where_the_text_is_on_one_line(text, line, column, place):
+def test_a_finding_in_a_text_stands_at_its_part_where_the_text_is_on_one_line(
+    text: str, line: int, column: int, place: str
+) -> None:
     finding = read(text).finding_in(("when",), "wrong", line=line, column=column, excerpt="  a == b\n       ^")
     assert tell("f", finding) == f"{place}: when: wrong\n  a == b\n       ^"

@@ -34,7 +34,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("before", ["", "key=", '{"k": "', "\n", "\\n", "%20", "Bearer ", "["])
 @pytest.mark.parametrize(("name", "secret"), [(name, secret) for name, many in SHAPES.items() for secret in many])
-def test_a_string_in_the_shape_of_a_known_key_is_taken_out_whole(before, name, secret):
+def test_a_string_in_the_shape_of_a_known_key_is_taken_out_whole(before: str, name: str, secret: str) -> None:
     assert EMPTY.text(f'{before}{secret}" etc.') == f'{before}[redacted:{name}]" etc.'
 
 
@@ -53,7 +53,7 @@ def test_a_string_in_the_shape_of_a_known_key_is_taken_out_whole(before, name, s
         "",
     ],
 )
-def test_ordinary_text_stays_as_it_is(harmless):
+def test_ordinary_text_stays_as_it_is(harmless: str) -> None:
     assert REDACTOR.text(harmless) == harmless
 
 
@@ -72,12 +72,12 @@ def test_ordinary_text_stays_as_it_is(harmless):
         json.dumps(KEY)[1:-1].replace("/", "\\/"),
     ],
 )
-def test_every_form_of_a_value_becomes_the_mark_with_its_name(form):
+def test_every_form_of_a_value_becomes_the_mark_with_its_name(form: str) -> None:
     assert REDACTOR.text(f"<{form}>") == "<[redacted:ODD_KEY]>"
 
 
 @given(before=st.binary(max_size=9), after=st.binary(max_size=9))
-def test_a_value_inside_a_longer_base64_text_does_not_survive(before, after):
+def test_a_value_inside_a_longer_base64_text_does_not_survive(before: bytes, after: bytes) -> None:
     encoded = b64encode(before + PLAIN.encode() + after).decode()
 
     clean = REDACTOR.text(encoded)
@@ -86,17 +86,17 @@ def test_a_value_inside_a_longer_base64_text_does_not_survive(before, after):
     assert len(clean.replace("[redacted:PLAIN_TOKEN]", "")) <= len(encoded) - len(PLAIN)
 
 
-def test_of_two_values_that_begin_alike_the_longer_one_is_taken():
+def test_of_two_values_that_begin_alike_the_longer_one_is_taken() -> None:
     both = Redactor([("A", "abcdefgh"), ("B", "abcdefghij")])
 
     assert both.text("abcdefghij abcdefghi") == "[redacted:B] [redacted:A]i"
 
 
-def test_a_short_value_is_no_secret():
+def test_a_short_value_is_no_secret() -> None:
     assert Redactor([("PIN", "1234567")]).text("1234567") == "1234567"
 
 
-def test_the_name_of_a_variable_cannot_break_the_mark():
+def test_the_name_of_a_variable_cannot_break_the_mark() -> None:
     assert Redactor([("A]B[C", "abcdefghij")]).text("abcdefghij") == "[redacted:A_B_C]"
 
 
@@ -127,7 +127,7 @@ awkward = st.sampled_from(
     ),
     text=st.lists(awkward, max_size=12).map("".join),
 )
-def test_redacting_twice_is_redacting_once(values, text):
+def test_redacting_twice_is_redacting_once(values: list[tuple[str, str]], text: str) -> None:
     redactor = Redactor(values)
 
     once = redactor.text(text)
@@ -136,14 +136,14 @@ def test_redacting_twice_is_redacting_once(values, text):
 
 
 @given(text=st.text())
-def test_no_text_makes_it_fail(text):
+def test_no_text_makes_it_fail(text: str) -> None:
     assert REDACTOR.text(REDACTOR.text(text)) == REDACTOR.text(text)
 
 
 @pytest.mark.parametrize(
     "piece", ["eyJ", "sk-", "github_pat_", "-----BEGIN ", "ghp_", "eyJaaaaaaaaa.", "[redacted:", "-"]
 )
-def test_hostile_repetition_is_read_to_its_end(piece):
+def test_hostile_repetition_is_read_to_its_end(piece: str) -> None:
     text = piece * 3000
 
     once = REDACTOR.text(text)
@@ -152,7 +152,7 @@ def test_hostile_repetition_is_read_to_its_end(piece):
     assert REDACTOR.open_from(text) >= len(text) - REDACTOR.longest
 
 
-def test_json_is_redacted_in_strings_and_keys_and_copied():
+def test_json_is_redacted_in_strings_and_keys_and_copied() -> None:
     value = {"a": [PLAIN, 1, None, True, ("t", {PLAIN: PLAIN})], KEY: 2.5}
 
     clean = REDACTOR.json(value)
@@ -164,14 +164,14 @@ def test_json_is_redacted_in_strings_and_keys_and_copied():
     assert value["a"][0] == PLAIN
 
 
-def test_json_keeps_every_entry_though_two_keys_become_equal():
+def test_json_keeps_every_entry_though_two_keys_become_equal() -> None:
     assert REDACTOR.json({PLAIN: 1, quote(PLAIN, safe=""): 2, b64encode(PLAIN.encode()).decode(): 3}) == {
         "[redacted:PLAIN_TOKEN]": 2,
         "[redacted:PLAIN_TOKEN]#2": 3,
     }
 
 
-def test_json_of_any_depth_is_redacted():
+def test_json_of_any_depth_is_redacted() -> None:
     deep: list = [PLAIN]
     for _ in range(20_000):
         deep = [deep]
@@ -183,23 +183,23 @@ def test_json_of_any_depth_is_redacted():
     assert clean == ["[redacted:PLAIN_TOKEN]"]
 
 
-def test_nothing_is_longer_than_longest():
+def test_nothing_is_longer_than_longest() -> None:
     assert max(map(len, [KEY, PLAIN])) <= REDACTOR.longest
 
 
 @pytest.mark.parametrize("secret", [KEY, PLAIN, *(secret for many in SHAPES.values() for secret in many)])
-def test_every_beginning_of_a_secret_is_recognised_as_one(secret):
+def test_every_beginning_of_a_secret_is_recognised_as_one(secret: str) -> None:
     for length in range(1, len(secret) - 1):
         text = "text: " + secret[:length]
         settled = [start for start, _, _ in REDACTOR.scan(text)]
         assert REDACTOR.open_from(text) <= 6 or settled == [6]
 
 
-def test_text_that_begins_no_secret_is_open_nowhere():
+def test_text_that_begins_no_secret_is_open_nowhere() -> None:
     assert REDACTOR.open_from("The quick brown fox.") == 20
 
 
-def test_credentials_are_chosen_by_name_and_not_by_value_alone():
+def test_credentials_are_chosen_by_name_and_not_by_value_alone() -> None:
     environment = {
         "OPENAI_API_KEY": "sk-something-long",
         "MY_TOKEN": "token-value-1",
@@ -227,7 +227,7 @@ def test_credentials_are_chosen_by_name_and_not_by_value_alone():
 @given(
     st.integers(8, 30), st.sampled_from(["", "so ", "…", "x…", '{"key": "']), st.sampled_from(["", '"}', " and on…"])
 )
-def test_what_a_cut_leaves_of_a_secret_is_taken_out(length, before, after):
+def test_what_a_cut_leaves_of_a_secret_is_taken_out(length: int, before: str, after: str) -> None:
     redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
     cut = f"{before}{'zq-0123456789-abcdefghijklmnop-9'[:length]}…{after}"
     clean = redactor.text(cut)
@@ -236,7 +236,7 @@ def test_what_a_cut_leaves_of_a_secret_is_taken_out(length, before, after):
     assert redactor.json({cut: [cut]}) == {clean: [clean]}
 
 
-def test_a_cut_text_that_begins_no_secret_stays_as_it_is():
+def test_a_cut_text_that_begins_no_secret_stays_as_it_is() -> None:
     redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
     for text in ("…", "a word zq…", "zq-0123…", "zq-0123456789 is no key…", "sk-…", "x" * 100_000 + "…", "…" * 10_000):
         assert redactor.text(text) == text

@@ -12,16 +12,16 @@ PINNED = Path(__file__).parent / "data" / "plans.json"
 NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))
 
 
-def bare(name):
+def bare(name: str) -> str:
     """A statement without its comments."""
     return re.sub(r"--.*", "", statement(name)).strip()
 
 
-def reads(name):
+def reads(name: str) -> bool:
     return bare(name).startswith(("SELECT", "WITH"))
 
 
-def accesses(lines):
+def accesses(lines: list[str]) -> set[tuple[str, str, str | None]]:
     """Which tables a plan reads, and by which index: what stays the same over versions of SQLite."""
     return {
         match.groups()
@@ -34,7 +34,7 @@ def accesses(lines):
     }
 
 
-def plan(connection, name):
+def plan(connection, name: str) -> list[str]:
     """The plan of a named statement, one step a line, indented as it is nested."""
     sql = bare(name)
     parameters = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")

@@ -43,7 +43,7 @@ async def spend(budget: SqliteBudget, bound: Amount = ONE, spent: Amount | None 
     budget.settle(bound, bound if spent is None else spent)
 
 
-async def test_without_caps_nothing_is_written_and_nobody_waits(store):
+async def test_without_caps_nothing_is_written_and_nobody_waits(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part)
@@ -56,7 +56,7 @@ async def test_without_caps_nothing_is_written_and_nobody_waits(store):
     assert ask(store, "SELECT count(*) FROM spend") == [(0,)]
 
 
-async def test_cap_is_used_up_exactly_and_then_refused(store):
+async def test_cap_is_used_up_exactly_and_then_refused(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, calls=100)
@@ -69,7 +69,7 @@ async def test_cap_is_used_up_exactly_and_then_refused(store):
     assert totals(store) == [(100, 0, 0)]
 
 
-async def test_many_requests_at_once_never_pass_the_cap(store):
+async def test_many_requests_at_once_never_pass_the_cap(store: Path) -> None:
     done = refused = 0
 
     async def work(spending: SqliteBudget) -> None:
@@ -92,7 +92,7 @@ async def test_many_requests_at_once_never_pass_the_cap(store):
     assert totals(store) == [(100, 0, 0)]
 
 
-async def test_request_waits_for_what_is_in_flight_to_give_back(store):
+async def test_request_waits_for_what_is_in_flight_to_give_back(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, tokens=100)
@@ -116,7 +116,7 @@ async def test_request_waits_for_what_is_in_flight_to_give_back(store):
             await spending.reserve(Amount(tokens=1))
 
 
-async def test_unused_is_given_back_at_the_end(store):
+async def test_unused_is_given_back_at_the_end(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, calls=1000, tokens=100_000)
@@ -129,7 +129,7 @@ async def test_unused_is_given_back_at_the_end(store):
     assert ask(store, "SELECT kind FROM spend ORDER BY seq DESC LIMIT 1") == [("settle",)]
 
 
-async def test_cap_is_a_total_over_invocations_and_may_be_raised(store):
+async def test_cap_is_a_total_over_invocations_and_may_be_raised(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         first = budget(writer, part, calls=5)
@@ -149,7 +149,7 @@ async def test_cap_is_a_total_over_invocations_and_may_be_raised(store):
     assert totals(store) == [(7, 0, 0)]
 
 
-async def test_what_was_spent_before_there_was_a_cap_counts(store):
+async def test_what_was_spent_before_there_was_a_cap_counts(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for claim in await part.claims.claim(3):
@@ -161,7 +161,7 @@ async def test_what_was_spent_before_there_was_a_cap_counts(store):
         await spending.close()
 
 
-async def test_more_than_the_bound_is_charged_in_full(store):
+async def test_more_than_the_bound_is_charged_in_full(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, tokens=100)
@@ -172,7 +172,7 @@ async def test_more_than_the_bound_is_charged_in_full(store):
     assert totals(store) == [(0, 500, 0)]
 
 
-async def test_spending_without_a_cap_of_its_own_is_recorded_beside_the_capped_one(store):
+async def test_spending_without_a_cap_of_its_own_is_recorded_beside_the_capped_one(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, calls=10)
@@ -181,7 +181,7 @@ async def test_spending_without_a_cap_of_its_own_is_recorded_beside_the_capped_o
     assert totals(store) == [(1, 30, 9)]
 
 
-async def test_cancelled_request_takes_nothing_with_it(store):
+async def test_cancelled_request_takes_nothing_with_it(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, calls=1)
@@ -201,7 +201,7 @@ async def test_cancelled_request_takes_nothing_with_it(store):
     assert totals(store) == [(1, 0, 0)]
 
 
-async def test_unused_grant_of_an_idle_process_comes_to_who_needs_it(store):
+async def test_unused_grant_of_an_idle_process_comes_to_who_needs_it(store: Path) -> None:
     async with writing(store) as one, writing(store) as two:
         part = await take_part(one)
         other = await take_part(two, sweep_id=part.sweep_id)
@@ -219,7 +219,7 @@ async def test_unused_grant_of_an_idle_process_comes_to_who_needs_it(store):
     assert totals(store) == [(100, 0, 0)]
 
 
-async def test_request_waits_for_another_process_and_not_for_a_dead_one(store):
+async def test_request_waits_for_another_process_and_not_for_a_dead_one(store: Path) -> None:
     async with writing(store) as one, writing(store) as two:
         part = await take_part(one)
         other = await take_part(two, sweep_id=part.sweep_id)
@@ -245,7 +245,7 @@ async def test_request_waits_for_another_process_and_not_for_a_dead_one(store):
     assert totals(store) == [(4, 0, 0)]  # a dead process's grant cannot be proved unspent
 
 
-async def test_two_processes_that_need_more_than_half_of_the_rest_do_not_starve_each_other(store):
+async def test_two_processes_that_need_more_than_half_of_the_rest_do_not_starve_each_other(store: Path) -> None:
     large = Amount(tokens=60)
     done: list[str] = []
 
@@ -270,7 +270,7 @@ async def test_two_processes_that_need_more_than_half_of_the_rest_do_not_starve_
     assert totals(store) == [(0, 50, 0)]
 
 
-async def test_failed_writer_is_told_to_who_waits(store):
+async def test_failed_writer_is_told_to_who_waits(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         spending = budget(writer, part, calls=1)
@@ -288,7 +288,9 @@ async def test_failed_writer_is_told_to_who_waits(store):
     blocks=st.sampled_from([Amount(calls=1, tokens=1), Amount(calls=7, tokens=100), Amount(calls=200, tokens=10_000)]),
     requests=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), max_size=40),
 )
-async def test_two_processes_never_overshoot_and_refuse_nothing_that_fits(cap, blocks, requests):
+async def test_two_processes_never_overshoot_and_refuse_nothing_that_fits(
+    cap: int, blocks: Amount, requests: list[tuple[int, int]]
+) -> None:
     in_use = 0
     spent = 0
     left_over: list[int] = []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sqlite3  # noqa: TID251 - a test looks at the file itself
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -15,7 +16,7 @@ from store.sql.statements import migrations
 
 
 @pytest.fixture
-def connection():
+def connection() -> Iterator[sqlite3.Connection]:
     with closing(memory()) as connection:
         yield connection
 
@@ -29,19 +30,19 @@ def memory() -> sqlite3.Connection:
 
 
 @given(data=st.one_of(st.binary(max_size=2000), st.text().map(lambda text: text.encode("utf-8", "surrogatepass") * 50)))
-def test_what_is_put_in_comes_out(data):
+def test_what_is_put_in_comes_out(data: bytes) -> None:
     with closing(memory()) as connection:
         assert get_blob(connection, put_blob(connection, data)) == data
 
 
-def test_same_content_is_stored_once(connection):
+def test_same_content_is_stored_once(connection: sqlite3.Connection) -> None:
     first = put_blob(connection, b"x" * 1000)
     assert put_blob(connection, b"x" * 1000) == first
     assert put_blob(connection, b"x" * 1001) != first
     assert connection.execute("SELECT count(*) FROM blob").fetchone() == (2,)
 
 
-def test_only_what_gets_smaller_is_compressed(connection):
+def test_only_what_gets_smaller_is_compressed(connection: sqlite3.Connection) -> None:
     put_blob(connection, b"abc" * 1000)
     put_blob(connection, os.urandom(3000))
     put_blob(connection, b"short")
@@ -51,7 +52,9 @@ def test_only_what_gets_smaller_is_compressed(connection):
     assert rows[0][2] < 100
 
 
-def test_blob_goes_only_after_it_was_declared_forgotten_and_its_id_never_returns(connection):
+def test_blob_goes_only_after_it_was_declared_forgotten_and_its_id_never_returns(
+    connection: sqlite3.Connection,
+) -> None:
     blob_id = put_blob(connection, b"secret")
     with pytest.raises(sqlite3.IntegrityError, match="only after a row in forgotten"):
         connection.execute("DELETE FROM blob WHERE id = ?", (blob_id,))
@@ -63,7 +66,7 @@ def test_blob_goes_only_after_it_was_declared_forgotten_and_its_id_never_returns
     assert put_blob(connection, b"secret") > blob_id
 
 
-def test_damaged_blob_is_told(connection):
+def test_damaged_blob_is_told(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO blob (hash, size, codec, data) VALUES (x'01', 5, 'zlib', x'0000')")
     connection.execute("INSERT INTO blob (hash, size, codec, data) VALUES (x'02', 5, 'raw', x'0000')")
     for blob_id in (1, 2):

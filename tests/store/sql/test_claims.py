@@ -35,7 +35,7 @@ anyio.run(main)
 """
 
 
-async def test_claims_come_in_whole_pair_groups_in_the_stored_order(store):
+async def test_claims_come_in_whole_pair_groups_in_the_stored_order(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, plan=sweep(cases=3, variants=2, repetitions=2))
         first = await part.claims.claim(3)
@@ -50,7 +50,7 @@ async def test_claims_come_in_whole_pair_groups_in_the_stored_order(store):
         assert await part.claims.remaining() == 12
 
 
-async def test_claims_are_committed_when_they_are_handed_out(store):
+async def test_claims_are_committed_when_they_are_handed_out(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         claims = await part.claims.claim(2)
@@ -59,7 +59,7 @@ async def test_claims_are_committed_when_they_are_handed_out(store):
         ]
 
 
-async def test_two_processes_never_hold_the_same_run(store):
+async def test_two_processes_never_hold_the_same_run(store: Path) -> None:
     async with writing(store) as one, writing(store) as two:
         part = await take_part(one, plan=sweep(cases=20, repetitions=5))
         other = await take_part(two, sweep_id=part.sweep_id)
@@ -70,7 +70,7 @@ async def test_two_processes_never_hold_the_same_run(store):
 
 
 @pytest.mark.parametrize("jump_us", [3_600_000_000, -3_600_000_000])
-async def test_a_clock_that_is_set_frees_no_runs_of_a_process_that_goes_on_renewing(store, jump_us):
+async def test_a_clock_that_is_set_frees_no_runs_of_a_process_that_goes_on_renewing(store: Path, jump_us: int) -> None:
     steady = [0.0]
     async with writing(store) as writer:
         part = await take_part(writer, alive=lambda _: None, monotonic=lambda: steady[0])
@@ -95,7 +95,7 @@ async def test_a_clock_that_is_set_frees_no_runs_of_a_process_that_goes_on_renew
         assert len(await other.claims.claim(10)) == len(held)  # the first has not renewed since
 
 
-async def test_live_process_keeps_its_runs_and_an_expired_lease_frees_them(store):
+async def test_live_process_keeps_its_runs_and_an_expired_lease_frees_them(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, alive=lambda _: None)
         other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None)
@@ -109,7 +109,7 @@ async def test_live_process_keeps_its_runs_and_an_expired_lease_frees_them(store
         assert {claim.number for claim in taken} == {2}
 
 
-async def test_renewed_lease_keeps_the_runs(store):
+async def test_renewed_lease_keeps_the_runs(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, alive=lambda _: None)
         other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None)
@@ -119,7 +119,7 @@ async def test_renewed_lease_keeps_the_runs(store):
         assert await other.claims.claim(10) == []
 
 
-async def test_a_process_that_was_away_keeps_only_what_nobody_took(store):
+async def test_a_process_that_was_away_keeps_only_what_nobody_took(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, plan=sweep(cases=4, repetitions=1), alive=lambda _: None)
         other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None)
@@ -140,7 +140,7 @@ async def test_a_process_that_was_away_keeps_only_what_nobody_took(store):
         assert not part.claims.lapsed()
 
 
-async def test_renewing_in_time_loses_nothing(store):
+async def test_renewing_in_time_loses_nothing(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         await part.claims.claim(2)
@@ -151,7 +151,7 @@ async def test_renewing_in_time_loses_nothing(store):
         assert not part.claims.lapsed()
 
 
-async def test_process_that_left_frees_its_runs_at_once(store):
+async def test_process_that_left_frees_its_runs_at_once(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         await part.claims.claim(10)
@@ -160,7 +160,7 @@ async def test_process_that_left_frees_its_runs_at_once(store):
         assert len(await other.claims.claim(10)) == 4
 
 
-async def test_own_runs_are_held_even_when_somebody_took_the_lease(store):
+async def test_own_runs_are_held_even_when_somebody_took_the_lease(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         await part.claims.claim(10)
@@ -168,7 +168,7 @@ async def test_own_runs_are_held_even_when_somebody_took_the_lease(store):
         assert await part.claims.claim(10) == []
 
 
-async def test_runs_of_a_killed_process_are_free_without_waiting_for_its_lease(store):
+async def test_runs_of_a_killed_process_are_free_without_waiting_for_its_lease(store: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMER, str(store)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -186,7 +186,7 @@ async def test_runs_of_a_killed_process_are_free_without_waiting_for_its_lease(s
     assert ask(store, "SELECT count(*) FROM outcome") == [(0,)]  # nothing was written about the dead attempts
 
 
-async def test_reused_pid_is_not_taken_for_the_dead_process(store):
+async def test_reused_pid_is_not_taken_for_the_dead_process(store: Path) -> None:
     async with writing(store) as writer:
         me = this_worker("test", 1)
         stranger = await take_part(writer, worker=attrs.evolve(me, born=me.born - 1))
@@ -196,7 +196,7 @@ async def test_reused_pid_is_not_taken_for_the_dead_process(store):
         assert len(await part.claims.claim(10)) == 4
 
 
-async def test_process_of_another_machine_is_waited_for(store):
+async def test_process_of_another_machine_is_waited_for(store: Path) -> None:
     async with writing(store) as writer:
         me = this_worker("test", 1)
         stranger = await take_part(writer, worker=attrs.evolve(me, host="elsewhere", pid=1))
@@ -206,7 +206,7 @@ async def test_process_of_another_machine_is_waited_for(store):
         assert await part.claims.dead_attempts() == []
 
 
-async def test_what_this_invocation_leaves_for_later_is_not_tried_again_by_it(store):
+async def test_what_this_invocation_leaves_for_later_is_not_tried_again_by_it(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for claim in await part.claims.claim(10):
@@ -222,7 +222,7 @@ async def test_what_this_invocation_leaves_for_later_is_not_tried_again_by_it(st
         assert {claim.run_id: claim.supersedes for claim in claims} == results
 
 
-async def test_finished_runs_are_never_claimed(store):
+async def test_finished_runs_are_never_claimed(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for claim in await part.claims.claim(2):
@@ -233,7 +233,7 @@ async def test_finished_runs_are_never_claimed(store):
         assert [claim.position for claim in await later.claims.claim(10)] == [2, 3]
 
 
-async def test_errors_and_cancelled_runs_are_tried_again_on_demand(store):
+async def test_errors_and_cancelled_runs_are_tried_again_on_demand(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         endings = [
@@ -260,7 +260,7 @@ async def test_errors_and_cancelled_runs_are_tried_again_on_demand(store):
         assert await wanted(errors=True, cancelled=True) == [0, 2]
 
 
-async def test_claiming_a_whole_sweep_looks_at_every_run_once(store):
+async def test_claiming_a_whole_sweep_looks_at_every_run_once(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, plan=sweep(cases=100, repetitions=20))
         steps = 0
@@ -284,7 +284,7 @@ async def test_claiming_a_whole_sweep_looks_at_every_run_once(store):
         assert await cost(100) <= first * 1.3  # virtual machine steps, so no clock is involved
 
 
-async def test_taking_over_a_whole_sweep_looks_at_every_run_once_too(store):
+async def test_taking_over_a_whole_sweep_looks_at_every_run_once_too(store: Path) -> None:
     async with writing(store) as writer:
         lost = await take_part(writer, plan=sweep(cases=100, repetitions=5))
         await lost.claims.claim(500)
@@ -298,7 +298,7 @@ async def test_taking_over_a_whole_sweep_looks_at_every_run_once_too(store):
         assert positions == list(range(500))
 
 
-async def test_claiming_seeks_and_never_sorts(store):
+async def test_claiming_seeks_and_never_sorts(store: Path) -> None:
     async with writing(store):
         pass
     question = {"sweep": 1, "position": 0, "high": 0, "errors": 0, "cancelled": 0, "worker": 1, "now": 0}

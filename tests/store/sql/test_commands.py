@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -9,17 +11,18 @@ from store.events import CallSent, Incident, WorkStarted
 from store.sql.commands import in_force, tell
 from store.sql.reader import Reader
 from store.sql.turnstile import Turnstile
+from store.sql.writer import Writer
 from tests.store.sql.living import durable, ending, sweep, take_part, writing
 
 pytestmark = pytest.mark.anyio
 CALL = CallSent(request=1, account="a", model="m", bytes=3)
 
 
-async def told(writer, sweep_id, verb, why="", who="me@here"):
+async def told(writer: Writer, sweep_id: int, verb: str, why: str = "", who: str = "me@here") -> None:
     await writer.transact(tell(sweep_id, verb, who=who, why=why, payload={}, at=7))
 
 
-async def test_the_last_of_pause_continue_and_cancel_holds(store):
+async def test_the_last_of_pause_continue_and_cancel_holds(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         assert await writer.look(in_force(part.sweep_id)) is None
@@ -32,7 +35,7 @@ async def test_the_last_of_pause_continue_and_cancel_holds(store):
         assert await writer.look(in_force(part.sweep_id + 1)) is None
 
 
-async def test_a_reason_that_is_no_plain_text_comes_back_unharmed(store):
+async def test_a_reason_that_is_no_plain_text_comes_back_unharmed(store: Path) -> None:
     nasty = "nul \x00 and \ud800 and \\u0000"
     async with writing(store) as writer:
         part = await take_part(writer)
@@ -44,7 +47,7 @@ async def test_a_reason_that_is_no_plain_text_comes_back_unharmed(store):
         assert (row.why, row.who) == (nasty, nasty)
 
 
-async def test_looking_waits_for_no_other_process(store):
+async def test_looking_waits_for_no_other_process(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         other = Turnstile(store, report=print)
@@ -53,7 +56,7 @@ async def test_looking_waits_for_no_other_process(store):
                 assert await writer.look(in_force(part.sweep_id)) is None
 
 
-async def test_what_another_process_holds_changes_when_something_happens_there(store):
+async def test_what_another_process_holds_changes_when_something_happens_there(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, plan=sweep(cases=3, repetitions=1))
         other = await take_part(writer, sweep_id=part.sweep_id)
@@ -69,7 +72,7 @@ async def test_what_another_process_holds_changes_when_something_happens_there(s
         assert await part.claims.others() == ()
 
 
-async def test_outcomes_that_cannot_be_written_in_the_time_that_is_left_are_counted(store):
+async def test_outcomes_that_cannot_be_written_in_the_time_that_is_left_are_counted(store: Path) -> None:
     other = Turnstile(store, report=print)
     async with writing(store) as writer:
         part = await take_part(writer)
@@ -83,7 +86,7 @@ async def test_outcomes_that_cannot_be_written_in_the_time_that_is_left_are_coun
     assert writer.lost == {"outcomes": len(claims)}
 
 
-async def test_nothing_is_lost_where_all_is_written(store):
+async def test_nothing_is_lost_where_all_is_written(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for claim in await part.claims.claim(3):
@@ -91,7 +94,7 @@ async def test_nothing_is_lost_where_all_is_written(store):
     assert writer.lost == {}
 
 
-async def test_what_an_attempt_is_about_is_its_last_event_that_tells(store):
+async def test_what_an_attempt_is_about_is_its_last_event_that_tells(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, plan=sweep(cases=3, repetitions=1))
         first, second, _ = await part.claims.claim(3)

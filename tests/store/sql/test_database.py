@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC220, ASYNC221, ASYNC240 - the test waits for a process or a file; nothing else has to go on
+# ruff: noqa: ASYNC220, ASYNC221 - the test waits for a process or a file; nothing else has to go on
 from __future__ import annotations
 
 import os
@@ -6,8 +6,10 @@ import sqlite3  # noqa: TID251 - a test looks at the file itself
 import stat
 import subprocess
 import sys
+from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,11 +42,11 @@ def turnstile(path: Path) -> Turnstile:
     return Turnstile(path, report=print)
 
 
-async def test_schema_constant_is_the_newest_migration():
+async def test_schema_constant_is_the_newest_migration() -> None:
     assert max(migrations()) == SCHEMA
 
 
-async def test_store_is_located_by_flag_then_variable_then_project_then_state(tmp_path):
+async def test_store_is_located_by_flag_then_variable_then_project_then_state(tmp_path: Path) -> None:
     inner = tmp_path / "project" / "deep" / "er"
     inner.mkdir(parents=True)
     home = {"HOME": str(tmp_path / "home")}
@@ -59,7 +61,7 @@ async def test_store_is_located_by_flag_then_variable_then_project_then_state(tm
     assert locate_store("/flag.db", {"EVALCTL_STORE": "here.db"}, inner) == Path("/flag.db")
 
 
-async def test_absent_store_is_made_for_its_owner_alone(tmp_path):
+async def test_absent_store_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "runs.db"
     assert examine(path) == "absent"
     async with open_database(path, turnstile(path)) as database:
@@ -73,10 +75,10 @@ async def test_absent_store_is_made_for_its_owner_alone(tmp_path):
     assert ask(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
 
 
-async def test_writer_connection_is_durable_and_guarded(store):
+async def test_writer_connection_is_durable_and_guarded(store: Path) -> None:
     async with open_database(store, turnstile(store)) as database:
 
-        def pragma(name):
+        def pragma(name: str) -> Awaitable[Any]:
             return database.run(lambda raw: raw.execute(f"PRAGMA {name}").fetchone()[0])
 
         assert await pragma("journal_mode") == "wal"
@@ -95,7 +97,7 @@ async def test_writer_connection_is_durable_and_guarded(store):
         (os.urandom(5000), "is not a database"),
     ],
 )
-async def test_garbage_is_refused_and_left_alone(store, content, says):
+async def test_garbage_is_refused_and_left_alone(store: Path, content: bytes, says: str) -> None:
     store.write_bytes(content)
     with pytest.raises(StoreRefused, match=says):
         examine(store)
@@ -105,19 +107,19 @@ async def test_garbage_is_refused_and_left_alone(store, content, says):
     assert store.read_bytes() == content
 
 
-async def test_directory_is_refused(tmp_path):
+async def test_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="is a directory"):
         examine(tmp_path)
 
 
-async def test_odd_characters_in_the_path_do_no_harm(tmp_path):
+async def test_odd_characters_in_the_path_do_no_harm(tmp_path: Path) -> None:
     store = tmp_path / "a?b#c%20 d" / "runs.db"
     async with open_database(store, turnstile(store)):
         pass
     assert examine(store) == "current"
 
 
-async def test_folder_that_is_a_file_is_refused(tmp_path):
+async def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "runs.db"
     with pytest.raises(StoreRefused):
@@ -125,7 +127,7 @@ async def test_folder_that_is_a_file_is_refused(tmp_path):
             pass
 
 
-async def test_newer_store_is_refused(store):
+async def test_newer_store_is_refused(store: Path) -> None:
     async with open_database(store, turnstile(store)):
         pass
     with closing(sqlite3.connect(store)) as connection:
@@ -137,14 +139,14 @@ async def test_newer_store_is_refused(store):
             pass
 
 
-async def test_history_of_another_tool_is_refused_with_the_way_in(store):
+async def test_history_of_another_tool_is_refused_with_the_way_in(store: Path) -> None:
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("CREATE TABLE runs (id INTEGER)")
     with pytest.raises(StoreRefused, match="evalctl import"):
         examine(store)
 
 
-async def test_any_other_database_is_refused_unchanged(store):
+async def test_any_other_database_is_refused_unchanged(store: Path) -> None:
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("CREATE TABLE cookies (id INTEGER)")
     before = store.read_bytes()
@@ -154,7 +156,7 @@ async def test_any_other_database_is_refused_unchanged(store):
     assert store.read_bytes() == before
 
 
-async def test_empty_file_becomes_a_store(store):
+async def test_empty_file_becomes_a_store(store: Path) -> None:
     store.touch()
     assert examine(store) == "absent"
     async with open_database(store, turnstile(store)):
@@ -162,7 +164,7 @@ async def test_empty_file_becomes_a_store(store):
 
 
 @pytest.fixture
-def passable(tmp_path):
+def passable(tmp_path: Path) -> Iterator[Path]:
     """The test's folder, which other users may pass through."""
     closed = [folder for folder in (tmp_path, *tmp_path.parents) if stat.S_IMODE(folder.stat().st_mode) == 0o700]
     for folder in closed:
@@ -172,7 +174,7 @@ def passable(tmp_path):
         folder.chmod(0o700)
 
 
-async def test_store_that_cannot_be_written_is_refused(passable):
+async def test_store_that_cannot_be_written_is_refused(passable: Path) -> None:
     # Root may write anything, so the process that tries becomes somebody else.
     store = passable / "runs.db"
     async with open_database(store, turnstile(store)):
@@ -206,7 +208,7 @@ anyio.run(main)
     assert "cannot be written: permission denied" in done.stdout
 
 
-async def test_migration_goes_forward_and_keeps_a_copy(store):
+async def test_migration_goes_forward_and_keeps_a_copy(store: Path) -> None:
     steps = migrations()
     async with open_database(store, turnstile(store), steps={1: steps[1]}):
         pass
@@ -221,7 +223,7 @@ async def test_migration_goes_forward_and_keeps_a_copy(store):
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
-async def test_migration_that_fails_leaves_the_old_schema(store):
+async def test_migration_that_fails_leaves_the_old_schema(store: Path) -> None:
     async with open_database(store, turnstile(store)):
         pass
     broken = {**migrations(), 2: ["CREATE TABLE extra (id INTEGER) STRICT;", "INSERT INTO nowhere VALUES (1);"]}
@@ -232,7 +234,7 @@ async def test_migration_that_fails_leaves_the_old_schema(store):
     assert ask(store, "SELECT count(*) FROM sqlite_schema WHERE name = 'extra'") == [(0,)]
 
 
-async def test_statements_are_split_where_triggers_and_comments_end():
+async def test_statements_are_split_where_triggers_and_comments_end() -> None:
     text = """
     -- a comment; with a semicolon
     CREATE TABLE t (a TEXT DEFAULT ';');
@@ -244,7 +246,7 @@ async def test_statements_are_split_where_triggers_and_comments_end():
             connection.execute(statement)
 
 
-async def test_eight_processes_open_an_absent_store_at_once(store):
+async def test_eight_processes_open_an_absent_store_at_once(store: Path) -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", OPEN, str(store)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -257,7 +259,7 @@ async def test_eight_processes_open_an_absent_store_at_once(store):
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 
 
-async def test_eight_processes_meet_a_pending_migration_and_one_makes_it(store):
+async def test_eight_processes_meet_a_pending_migration_and_one_makes_it(store: Path) -> None:
     with closing(sqlite3.connect(store)) as older:
         older.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # of schema 0: nothing is in it yet
     processes = [
@@ -277,7 +279,7 @@ async def test_eight_processes_meet_a_pending_migration_and_one_makes_it(store):
     assert [file.name for file in store.parent.glob("*.schema-*")] == [f"{store.name}.schema-0"]
 
 
-async def test_network_file_system_gets_a_plain_journal_and_one_process(store, tmp_path):
+async def test_network_file_system_gets_a_plain_journal_and_one_process(store: Path, tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text("22 1 0:1 / / rw - ext4 /dev/vda rw\n" + NFS.format(tmp_path))
     async with open_database(store, turnstile(store), mounts=mounts) as database:
@@ -291,7 +293,9 @@ async def test_network_file_system_gets_a_plain_journal_and_one_process(store, t
         pass
 
 
-async def test_network_store_is_written_and_read_like_any_other(store, tmp_path, monkeypatch):
+async def test_network_store_is_written_and_read_like_any_other(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(NFS.format(tmp_path))
     async with open_database(store, turnstile(store), mounts=mounts):
@@ -304,7 +308,7 @@ async def test_network_store_is_written_and_read_like_any_other(store, tmp_path,
     assert ask(store, "SELECT count(*) FROM current") == [(4,)]
 
 
-async def test_file_system_is_told_by_the_longest_mount_point(tmp_path):
+async def test_file_system_is_told_by_the_longest_mount_point(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(
         "22 1 0:1 / / rw - ext4 /dev/vda rw\n"

@@ -4,6 +4,8 @@ import json
 import math
 import sqlite3  # noqa: TID251 - a test looks at the file itself
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ NASTY = (
 SECRET = "hunter2-hunter2-hunter2"
 
 
-def events(store, attempt_id):
+def events(store: Path, attempt_id: int) -> list[tuple[str, dict[str, Any]]]:
     """(kind, payload) of an attempt in order, from outside; long payloads from their blobs."""
     with closing(sqlite3.connect(store)) as connection:
         rows = connection.execute(
@@ -38,7 +40,7 @@ def events(store, attempt_id):
         ]
 
 
-async def test_ending_becomes_outcome_verdicts_files_and_a_result(store):
+async def test_ending_becomes_outcome_verdicts_files_and_a_result(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -83,7 +85,7 @@ async def test_ending_becomes_outcome_verdicts_files_and_a_result(store):
     ]
 
 
-async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(store):
+async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -108,7 +110,7 @@ async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(st
     assert ask(store, "SELECT count(*) FROM event WHERE at < 0") == [(0,)]
 
 
-async def test_event_times_count_from_the_claim(store):
+async def test_event_times_count_from_the_claim(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -118,7 +120,7 @@ async def test_event_times_count_from_the_claim(store):
     assert 7_000 <= at < 8_000
 
 
-async def test_nasty_text_comes_back_unharmed(store):
+async def test_nasty_text_comes_back_unharmed(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -159,7 +161,7 @@ async def test_nasty_text_comes_back_unharmed(store):
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
-async def test_text_column_is_reversible(text):
+async def test_text_column_is_reversible(text: str) -> None:
     column = to_column(text)
     column.encode()
     assert "\x00" not in column
@@ -167,11 +169,11 @@ async def test_text_column_is_reversible(text):
 
 
 @given(st.lists(st.text(alphabet="\\u0d8\x00\ud800"), unique=True))
-async def test_different_texts_stay_different_in_a_column(texts):
+async def test_different_texts_stay_different_in_a_column(texts: list[str]) -> None:
     assert len({to_column(text) for text in texts}) == len(texts)
 
 
-async def test_long_payload_goes_to_a_blob_and_leaves_its_short_fields(store):
+async def test_long_payload_goes_to_a_blob_and_leaves_its_short_fields(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         first, second, *_ = await part.claims.claim(2)
@@ -184,7 +186,7 @@ async def test_long_payload_goes_to_a_blob_and_leaves_its_short_fields(store):
     assert events(store, first.attempt_id)[0][1]["instructions"] == "i" * SHORT
 
 
-async def test_secrets_never_reach_the_file(store):
+async def test_secrets_never_reach_the_file(store: Path) -> None:
     redactor = Redactor([("API_KEY", SECRET)])
     async with writing(store) as writer:
         part = await take_part(writer, redactor=redactor)
@@ -229,7 +231,7 @@ async def test_secrets_never_reach_the_file(store):
     assert b"\xff\x00[redacted:API_KEY]\xfe" in contents
 
 
-async def test_paths_that_redaction_makes_equal_are_both_kept(store):
+async def test_paths_that_redaction_makes_equal_are_both_kept(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, redactor=Redactor([("A", "aaaaaaaaaa"), ("A", "bbbbbbbbbb")]))
         (claim, *_) = await part.claims.claim(1)
@@ -239,7 +241,7 @@ async def test_paths_that_redaction_makes_equal_are_both_kept(store):
     assert ask(store, "SELECT path FROM file_change ORDER BY path") == [("[redacted:A]",), ("[redacted:A]~2",)]
 
 
-async def test_late_attempt_keeps_its_outcome_and_is_refused_as_a_result(store):
+async def test_late_attempt_keeps_its_outcome_and_is_refused_as_a_result(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (stopped, *_) = await part.claims.claim(1)
@@ -260,7 +262,7 @@ async def test_late_attempt_keeps_its_outcome_and_is_refused_as_a_result(store):
     ]
 
 
-async def test_first_of_two_endings_of_one_attempt_stands(store):
+async def test_first_of_two_endings_of_one_attempt_stands(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -271,7 +273,7 @@ async def test_first_of_two_endings_of_one_attempt_stands(store):
     assert ask(store, "SELECT outcome FROM outcome") == ask(store, "SELECT outcome FROM current") == [("pass",)]
 
 
-async def test_events_after_the_end_are_kept_too(store):
+async def test_events_after_the_end_are_kept_too(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -285,7 +287,7 @@ async def test_events_after_the_end_are_kept_too(store):
     assert [payload["why"] for _, payload in events(store, claim.attempt_id)] == ["in time", "late", "later", "last"]
 
 
-async def test_retry_supersedes_the_result_it_was_claimed_for(store):
+async def test_retry_supersedes_the_result_it_was_claimed_for(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for claim in await part.claims.claim(10):
@@ -312,7 +314,7 @@ async def test_retry_supersedes_the_result_it_was_claimed_for(store):
         {"outcome": "skipped", "reason": None},
     ],
 )
-async def test_what_no_row_could_hold_is_refused_where_it_comes_from(store, fields):
+async def test_what_no_row_could_hold_is_refused_where_it_comes_from(store: Path, fields: dict[str, Any]) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -321,7 +323,7 @@ async def test_what_no_row_could_hold_is_refused_where_it_comes_from(store, fiel
         await durable(writer)
 
 
-async def test_numbers_beyond_the_column_are_cut(store):
+async def test_numbers_beyond_the_column_are_cut(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -330,18 +332,18 @@ async def test_numbers_beyond_the_column_are_cut(store):
     assert ask(store, "SELECT input_tokens FROM outcome") == [(2**63 - 1,)]
 
 
-async def test_what_json_does_not_have_is_written_as_text():
+async def test_what_json_does_not_have_is_written_as_text() -> None:
     assert encode({"a": math.nan, "b": [math.inf], "c": -1.5}) == '{"a":"nan","b":["inf"],"c":-1.5}'
 
 
-async def test_what_is_nested_too_deeply_is_cut():
+async def test_what_is_nested_too_deeply_is_cut() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
     assert "cut: nested too deeply" in encode({"arguments": deep})
 
 
-async def test_deeply_nested_arguments_of_a_model_are_recorded(store):
+async def test_deeply_nested_arguments_of_a_model_are_recorded(store: Path) -> None:
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]
@@ -353,7 +355,7 @@ async def test_deeply_nested_arguments_of_a_model_are_recorded(store):
     assert len(events(store, claim.attempt_id)) == 1
 
 
-async def test_plan_uses_known_cells_again(store):
+async def test_plan_uses_known_cells_again(store: Path) -> None:
     async with writing(store) as writer:
         await writer.transact(store_plan(sweep(cases=3, variants=2)))
         await writer.transact(store_plan(sweep(cases=4, variants=2, name="sweep-00000002")))
@@ -387,7 +389,7 @@ HISTORY = {
 
 
 @pytest.fixture
-async def full_store(store):
+async def full_store(store: Path) -> Path:
     """A store with a row in every history table."""
     async with writing(store) as writer:
         part = await take_part(writer)
@@ -411,7 +413,7 @@ async def full_store(store):
     return store
 
 
-async def test_history_is_append_only_from_any_connection(full_store):
+async def test_history_is_append_only_from_any_connection(full_store: Path) -> None:
     tables = {
         name
         for (name,) in ask(full_store, "SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -434,7 +436,7 @@ async def test_history_is_append_only_from_any_connection(full_store):
             assert stranger.execute(f"SELECT * FROM {table}").fetchall() == rows
 
 
-async def test_chain_takes_one_first_result_and_one_successor_each(full_store):
+async def test_chain_takes_one_first_result_and_one_successor_each(full_store: Path) -> None:
     row = "INSERT INTO result (run_id, attempt_id, supersedes, sweep_id, cell_id, outcome, judged, again, at) "
     values = "SELECT run_id, attempt_id, {}, sweep_id, cell_id, 'pass', 1, 0, 1 FROM result WHERE id = 1"
     with closing(sqlite3.connect(full_store, isolation_level=None)) as stranger:
@@ -446,7 +448,7 @@ async def test_chain_takes_one_first_result_and_one_successor_each(full_store):
         assert stranger.execute("SELECT id FROM current").fetchall() == [(2,)]
 
 
-async def test_leases_are_the_only_rows_that_change(store):
+async def test_leases_are_the_only_rows_that_change(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, expires_at=FAR)
         assert ask(store, "SELECT worker_id, expires_at FROM lease") == [(part.worker_id, FAR)]

@@ -12,6 +12,7 @@ import re
 import sqlite3  # noqa: TID251 - plans are asked of SQLite itself
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -28,7 +29,7 @@ LARGE = "run|result|outcome|event|attempt|verdict|judgement|file_change"
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory):
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     path = tmp_path_factory.mktemp("plans") / "runs.db"
     generate(path, Shape())
     with closing(sqlite3.connect(path)) as connection:
@@ -36,7 +37,7 @@ def history(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", list(filter(reads, NAMES)))
-def test_the_plan_of_a_reading_statement_is_the_pinned_one(history, name):
+def test_the_plan_of_a_reading_statement_is_the_pinned_one(history: sqlite3.Connection, name: str) -> None:
     pinned = json.loads(PINNED.read_text(encoding="utf-8"))
     actual = plan(history, name)
 
@@ -46,7 +47,7 @@ def test_the_plan_of_a_reading_statement_is_the_pinned_one(history, name):
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - WHOLE_HISTORY))
-def test_no_statement_scans_a_table_that_grows_with_every_run(history, name):
+def test_no_statement_scans_a_table_that_grows_with_every_run(history: sqlite3.Connection, name: str) -> None:
     views = " ".join(sql for (sql,) in history.execute("SELECT sql FROM sqlite_schema WHERE type = 'view'"))
     aliases = {alias for _, alias in re.findall(rf"\b({LARGE}) (?:AS )?(\w+)", f"{bare(name)} {views}")}
 
@@ -55,34 +56,34 @@ def test_no_statement_scans_a_table_that_grows_with_every_run(history, name):
     assert scanned & {*LARGE.split("|"), *aliases} == set()
 
 
-def test_nothing_is_pinned_that_does_not_exist():
+def test_nothing_is_pinned_that_does_not_exist() -> None:
     assert sorted(json.loads(PINNED.read_text(encoding="utf-8"))["plans"]) == [name for name in NAMES if reads(name)]
 
 
-def test_a_scan_would_be_seen(history):
+def test_a_scan_would_be_seen(history: sqlite3.Connection) -> None:
     assert accesses(plan(history, "summary_current")) >= {("SCAN", "r", "INDEX result_series")}
 
 
-def test_no_statistics_are_kept(history):
+def test_no_statistics_are_kept(history: sqlite3.Connection) -> None:
     assert history.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("name", list(filter(reads, NAMES)))
-def test_every_reading_statement_runs(history, name):
+def test_every_reading_statement_runs(history: sqlite3.Connection, name: str) -> None:
     sql = bare(name)
     values = defaultdict(lambda: 1, attempts="[1]") if ":" in sql else (1,) * sql.count("?")
 
     history.execute(sql, values).fetchall()
 
 
-def test_both_ways_to_sum_up_history_agree(history):
-    def means(name):
+def test_both_ways_to_sum_up_history_agree(history: sqlite3.Connection) -> None:
+    def means(name: str) -> dict[tuple[int, int], float]:
         return {(cell, judged): composite for cell, judged, composite in history.execute(statement(name))}
 
     assert means("summary_cells") == pytest.approx(means("summary_current"))
 
 
-def write_pinned():
+def write_pinned() -> None:
     """Write the plans as they are now."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder) / "runs.db", Shape())

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
+from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +28,7 @@ SHAPE = Shape()
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory):
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A generated store, for reading only."""
     path = tmp_path_factory.mktemp("history") / "runs.db"
     generate(path, SHAPE)
@@ -33,12 +36,12 @@ def history(tmp_path_factory):
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
 @pytest.fixture
-def connection(path):
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
     """A store with one sweep `s1` (id 1) of three runs of one cell, and one worker; nothing has run."""
     with closing(create(path)) as connection:
         insert(
@@ -62,7 +65,7 @@ def connection(path):
         yield connection
 
 
-def sweep(connection, name, runs=3):
+def sweep(connection: sqlite3.Connection, name: str, runs: int = 3) -> int:
     number = insert(
         connection,
         "sweep",
@@ -81,15 +84,26 @@ def sweep(connection, name, runs=3):
     return number
 
 
-def attempt(connection, run=1, number=1):
+def attempt(connection: sqlite3.Connection, run: int = 1, number: int = 1) -> int:
     return insert(connection, "attempt", run_id=run, number=number, worker_id=1, claimed_at=AT)
 
 
-def outcome(connection, attempt_id, run=1, outcome="pass", **values):
+def outcome(
+    connection: sqlite3.Connection, attempt_id: int, run: int = 1, outcome: str = "pass", **values: Any
+) -> None:
     insert(connection, "outcome", attempt_id=attempt_id, run_id=run, outcome=outcome, ended_at=AT + 1, **values)
 
 
-def result(connection, attempt_id, *, run=1, outcome="pass", again=0, supersedes=None, **values):
+def result(
+    connection: sqlite3.Connection,
+    attempt_id: int,
+    *,
+    run: int = 1,
+    outcome: str = "pass",
+    again: int = 0,
+    supersedes: int | None = None,
+    **values: Any,
+) -> int:
     return insert(
         connection,
         "result",
@@ -106,14 +120,22 @@ def result(connection, attempt_id, *, run=1, outcome="pass", again=0, supersedes
     )
 
 
-def event(connection, attempt_id, seq, kind, payload, *, blob_id=None):
+def event(
+    connection: sqlite3.Connection,
+    attempt_id: int,
+    seq: int,
+    kind: str,
+    payload: dict[str, Any],
+    *,
+    blob_id: int | None = None,
+) -> None:
     connection.execute(
         "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
         (attempt_id, seq, seq * 10, kind, json.dumps(payload), blob_id),
     )
 
 
-def blob(connection, content, codec="raw"):
+def blob(connection: sqlite3.Connection, content: bytes, codec: str = "raw") -> int:
     data = content if codec == "raw" else zlib.compress(content)
     return insert(connection, "blob", hash=sha256(content).digest(), size=len(content), codec=codec, data=data)
 
@@ -121,7 +143,7 @@ def blob(connection, content, codec="raw"):
 # --- what is no store -------------------------------------------------------------------------------------------
 
 
-def test_a_missing_store_is_refused_with_how_one_comes_about(path):
+def test_a_missing_store_is_refused_with_how_one_comes_about(path: Path) -> None:
     with pytest.raises(StoreRefused) as refusal:
         Reader(path)
 
@@ -130,19 +152,19 @@ def test_a_missing_store_is_refused_with_how_one_comes_about(path):
     assert not path.exists()
 
 
-def test_a_directory_is_refused(tmp_path):
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="directory"):
         Reader(tmp_path)
 
 
-def test_garbage_is_refused(path):
+def test_garbage_is_refused(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be taken for one" * 100)
 
     with pytest.raises(StoreRefused, match="not a database"):
         Reader(path)
 
 
-def test_a_foreign_database_is_refused(path):
+def test_a_foreign_database_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path)) as foreign:
         foreign.execute("CREATE TABLE runs (id)")
 
@@ -150,14 +172,14 @@ def test_a_foreign_database_is_refused(path):
         Reader(path)
 
 
-def test_a_newer_store_is_refused(path, connection):
+def test_a_newer_store_is_refused(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA user_version = 999")
 
     with pytest.raises(StoreRefused, match="newer"):
         Reader(path)
 
 
-def test_a_damaged_store_is_refused_when_the_damage_shows(history, tmp_path):
+def test_a_damaged_store_is_refused_when_the_damage_shows(history: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.db"
     content = bytearray(history.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
@@ -167,12 +189,12 @@ def test_a_damaged_store_is_refused_when_the_damage_shows(history, tmp_path):
         Reader(broken)
 
 
-def test_a_reader_cannot_write(path, connection):
+def test_a_reader_cannot_write(path: Path, connection: sqlite3.Connection) -> None:
     with Reader(path) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader._connection.execute("DELETE FROM lease")
 
 
-def test_importing_it_loads_nothing_heavy():
+def test_importing_it_loads_nothing_heavy() -> None:
     heavy = ("asyncio", "aiosqlite", "anyio", "cattrs", "rich", "structlog", "httpx", "rfc8785")
     code = f"import sys, store.sql.reader; print([name for name in {heavy} if name in sys.modules])"
 
@@ -182,7 +204,7 @@ def test_importing_it_loads_nothing_heavy():
 # --- sweeps -----------------------------------------------------------------------------------------------------
 
 
-def test_sweeps_come_newest_first(path, connection):
+def test_sweeps_come_newest_first(path: Path, connection: sqlite3.Connection) -> None:
     sweep(connection, "s2")
     sweep(connection, "s3")
 
@@ -193,7 +215,9 @@ def test_sweeps_come_newest_first(path, connection):
 
 
 @pytest.mark.parametrize(("asked", "found"), [("last", "20260102-b"), ("20260101-aa", "20260101-aa"), ("s", "s1")])
-def test_a_sweep_is_found_by_name_prefix_or_last(path, connection, asked, found):
+def test_a_sweep_is_found_by_name_prefix_or_last(
+    path: Path, connection: sqlite3.Connection, asked: str, found: str
+) -> None:
     for name in ("20260101-aa", "20260101-aab", "20260102-b"):
         sweep(connection, name)
 
@@ -201,7 +225,7 @@ def test_a_sweep_is_found_by_name_prefix_or_last(path, connection, asked, found)
         assert reader.sweep(asked).name == found
 
 
-def test_an_ambiguous_prefix_is_told_with_the_names(path, connection):
+def test_an_ambiguous_prefix_is_told_with_the_names(path: Path, connection: sqlite3.Connection) -> None:
     for number in range(12):
         sweep(connection, f"x{number:02}")
 
@@ -213,28 +237,28 @@ def test_an_ambiguous_prefix_is_told_with_the_names(path, connection):
 
 
 @pytest.mark.parametrize("asked", ["s2", "", "%", "*", "\udc80", "a\0b"])
-def test_an_unknown_sweep_is_told_with_the_nearest(path, connection, asked):
+def test_an_unknown_sweep_is_told_with_the_nearest(path: Path, connection: sqlite3.Connection, asked: str) -> None:
     sweep(connection, "other")
 
     with Reader(path) as reader, pytest.raises(UsageError, match="s1"):
         reader.sweep(asked)
 
 
-def test_a_store_without_sweeps_says_so(path):
+def test_a_store_without_sweeps_says_so(path: Path) -> None:
     create(path).close()
 
     with Reader(path) as reader, pytest.raises(UsageError, match="no sweep yet"):
         reader.sweep("last")
 
 
-def test_cells_of_a_sweep(path, connection):
+def test_cells_of_a_sweep(path: Path, connection: sqlite3.Connection) -> None:
     with Reader(path) as reader:
         (cell,) = reader.cells(1)
 
     assert (cell.id, cell.case_id, cell.model, cell.config_hash) == (1, "case", "m", "c")
 
 
-def test_notices_and_control_are_read_in_order(path, connection):
+def test_notices_and_control_are_read_in_order(path: Path, connection: sqlite3.Connection) -> None:
     for kind in ("opened", "limited"):
         insert(connection, "notice", sweep_id=1, at=AT, kind=kind, payload='{"n":1}')
     insert(connection, "control", sweep_id=1, verb="pause", who="me", why="lunch", at=AT)
@@ -249,7 +273,7 @@ def test_notices_and_control_are_read_in_order(path, connection):
     assert (order.verb, order.who, order.why, order.payload) == ("pause", "me", "lunch", {})
 
 
-def test_workers_are_told_with_their_lease_and_open_attempts(path, connection):
+def test_workers_are_told_with_their_lease_and_open_attempts(path: Path, connection: sqlite3.Connection) -> None:
     outcome(connection, attempt(connection, run=1), run=1)
     attempt(connection, run=2)
     insert(connection, "lease", worker_id=1, expires_at=AT + 60)
@@ -264,7 +288,7 @@ def test_workers_are_told_with_their_lease_and_open_attempts(path, connection):
 # --- what counts ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_shows_the_attempt_that_counts(path, connection):
+def test_a_run_shows_the_attempt_that_counts(path: Path, connection: sqlite3.Connection) -> None:
     first, second = attempt(connection, number=1), attempt(connection, number=2)
     outcome(connection, first, outcome="error", reason="interrupted")
     outcome(connection, second, wall_ms=5, detail='{"spent":{"calls":2}}')
@@ -283,7 +307,9 @@ def test_a_run_shows_the_attempt_that_counts(path, connection):
     ]
 
 
-def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(path, connection):
+def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(
+    path: Path, connection: sqlite3.Connection
+) -> None:
     attempt(connection)
 
     with Reader(path) as reader:
@@ -295,12 +321,12 @@ def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(path, c
 
 
 @pytest.mark.parametrize("position", [-1, 3, 2**70])
-def test_a_position_beyond_the_plan_is_refused(path, connection, position):
+def test_a_position_beyond_the_plan_is_refused(path: Path, connection: sqlite3.Connection, position: int) -> None:
     with Reader(path) as reader, pytest.raises(UsageError, match="no run at position"):
         reader.run(1, position)
 
 
-def test_verdicts_are_those_of_the_last_pass_in_their_order(path, connection):
+def test_verdicts_are_those_of_the_last_pass_in_their_order(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     outcome(connection, one)
     result(connection, one)
@@ -326,7 +352,7 @@ def test_verdicts_are_those_of_the_last_pass_in_their_order(path, connection):
     )
 
 
-def test_the_tally_counts_current_results_only(path, connection):
+def test_the_tally_counts_current_results_only(path: Path, connection: sqlite3.Connection) -> None:
     one, two = attempt(connection), attempt(connection, number=2)
     outcome(connection, one, outcome="error", reason="interrupted")
     outcome(connection, two)
@@ -339,7 +365,7 @@ def test_the_tally_counts_current_results_only(path, connection):
             assert (before.remaining(1), after.remaining(1)) == (3, 2)
 
 
-def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path, connection):
+def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path: Path, connection: sqlite3.Connection) -> None:
     with Reader(path) as reader:
         one = attempt(connection)
         outcome(connection, one)
@@ -358,7 +384,7 @@ def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path, connection)
         assert len(reader.sweeps()) == 2
 
 
-def test_runs_come_in_the_stored_order_over_many_pages(tmp_path):
+def test_runs_come_in_the_stored_order_over_many_pages(tmp_path: Path) -> None:
     large = tmp_path / "large.db"
     generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
 
@@ -369,7 +395,7 @@ def test_runs_come_in_the_stored_order_over_many_pages(tmp_path):
     assert sum(run.outcome is not None for run in runs) == 600
 
 
-def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path):
+def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path: Path) -> None:
     large = tmp_path / "large.db"
     generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
     with Reader(large) as reader:
@@ -388,7 +414,7 @@ def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path):
         assert reader.spent(1, "nobody") == Amount()
 
 
-def test_reading_runs_holds_no_statement_open(path):
+def test_reading_runs_holds_no_statement_open(path: Path) -> None:
     generate(path, SHAPE)
     with Reader(path) as reader:
         runs = reader.runs(1)
@@ -400,7 +426,7 @@ def test_reading_runs_holds_no_statement_open(path):
     assert (busy, left, moved) == (0, 0, 0)
 
 
-def test_memory_stays_flat_over_many_runs(tmp_path):
+def test_memory_stays_flat_over_many_runs(tmp_path: Path) -> None:
     large = tmp_path / "large.db"
     generate(large, Shape(cases=50, variants=2, repetitions=60, sweeps=1, events=0))
     with Reader(large) as reader:
@@ -419,7 +445,7 @@ def test_memory_stays_flat_over_many_runs(tmp_path):
 # --- money ------------------------------------------------------------------------------------------------------
 
 
-def test_spending_counts_every_attempt_also_killed_ones(path, connection):
+def test_spending_counts_every_attempt_also_killed_ones(path: Path, connection: sqlite3.Connection) -> None:
     one, two, killed = attempt(connection), attempt(connection, number=2), attempt(connection, run=2)
     outcome(connection, one, calls=1, detail='{"spent":{"calls":4,"tokens":700}}', cost_nusd=5)
     outcome(connection, two, calls=2, input_tokens=10, output_tokens=5)
@@ -433,7 +459,9 @@ def test_spending_counts_every_attempt_also_killed_ones(path, connection):
         assert reader.spent(2) == Amount()
 
 
-def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(path, connection):
+def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(
+    path: Path, connection: sqlite3.Connection
+) -> None:
     for run in (1, 2, 3):
         outcome(connection, attempt(connection, run=run), run=run, input_tokens=2**63 - 1, output_tokens=1)
 
@@ -441,7 +469,7 @@ def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(path, conn
         assert reader.spent(1).tokens >= 10**15
 
 
-def test_what_is_granted_is_the_last_balance(path, connection):
+def test_what_is_granted_is_the_last_balance(path: Path, connection: sqlite3.Connection) -> None:
     for seq, total in ((1, 100), (2, 80)):
         insert(
             connection,
@@ -467,7 +495,7 @@ def test_what_is_granted_is_the_last_balance(path, connection):
 # --- what happened ----------------------------------------------------------------------------------------------
 
 
-def test_events_come_back_unharmed_with_their_blobs(path, connection):
+def test_events_come_back_unharmed_with_their_blobs(path: Path, connection: sqlite3.Connection) -> None:
     text = "lone \ud800, NUL \0, bell \a, é, \U0001f600 " + "x" * 3000
     one = attempt(connection)
     event(connection, one, 1, "text", {"text": text[:40]})
@@ -484,7 +512,7 @@ def test_events_come_back_unharmed_with_their_blobs(path, connection):
         ]
 
 
-def test_events_are_paged(path, connection):
+def test_events_are_paged(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     for seq in range(250):
         event(connection, one, seq, "text", {"n": seq})
@@ -493,7 +521,7 @@ def test_events_are_paged(path, connection):
         assert [row.payload["n"] for row in reader.events(one)] == list(range(250))
 
 
-def test_of_a_forgotten_blob_the_short_fields_remain(path, connection):
+def test_of_a_forgotten_blob_the_short_fields_remain(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     number = blob(connection, b'{"text": "private"}')
     event(connection, one, 1, "text", {"request": 1}, blob_id=number)
@@ -507,7 +535,7 @@ def test_of_a_forgotten_blob_the_short_fields_remain(path, connection):
             reader.blob(number)
 
 
-def test_a_blob_is_read_and_a_missing_one_is_told(path, connection):
+def test_a_blob_is_read_and_a_missing_one_is_told(path: Path, connection: sqlite3.Connection) -> None:
     number = blob(connection, b"\xff" * 5000, "zlib")
 
     with Reader(path) as reader:
@@ -516,14 +544,14 @@ def test_a_blob_is_read_and_a_missing_one_is_told(path, connection):
             reader.blob(99)
 
 
-def test_a_damaged_blob_is_told(path, connection):
+def test_a_damaged_blob_is_told(path: Path, connection: sqlite3.Connection) -> None:
     number = insert(connection, "blob", hash=b"h", size=5, codec="zlib", data=b"junk")
 
     with Reader(path) as reader, pytest.raises(StoreError, match="damaged"):
         reader.blob(number)
 
 
-def test_a_damaged_payload_is_told(path, connection):
+def test_a_damaged_payload_is_told(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', '{\"tex', NULL)", (one,))
 
@@ -531,7 +559,7 @@ def test_a_damaged_payload_is_told(path, connection):
         list(reader.events(one))
 
 
-def test_a_payload_nested_beyond_reading_is_shown_as_text(path, connection):
+def test_a_payload_nested_beyond_reading_is_shown_as_text(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     deep = '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"
     connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', ?, NULL)", (one, deep))
@@ -542,7 +570,7 @@ def test_a_payload_nested_beyond_reading_is_shown_as_text(path, connection):
     assert row.payload == {"unreadable": deep}
 
 
-def test_file_changes_come_back_with_content_mode_and_link(path, connection):
+def test_file_changes_come_back_with_content_mode_and_link(path: Path, connection: sqlite3.Connection) -> None:
     one = attempt(connection)
     name = "odd\udcff\0name"
     number = blob(connection, b"content")
@@ -563,6 +591,6 @@ def test_file_changes_come_back_with_content_mode_and_link(path, connection):
         ]
 
 
-def test_its_repr_tells_its_state(history):
+def test_its_repr_tells_its_state(history: Path) -> None:
     with Reader(history) as reader:
         assert repr(reader) == f"<Reader {history}: 4 sweeps, {reader.snapshot.result} results>"

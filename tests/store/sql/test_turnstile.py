@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -41,7 +43,7 @@ def start_holder(store: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def holder(store):
+def holder(store: Path) -> Iterator[subprocess.Popen[Any]]:
     with start_holder(store) as process:
         yield process
         process.kill()
@@ -53,7 +55,7 @@ def tell(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-async def test_one_at_a_time_within_a_process_too(store):
+async def test_one_at_a_time_within_a_process_too(store: Path) -> None:
     first, second = Turnstile(store, report=print), Turnstile(store, report=print)
     async with first.hold():
         assert not second.enter()
@@ -62,7 +64,7 @@ async def test_one_at_a_time_within_a_process_too(store):
     first.close()
 
 
-async def test_left_early_it_is_free_before_the_block_ends(store):
+async def test_left_early_it_is_free_before_the_block_ends(store: Path) -> None:
     first, second = Turnstile(store, report=print), Turnstile(store, report=print)
     async with first.hold():
         first.release()
@@ -72,7 +74,9 @@ async def test_left_early_it_is_free_before_the_block_ends(store):
     first.close()
 
 
-async def test_waiter_lets_the_event_loop_run_names_the_holder_once_and_goes_on(store, holder):
+async def test_waiter_lets_the_event_loop_run_names_the_holder_once_and_goes_on(
+    store: Path, holder: subprocess.Popen[Any]
+) -> None:
     reports: list[str] = []
     turnstile = Turnstile(store, report=reports.append, report_after_s=0.05)
     passed = anyio.Event()
@@ -93,7 +97,7 @@ async def test_waiter_lets_the_event_loop_run_names_the_holder_once_and_goes_on(
     turnstile.close()
 
 
-async def test_stopped_holder_is_named_as_stopped_and_waited_for(store, holder):
+async def test_stopped_holder_is_named_as_stopped_and_waited_for(store: Path, holder: subprocess.Popen[Any]) -> None:
     reports: list[str] = []
     turnstile = Turnstile(store, report=reports.append, report_after_s=0.05)
     os.kill(holder.pid, signal.SIGSTOP)
@@ -117,7 +121,7 @@ async def test_stopped_holder_is_named_as_stopped_and_waited_for(store, holder):
     turnstile.close()
 
 
-async def test_waiting_too_long_fails_naming_the_holder(store, holder):
+async def test_waiting_too_long_fails_naming_the_holder(store: Path, holder: subprocess.Popen[Any]) -> None:
     turnstile = Turnstile(store, report=print, max_stall_s=0.05)
     with pytest.raises(StoreStalled, match=rf"for process {holder.pid}"):
         async with turnstile.hold():
@@ -125,7 +129,7 @@ async def test_waiting_too_long_fails_naming_the_holder(store, holder):
     turnstile.close()
 
 
-async def test_killed_holder_is_outside(store, holder):
+async def test_killed_holder_is_outside(store: Path, holder: subprocess.Popen[Any]) -> None:
     holder.kill()
     holder.wait()
     turnstile = Turnstile(store, report=print)
@@ -134,7 +138,7 @@ async def test_killed_holder_is_outside(store, holder):
     turnstile.close()
 
 
-async def test_commits_wait_for_the_holder_and_lose_nothing(store):
+async def test_commits_wait_for_the_holder_and_lose_nothing(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         claims = await part.claims.claim(10)
@@ -154,7 +158,7 @@ async def test_commits_wait_for_the_holder_and_lose_nothing(store):
     assert ask(store, "SELECT count(*) FROM current") == [(4,)]
 
 
-async def test_lock_file_that_cannot_be_made_is_refused(tmp_path):
+async def test_lock_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     turnstile = Turnstile(tmp_path / "absent" / "runs.db", report=print)
     with pytest.raises(StoreRefused, match=r"runs\.db\.lock: cannot be opened for writing"):
         turnstile.enter()

@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC220, ASYNC240 - the test waits for a process or a file; nothing else has to go on
+# ruff: noqa: ASYNC220 - the test waits for a process or a file; nothing else has to go on
 from __future__ import annotations
 
 import os
@@ -7,8 +7,10 @@ import signal
 import sqlite3  # noqa: TID251 - a test looks at the file itself
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -18,24 +20,24 @@ from store.errors import StoreFailed, UsageError
 from store.events import Waited
 from store.sql.database import examine
 from store.sql.statements import statement
-from store.sql.writer import BATCH_ROWS, HIGH_ROWS
+from store.sql.writer import BATCH_ROWS, HIGH_ROWS, Writer
 from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[3]
 
 
-def notice(sweep_id: int, kind: str, payload: str = "{}"):
+def notice(sweep_id: int, kind: str, payload: str = "{}") -> Callable[..., Any]:
     return lambda connection: connection.execute(statement("insert_notice"), (sweep_id, None, 1, kind, payload))
 
 
-async def test_writer_commits_with_full_synchronisation(store):
+async def test_writer_commits_with_full_synchronisation(store: Path) -> None:
     async with writing(store) as writer:
         pragma = await writer.transact(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
     assert pragma == (2,)
 
 
-async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(store):
+async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(store: Path) -> None:
     seen: list[tuple[str, int]] = []
     async with writing(store) as writer:
         part = await take_part(writer)
@@ -50,7 +52,7 @@ async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(sto
     assert ask(store, "SELECT kind FROM notice ORDER BY id") == [("first",), ("second",)]
 
 
-async def test_many_events_offered_without_waiting_take_few_transactions(store):
+async def test_many_events_offered_without_waiting_take_few_transactions(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         (claim, *_) = await part.claims.claim(1)
@@ -65,7 +67,7 @@ async def test_many_events_offered_without_waiting_take_few_transactions(store):
     assert ask(store, "SELECT count(*), count(DISTINCT seq), max(seq) FROM event") == [(10_000, 10_000, 10_000)]
 
 
-async def test_closing_drains(store):
+async def test_closing_drains(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         for _ in range(5_000):
@@ -75,10 +77,10 @@ async def test_closing_drains(store):
         writer.submit(notice(part.sweep_id, "too late"))
 
 
-async def test_cancelling_producers_and_everything_around_loses_nothing(store):
+async def test_cancelling_producers_and_everything_around_loses_nothing(store: Path) -> None:
     offered = 0
 
-    async def produce(sweep_id: int, writer) -> None:
+    async def produce(sweep_id: int, writer: Writer) -> None:
         nonlocal offered
         try:
             while True:
@@ -102,7 +104,7 @@ async def test_cancelling_producers_and_everything_around_loses_nothing(store):
     assert ask(store, "SELECT count(*) FROM notice WHERE kind = 'last words'") == [(20,)]
 
 
-async def test_cancelled_wait_does_not_take_the_job_back(store):
+async def test_cancelled_wait_does_not_take_the_job_back(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         with anyio.CancelScope() as scope:
@@ -112,7 +114,7 @@ async def test_cancelled_wait_does_not_take_the_job_back(store):
     assert ask(store, "SELECT kind FROM notice") == [("kept",)]
 
 
-async def test_refused_job_is_undone_alone(store):
+async def test_refused_job_is_undone_alone(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
 
@@ -133,7 +135,7 @@ async def test_refused_job_is_undone_alone(store):
     assert ask(store, "SELECT kind FROM notice ORDER BY id") == [("before",), ("after",)]
 
 
-async def test_room_waits_until_the_backlog_is_small(store):
+async def test_room_waits_until_the_backlog_is_small(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         await writer.room()
@@ -144,7 +146,7 @@ async def test_room_waits_until_the_backlog_is_small(store):
     assert ask(store, "SELECT count(*) FROM notice") == [(HIGH_ROWS + 1,)]
 
 
-async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer(store):
+async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer(store: Path) -> None:
     failures: list[StoreFailed] = []
     async with writing(store) as writer:
         part = await take_part(writer)
@@ -173,7 +175,7 @@ async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer
     assert part.acknowledged == []
 
 
-async def test_bug_in_a_job_crashes_loudly(store):
+async def test_bug_in_a_job_crashes_loudly(store: Path) -> None:
     def bug(_connection: sqlite3.Connection) -> None:
         raise ZeroDivisionError
 
@@ -182,7 +184,7 @@ async def test_bug_in_a_job_crashes_loudly(store):
             writer.submit(bug)
 
 
-async def test_bug_of_a_listener_leaves_nobody_waiting(store):
+async def test_bug_of_a_listener_leaves_nobody_waiting(store: Path) -> None:
     def bug(_result: object) -> None:
         raise ZeroDivisionError
 
@@ -199,7 +201,7 @@ async def test_bug_of_a_listener_leaves_nobody_waiting(store):
     assert told == ["ZeroDivisionError: ZeroDivisionError"]
 
 
-async def test_full_disk_is_told_as_such(store):
+async def test_full_disk_is_told_as_such(store: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         async with writing(store) as writer:
@@ -215,7 +217,7 @@ async def test_full_disk_is_told_as_such(store):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_nothing_is_acknowledged_once_the_file_is_gone(store, replaced):
+async def test_nothing_is_acknowledged_once_the_file_is_gone(store: Path, replaced: bool) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
         store.rename(store.with_name("moved.db"))
@@ -227,7 +229,7 @@ async def test_nothing_is_acknowledged_once_the_file_is_gone(store, replaced):
             writer.submit(notice(part.sweep_id, "later"))
 
 
-async def test_wal_is_copied_and_cut_when_it_has_grown(store):
+async def test_wal_is_copied_and_cut_when_it_has_grown(store: Path) -> None:
     wal = Path(f"{store}-wal")
     async with writing(store, checkpoint_bytes=100_000) as writer:
         part = await take_part(writer)
@@ -241,7 +243,7 @@ async def test_wal_is_copied_and_cut_when_it_has_grown(store):
     assert ask(store, "SELECT count(*) FROM notice") == [(30,)]
 
 
-async def test_checkpoint_does_not_wait_for_a_reader(store):
+async def test_checkpoint_does_not_wait_for_a_reader(store: Path) -> None:
     wal = Path(f"{store}-wal")
     async with writing(store, checkpoint_bytes=100_000) as writer:
         part = await take_part(writer)
@@ -278,7 +280,7 @@ anyio.run(main)
 """
 
 
-async def test_acknowledged_result_survives_kill_9(store):
+async def test_acknowledged_result_survives_kill_9(store: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(store)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -291,7 +293,7 @@ async def test_acknowledged_result_survives_kill_9(store):
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 
 
-async def test_representation_tells_the_state(store):
+async def test_representation_tells_the_state(store: Path) -> None:
     async with writing(store) as writer:
         assert repr(writer) == f"<Writer {store}: open, 0 rows waiting>"
     assert repr(writer) == f"<Writer {store}: ended, 0 rows waiting>"

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ answers = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_si
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["id"] for case in GOLDEN])
-def test_golden_vector(case):
+def test_golden_vector(case: dict[str, Any]) -> None:
     function = getattr(calibration, case["function"])
     assert set(case["inputs"]) <= set(inspect.signature(function).parameters)
     if isinstance(case["expected"], dict) and "raises" in case["expected"]:
@@ -31,12 +32,12 @@ def test_golden_vector(case):
         assert agree(plain(function(**case["inputs"])), case["expected"], case["tol"])
 
 
-def test_every_function_with_vectors_is_tested():
+def test_every_function_with_vectors_is_tested() -> None:
     assert {case["function"] for case in GOLDEN} == set(FUNCTIONS)
 
 
 @given(answers)
-def test_a_table_holds_every_confidence_once_and_in_its_own_bin(said):
+def test_a_table_holds_every_confidence_once_and_in_its_own_bin(said: list[tuple[float, bool]]) -> None:
     conf, correct = [one for one, _ in said], [right for _, right in said]
 
     table = calibration.reliability_table(conf, correct)
@@ -52,7 +53,9 @@ def test_a_table_holds_every_confidence_once_and_in_its_own_bin(said):
 
 
 @given(answers)
-def test_whoever_is_sure_and_right_has_no_brier_score_and_whoever_is_sure_and_wrong_the_worst(said):
+def test_whoever_is_sure_and_right_has_no_brier_score_and_whoever_is_sure_and_wrong_the_worst(
+    said: list[tuple[float, bool]],
+) -> None:
     correct = [right for _, right in said]
 
     assert calibration.brier([float(right) for right in correct], correct) == 0
@@ -60,7 +63,9 @@ def test_whoever_is_sure_and_right_has_no_brier_score_and_whoever_is_sure_and_wr
 
 
 @given(answers)
-def test_always_saying_the_overall_accuracy_has_no_skill_and_no_calibration_error(said):
+def test_always_saying_the_overall_accuracy_has_no_skill_and_no_calibration_error(
+    said: list[tuple[float, bool]],
+) -> None:
     correct = [right for _, right in said]
     rate = sum(correct) / len(correct)
 
@@ -71,7 +76,7 @@ def test_always_saying_the_overall_accuracy_has_no_skill_and_no_calibration_erro
 
 
 @given(answers, st.lists(st.booleans(), max_size=10))
-def test_what_came_without_a_confidence_changes_nothing(said, silent):
+def test_what_came_without_a_confidence_changes_nothing(said: list[tuple[float, bool]], silent: list[bool]) -> None:
     conf, correct = [one for one, _ in said], [right for _, right in said]
     more = [*conf, *(None for _ in silent)], [*correct, *silent]
 
@@ -79,13 +84,13 @@ def test_what_came_without_a_confidence_changes_nothing(said, silent):
         assert getattr(calibration, function)(*more) == getattr(calibration, function)(conf, correct)
 
 
-def test_a_decimal_that_begins_a_bin_is_in_it():
+def test_a_decimal_that_begins_a_bin_is_in_it() -> None:
     table = calibration.reliability_table([place / 100 for place in range(101)], [1] * 101, bins=100)
 
     assert [one.n for one in table] == [*([1] * 99), 2]
 
 
-def test_without_a_confidence_there_is_nothing_to_say():
+def test_without_a_confidence_there_is_nothing_to_say() -> None:
     assert calibration.brier([None], [1]) is None
     assert calibration.brier_skill([None], [1]) is None
     assert calibration.ece([], []) is None
@@ -97,12 +102,12 @@ def test_without_a_confidence_there_is_nothing_to_say():
     ("conf", "correct"),
     [([math.nan], [1]), ([-0.01], [1]), ([1.01], [0]), ([0.5], []), ([0.5], [2]), ([0.5], [None]), ([None], [0.5])],
 )
-def test_what_is_no_answer_is_refused(function, conf, correct):
+def test_what_is_no_answer_is_refused(function: str, conf: list[float | None], correct: list[float | None]) -> None:
     with pytest.raises(ValueError):
         getattr(calibration, function)(conf, correct)
 
 
 @pytest.mark.parametrize("function", ["reliability_table", "ece"])
-def test_a_table_has_a_bin(function):
+def test_a_table_has_a_bin(function: str) -> None:
     with pytest.raises(ValueError):
         getattr(calibration, function)([0.5], [1], bins=0)

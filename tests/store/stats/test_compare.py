@@ -6,11 +6,14 @@ import inspect
 import itertools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from store.stats import compare, paired, planning, sequential, student
 from store.stats.rates import MIN_JUDGED
@@ -20,22 +23,22 @@ GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-compare.json").rea
 MODULES = (compare, paired, planning, sequential)
 
 
-def function_named(name):
+def function_named(name: str) -> Callable[..., Any]:
     return next(getattr(module, name) for module in MODULES if hasattr(module, name))
 
 
-def side(passes, judged, errored=0, mode="live", **more):
+def side(passes: int, judged: int, errored: int = 0, mode: str = "live", **more: Any) -> dict[str, Any]:
     return {"passes": passes, "judged": judged, "errored": errored, "mode": mode, **more}
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["id"] for case in GOLDEN])
-def test_golden_vector(case):
+def test_golden_vector(case: dict[str, Any]) -> None:
     function = function_named(case["function"])
     assert set(case["inputs"]) <= set(inspect.signature(function).parameters)
     assert agree(plain(function(**case["inputs"])), case["expected"], case["tol"])
 
 
-def test_every_function_with_vectors_is_tested():
+def test_every_function_with_vectors_is_tested() -> None:
     assert {case["function"] for case in GOLDEN} == {
         *("compare_verdict", "interval_relation", "wilson_hi_exact", "newcombe_diff", "newcombe_paired"),
         *("mcnemar_exact", "fisher_exact", "holm", "bh"),
@@ -44,14 +47,14 @@ def test_every_function_with_vectors_is_tested():
     }
 
 
-def test_at_five_repetitions_only_none_against_all_decides():
+def test_at_five_repetitions_only_none_against_all_decides() -> None:
     words = {(a, b): compare.compare_verdict(side(a, 5), side(b, 5)) for a, b in itertools.product(range(6), repeat=2)}
     assert words.pop((0, 5)) == "improved"
     assert words.pop((5, 0)) == "regressed"
     assert set(words.values()) == {"inconclusive"}
 
 
-def test_a_replay_is_changed_where_a_verifier_says_something_else():
+def test_a_replay_is_changed_where_a_verifier_says_something_else() -> None:
     same = compare.compare_verdict(
         side(0, 1, mode="replay", verifiers={"check": "fail"}), side(0, 1, mode="replay", verifiers={"check": "fail"})
     )
@@ -62,7 +65,7 @@ def test_a_replay_is_changed_where_a_verifier_says_something_else():
 
 
 @given(data=st.data(), n1=st.integers(1, 60), n2=st.integers(1, 60))
-def test_a_comparison_turned_around_says_the_opposite(data, n1, n2):
+def test_a_comparison_turned_around_says_the_opposite(data: DataObject, n1: int, n2: int) -> None:
     x1, x2 = data.draw(st.integers(0, n1)), data.draw(st.integers(0, n2))
     opposite = {"improved": "regressed", "regressed": "improved"}
     word = compare.compare_verdict(side(x1, n1), side(x2, n2))
@@ -76,14 +79,14 @@ def test_a_comparison_turned_around_says_the_opposite(data, n1, n2):
 
 
 @given(data=st.data(), n=st.integers(5, 60))
-def test_a_direction_is_claimed_only_where_fishers_test_would_too(data, n):
+def test_a_direction_is_claimed_only_where_fishers_test_would_too(data: DataObject, n: int) -> None:
     x1, x2 = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
     if compare.compare_verdict(side(x1, n), side(x2, n)) in ("improved", "regressed"):
         assert compare.fisher_exact(x1, n, x2, n) < 0.05
 
 
 @given(st.lists(st.floats(0, 1), max_size=30))
-def test_adjusted_p_values_are_no_smaller_keep_their_order_and_holm_is_the_stricter(ps):
+def test_adjusted_p_values_are_no_smaller_keep_their_order_and_holm_is_the_stricter(ps: list[float]) -> None:
     held, discovered = compare.holm(ps), compare.bh(ps)
     for p, strict, lax in zip(ps, held, discovered, strict=True):
         assert p <= lax + 1e-12 <= strict + 2e-12 <= 1 + 2e-12
@@ -91,14 +94,14 @@ def test_adjusted_p_values_are_no_smaller_keep_their_order_and_holm_is_the_stric
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12))
-def test_a_sign_flip_needs_six_cases_and_looks_at_size_only(diffs):
+def test_a_sign_flip_needs_six_cases_and_looks_at_size_only(diffs: list[float]) -> None:
     p = paired.signflip_p(diffs)
     assert p == pytest.approx(paired.signflip_p([-diff for diff in diffs]))
     moved = sum(abs(diff) > paired.SAME for diff in diffs)
     assert 2 / 2**moved <= p <= 1 or moved == 0
 
 
-def test_many_cases_are_flipped_at_random_and_always_alike():
+def test_many_cases_are_flipped_at_random_and_always_alike() -> None:
     diffs = [0.1 * (place % 5 - 1) for place in range(40)]
     p = paired.signflip_p(diffs)
     assert p == paired.signflip_p(diffs)
@@ -107,7 +110,7 @@ def test_many_cases_are_flipped_at_random_and_always_alike():
     assert p == pytest.approx(found.p, abs=0.01)
 
 
-def test_where_every_case_moved_alike_there_is_no_probability():
+def test_where_every_case_moved_alike_there_is_no_probability() -> None:
     found = paired.paired_t([0.2, 0.1 + 0.1, 0.3 - 0.1, 0.2, 0.2])
     assert (found.p, found.se, found.ci) == (None, 0.0, pytest.approx((0.2, 0.2)))
     assert paired.suite_verdict(found) == "improved"
@@ -115,28 +118,28 @@ def test_where_every_case_moved_alike_there_is_no_probability():
     assert paired.suite_verdict(paired.paired_t([-0.2] * 5)) == "regressed"
 
 
-def test_a_suite_of_four_cases_claims_nothing():
+def test_a_suite_of_four_cases_claims_nothing() -> None:
     assert paired.suite_verdict(paired.paired_t([0.5, 0.51, 0.49, 0.5])) == "low power"
     assert paired.suite_verdict(None) == "low power"
 
 
 @pytest.mark.parametrize(("p", "df", "t"), [(0.975, 1, 12.706204736432095), (0.975, 4, 2.7764451051977987)])
-def test_quantiles_of_student_are_those_of_the_tables(p, df, t):
+def test_quantiles_of_student_are_those_of_the_tables(p: float, df: int, t: float) -> None:
     assert student.t_quantile(p, df) == pytest.approx(t)
 
 
 @given(df=st.integers(1, 2000), p=st.floats(0.51, 0.999))
-def test_quantile_and_tail_of_student_fit(df, p):
+def test_quantile_and_tail_of_student_fit(df: int, p: float) -> None:
     assert student.t_two_sided(student.t_quantile(p, df), df) == pytest.approx(2 * (1 - p), rel=1e-8)
 
 
-def test_with_many_degrees_student_is_normal():
+def test_with_many_degrees_student_is_normal() -> None:
     assert student.t_quantile(0.975, 1e7) == pytest.approx(1.959963984540054, abs=1e-6)
     assert student.t_two_sided(0, 5) == 1.0
 
 
 @given(k=st.integers(5, 40), pa=st.floats(0, 1), pb=st.floats(0, 1))
-def test_the_power_of_the_screen_is_that_of_all_pairs_weighed(k, pa, pb):
+def test_the_power_of_the_screen_is_that_of_all_pairs_weighed(k: int, pa: float, pb: float) -> None:
     found = planning.screen_power(pa, pb, k)
     turned = planning.screen_power(pb, pa, k)
     assert (found.improved, found.regressed) == pytest.approx((turned.regressed, turned.improved))
@@ -152,14 +155,14 @@ def test_the_power_of_the_screen_is_that_of_all_pairs_weighed(k, pa, pb):
 @pytest.mark.parametrize(
     ("difference", "k"), [(0.3, 71), (0.4, 37), (0.5, 24), (0.6, 16), (0.7, 12), (0.8, 9), (0.9, 6)]
 )
-def test_repetitions_for_a_difference_around_a_half(difference, k):
+def test_repetitions_for_a_difference_around_a_half(difference: float, k: int) -> None:
     rates = round(0.5 - difference / 2, 3), round(0.5 + difference / 2, 3)
     assert planning.screen_min_k(*rates) == k
     assert planning.screen_min_k(*reversed(rates)) == k
 
 
 @pytest.mark.parametrize(("k_max", "most"), [(20, 0.028), (30, 0.047)])
-def test_looking_after_every_repetition_stays_below_one_in_twenty(k_max, most):
+def test_looking_after_every_repetition_stays_below_one_in_twenty(k_max: int, most: float) -> None:
     found = sequential.screen_seq_power(0.5, 0.5, k_max)
     assert found.improved == pytest.approx(found.regressed)
     assert found.improved + found.regressed <= most
@@ -167,7 +170,7 @@ def test_looking_after_every_repetition_stays_below_one_in_twenty(k_max, most):
 
 
 @given(data=st.data(), n=st.integers(5, 30))
-def test_what_an_early_look_stops_on_is_what_a_comparison_of_these_runs_says(data, n):
+def test_what_an_early_look_stops_on_is_what_a_comparison_of_these_runs_says(data: DataObject, n: int) -> None:
     xa, xb = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
     word = sequential.screen_step(xa, xb, n, 30)
     assert word in (None, compare.compare_verdict(side(xa, n), side(xb, n)))
@@ -175,7 +178,7 @@ def test_what_an_early_look_stops_on_is_what_a_comparison_of_these_runs_says(dat
     assert sequential.screen_step(xa, xb, n, 30, futility=None) != "inconclusive" or n == 30
 
 
-def test_no_number_of_repetitions_shows_what_is_not_there():
+def test_no_number_of_repetitions_shows_what_is_not_there() -> None:
     assert planning.screen_min_k(0.6, 0.6) is None
     assert planning.screen_min_k(0.5, 0.52) is None
     assert planning.screen_min_k(0.0, 1.0) == 5
@@ -185,13 +188,13 @@ def test_no_number_of_repetitions_shows_what_is_not_there():
     ("points", "k", "cases"),
     [(5, 1, 1005), (5, 20, 110), (10, 5, 63), (15, 10, 18), (20, 3, 24), (20, 5, 16), (20, 20, 7 + 2)],
 )
-def test_cases_for_a_difference_with_the_usual_variances(points, k, cases):
+def test_cases_for_a_difference_with_the_usual_variances(points: int, k: int, cases: int) -> None:
     usual = planning.variances_of([], [], [])
     assert usual.assumed
     assert planning.cases_needed(points / 100, usual, k) == cases
 
 
-def test_repetitions_and_cases_for_a_difference_fit_together():
+def test_repetitions_and_cases_for_a_difference_fit_together() -> None:
     usual = planning.variances_of([], [], [])
     assert planning.repetitions_needed(0.2, usual, 16) == 5
     assert planning.repetitions_needed(0.05, usual, 20) is None
@@ -200,7 +203,7 @@ def test_repetitions_and_cases_for_a_difference_fit_together():
     assert planning.smallest_difference(usual, 16, 5, 5) == pytest.approx(0.198, abs=1e-3)
 
 
-def test_variances_come_from_the_stored_runs_where_they_tell_them():
+def test_variances_come_from_the_stored_runs_where_they_tell_them() -> None:
     found = planning.variances_of([0.2, -0.2, 0.6], [(1, 5), (3, 5), (0, 5)], [(2, 5), (2, 5), (3, 5)])
     assert not found.assumed
     assert found.baseline == pytest.approx((4 / 20 + 6 / 20 + 0) / 3)
@@ -234,12 +237,12 @@ def test_variances_come_from_the_stored_runs_where_they_tell_them():
         lambda: planning.repetitions_needed(0, planning.variances_of([], [], []), 5),
     ],
 )
-def test_what_is_no_measurement_is_refused(call):
+def test_what_is_no_measurement_is_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()
 
 
-def test_the_undefined_is_none():
+def test_the_undefined_is_none() -> None:
     assert compare.newcombe_paired(0, 0, 0, 0) is None
     assert compare.wilson_hi_exact(0) is None
     assert compare.holm([]) == compare.bh([]) == []
@@ -253,6 +256,6 @@ def test_the_undefined_is_none():
     assert paired.signflip_p([0.0, 0.0]) == 1.0
 
 
-def test_repetitions_that_are_alike_widen_a_pooled_rate():
+def test_repetitions_that_are_alike_widen_a_pooled_rate() -> None:
     assert paired.design_effect(5, 0.4) == pytest.approx(2.6)
     assert paired.design_effect(5, -0.1) == 1

@@ -5,27 +5,29 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from store.stats import rates
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-rates.json").read_text(encoding="utf-8"))["cases"]
 
 
-def plain(value):
+def plain(value) -> Any:
     """What a golden file can hold: tuples are lists, values are objects."""
     if attrs.has(type(value)):
         return {name: plain(field) for name, field in attrs.asdict(value, recurse=False).items()}
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def agree(actual, expected, tolerance):
+def agree(actual: Any, expected: Any, tolerance: float) -> bool:
     if isinstance(expected, dict):
         return all(agree(actual[name], value, tolerance) for name, value in expected.items())
     if isinstance(expected, Sequence) and not isinstance(expected, str):
@@ -36,7 +38,7 @@ def agree(actual, expected, tolerance):
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["id"] for case in GOLDEN])
-def test_golden_vector(case):
+def test_golden_vector(case: dict[str, Any]) -> None:
     function = getattr(rates, case["function"])
     inputs = {name: math.nan if value == "NaN" else value for name, value in case["inputs"].items()}
     assert set(inputs) <= set(inspect.signature(function).parameters)
@@ -48,7 +50,7 @@ def test_golden_vector(case):
         assert agree(plain(function(**inputs)), case["expected"], case["tol"])
 
 
-def test_every_function_with_vectors_is_tested():
+def test_every_function_with_vectors_is_tested() -> None:
     assert {case["function"] for case in GOLDEN} == {
         *("wilson_interval", "summarize_outcomes", "stable_fraction", "reliability_class", "pass_at_k", "pass_hat_k"),
         *("quantile7", "per_success", "cached_ratio"),
@@ -56,7 +58,7 @@ def test_every_function_with_vectors_is_tested():
 
 
 @given(n=st.integers(1, 400), data=st.data())
-def test_an_interval_holds_its_rate_and_mirrors(n, data):
+def test_an_interval_holds_its_rate_and_mirrors(n: int, data: DataObject) -> None:
     passes = data.draw(st.integers(0, n))
 
     low, high = rates.wilson_interval(passes, n)
@@ -67,7 +69,7 @@ def test_an_interval_holds_its_rate_and_mirrors(n, data):
 
 
 @given(n=st.integers(1, 60), data=st.data())
-def test_pass_at_k_rises_and_pass_hat_k_falls_with_k(n, data):
+def test_pass_at_k_rises_and_pass_hat_k_falls_with_k(n: int, data: DataObject) -> None:
     c = data.draw(st.integers(0, n))
 
     at = [rates.pass_at_k(n, c, k) for k in range(1, n + 1)]
@@ -79,7 +81,7 @@ def test_pass_at_k_rises_and_pass_hat_k_falls_with_k(n, data):
     assert hat[-1] == (c == n)
 
 
-def test_a_skipped_run_is_counted_apart():
+def test_a_skipped_run_is_counted_apart() -> None:
     summary = rates.summarize_outcomes(["pass", "skipped", "fail"])
 
     assert (summary.judged, summary.skipped, summary.success_rate) == (2, 1, 0.5)
@@ -103,12 +105,12 @@ def test_a_skipped_run_is_counted_apart():
         lambda: rates.per_success(1, -1),
     ],
 )
-def test_what_is_no_measurement_is_refused(call):
+def test_what_is_no_measurement_is_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()
 
 
-def test_the_undefined_is_none():
+def test_the_undefined_is_none() -> None:
     assert rates.success_rate(0, 0) is None
     assert rates.quantile7([], 0.5) is None
     assert rates.median([]) is None
@@ -117,10 +119,10 @@ def test_the_undefined_is_none():
     assert rates.cached_ratio([(0, 0, False)]) is None
 
 
-def test_median_and_variance():
+def test_median_and_variance() -> None:
     assert rates.median([3, 1, 2, 10]) == 2.5
     assert rates.variance([1, 2, 3, 4]) == pytest.approx(5 / 3)
 
 
-def test_power_is_low_below_five_judged_runs():
+def test_power_is_low_below_five_judged_runs() -> None:
     assert [rates.low_power(n) for n in (0, 4, 5)] == [True, True, False]

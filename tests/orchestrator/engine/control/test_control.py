@@ -8,11 +8,11 @@ from store.records import ControlRow
 pytestmark = pytest.mark.anyio
 
 
-def order(verb, number=1, why=""):
+def order(verb: str, number: int = 1, why: str = "") -> ControlRow:
     return ControlRow(id=number, verb=verb, who="me@here", why=why, payload={}, at=0)
 
 
-async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once():
+async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once() -> None:
     said = []
     control = Control(said.append)
     for row in (None, order("pause", why="lunch"), order("pause", why="lunch"), order("continue", 2)):
@@ -23,17 +23,17 @@ async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once():
     assert [text.split(":")[0] for text in said] == ["paused by me@here (lunch)", "continued by me@here"]
 
 
-async def test_an_order_to_continue_what_is_not_paused_is_no_news():
+async def test_an_order_to_continue_what_is_not_paused_is_no_news() -> None:
     said = []
     Control(said.append).obey(order("continue"))
     assert said == []
 
 
-async def test_who_waits_for_a_change_hears_of_each():
+async def test_who_waits_for_a_change_hears_of_each() -> None:
     control = Control()
     heard = []
 
-    async def listen():
+    async def listen() -> None:
         for _ in range(2):
             await control.changed.wait()
             heard.append(control.pause)
@@ -47,7 +47,7 @@ async def test_who_waits_for_a_change_hears_of_each():
     assert heard == [order("pause"), None]
 
 
-async def test_a_cancel_of_the_sweep_outranks_an_earlier_reason_to_stop():
+async def test_a_cancel_of_the_sweep_outranks_an_earlier_reason_to_stop() -> None:
     ended = []
     control = Control(at_once=lambda: ended.append(1))
     control.drain("interrupt", "Ctrl-C")
@@ -60,7 +60,7 @@ async def test_a_cancel_of_the_sweep_outranks_an_earlier_reason_to_stop():
     assert ended == [1]
 
 
-def test_what_a_person_wrote_is_harmless():
+def test_what_a_person_wrote_is_harmless() -> None:
     assert signed(order("pause", why="a\x1b[2Jb\nc")) == "me@here (ab c)"
 
 
@@ -75,12 +75,12 @@ def test_what_a_person_wrote_is_harmless():
         (("cancel", "continue"), None),
     ],
 )
-def test_the_last_order_holds(verbs, holds):
+def test_the_last_order_holds(verbs: tuple[str, ...], holds: str | None) -> None:
     found = in_force([order(verb, number) for number, verb in enumerate(verbs, 1)])
     assert (None if found is None else found.verb) == holds
 
 
-def test_resuming_lifts_a_pause_and_a_cancel_only_when_asked_to():
+def test_resuming_lifts_a_pause_and_a_cancel_only_when_asked_to() -> None:
     assert to_lift(None, cancelled=True) is None
     assert to_lift(order("pause"), cancelled=False).why == "resume"
     assert to_lift(order("cancel"), cancelled=False) is None

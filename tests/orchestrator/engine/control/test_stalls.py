@@ -1,11 +1,16 @@
 """What a run waits for at the gate is known while it waits, and its attempt can be ended with that."""
 
+from collections.abc import Callable
+from typing import Any
+
 import anyio
 import pytest
 
 from orchestrator.engine.control.waits import Stalled
 from orchestrator.engine.ending import finding_of
+from providers.base import Request
 from providers.errors import ProviderError
+from store.rows import Amount
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
 from tests.orchestrator.engine.plain_ports import PlainBudget
 
@@ -18,26 +23,26 @@ class Hung:
     name = "hung"
     account = "hung#1"
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 1
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Callable[..., Any]) -> None:
         await anyio.sleep_forever()
 
-    async def aclose(self): ...
+    async def aclose(self) -> None: ...
 
 
 class NoRoom(PlainBudget):
-    async def reserve(self, bound):
+    async def reserve(self, bound: Amount) -> None:
         await anyio.sleep_forever()
 
 
-def refused():
+def refused() -> ProviderError:
     return ProviderError(kind="server_error", message="no", retryable=True)
 
 
 @pytest.mark.parametrize("what", ["answer", "permit", "budget", "retry"])
-async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what):
+async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str) -> None:
     provider = {"answer": Hung(), "retry": Replies([refused()])}.get(what, Replies([ANSWER]))
     ask, _, gate = opened(provider, limit=1, budget=NoRoom() if what == "budget" else None)
     gate.sleep = lambda _seconds: anyio.sleep_forever()
@@ -45,7 +50,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what):
         await gate.permits.enter(0)
     ended = anyio.Event()
 
-    async def attempt():
+    async def attempt() -> None:
         with ask.bound.scope:
             await ask(REQUEST)
         ended.set()
@@ -64,7 +69,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what):
     assert ask.bound.error.what == what
 
 
-async def test_nothing_is_open_after_an_answer_and_something_has_happened():
+async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> None:
     ask, _, gate = opened(Replies([ANSWER]))
     gate.waits.stirred = False
     await ask(REQUEST)
@@ -81,7 +86,7 @@ async def test_nothing_is_open_after_an_answer_and_something_has_happened():
         ("budget", "skipped", "budget"),
     ],
 )
-def test_a_stall_ends_a_run_with_the_name_of_the_wait(what, outcome, reason):
+def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: str, outcome: str, reason: str) -> None:
     found = finding_of(Stalled(what, 600.0))
     assert (found.outcome, found.reason) == (outcome, reason)
     assert found.message.startswith("waited for ")

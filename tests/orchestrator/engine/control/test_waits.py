@@ -9,14 +9,14 @@ pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 0.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.now
 
 
-def test_a_wait_is_open_from_its_beginning_to_its_end_and_its_end_is_something_that_happens():
+def test_a_wait_is_open_from_its_beginning_to_its_end_and_its_end_is_something_that_happens() -> None:
     waits = Waits(Clock())
     waits.stirred = False
     with Wait(waits, "permit", 3):
@@ -26,7 +26,7 @@ def test_a_wait_is_open_from_its_beginning_to_its_end_and_its_end_is_something_t
     assert waits.stirred
 
 
-def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_for_an_answer():
+def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_for_an_answer() -> None:
     waits = Waits(Clock())
     for wait in (Wait(waits, "retry", 1, until=9.0), Wait(waits, "retry", 2, until=4.0), Wait(waits, "answer", 3)):
         wait.begin()
@@ -34,7 +34,7 @@ def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_
     assert told(waits.open) == "2 waits for a retry, 1 wait for an answer"
 
 
-def test_quiet_grows_until_something_happens():
+def test_quiet_grows_until_something_happens() -> None:
     quiet = Quiet(tick_s=1.0)
     assert quiet.look(0.0, stirred=False) == 0
     assert [quiet.look(now, stirred=False) for now in (1.0, 2.0, 3.0)] == [1, 2, 3]
@@ -42,7 +42,7 @@ def test_quiet_grows_until_something_happens():
     assert quiet.look(5.0, stirred=False) == 1
 
 
-def test_time_in_which_the_process_was_stopped_is_no_quiet():
+def test_time_in_which_the_process_was_stopped_is_no_quiet() -> None:
     quiet = Quiet(tick_s=1.0)
     quiet.look(0.0, stirred=False)
     quiet.look(1.0, stirred=False)
@@ -50,14 +50,14 @@ def test_time_in_which_the_process_was_stopped_is_no_quiet():
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), min_size=1))
-def test_quiet_is_never_longer_than_the_looks_can_vouch_for(steps):
+def test_quiet_is_never_longer_than_the_looks_can_vouch_for(steps: list[tuple[float, bool]]) -> None:
     quiet, now = Quiet(tick_s=1.0), 0.0
     for looks, (gap, stirred) in enumerate(steps, 1):
         now += gap
         assert 0 <= quiet.look(now, stirred=stirred) <= 2 * looks + 1e-6
 
 
-async def test_a_bound_ends_what_is_inside_with_the_first_reason():
+async def test_a_bound_ends_what_is_inside_with_the_first_reason() -> None:
     bound = Bound()
     with bound.scope:
         bound.give_up(Stalled("answer", 600.0))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from orchestrator.engine.control.control import Control
@@ -13,7 +15,7 @@ HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)
 class Stage:
     """A watchdog with everything around it in its plainest form."""
 
-    def __init__(self, *, running=1, work_bound_s=1000.0):
+    def __init__(self, *, running: int = 1, work_bound_s: float = 1000.0) -> None:
         self.said, self.notices = [], []
         self.waits = Waits(lambda: 0.0)
         self.waits.stirred = False
@@ -30,16 +32,16 @@ class Stage:
             notice=lambda kind, facts: self.notices.append((kind, facts)),
         )
 
-    async def others(self):
+    async def others(self) -> tuple[Held]:
         return self.held
 
-    def wait(self, what, run=None, **ends):
+    def wait(self, what: str, run: int | None = None, **ends: Any) -> Bound:
         bound = Bound()
         Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin()
         return bound
 
 
-async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound():
+async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() -> None:
     stage = Stage()
     bound = stage.wait("answer", 4)
     assert not stage.dog._acts(9.9)
@@ -51,7 +53,7 @@ async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound():
     assert stage.notices == [("stalled", {"seconds": 10, "waits": "1 wait for an answer", "runs": [4]})]
 
 
-async def test_whatever_happens_is_seen_once():
+async def test_whatever_happens_is_seen_once() -> None:
     stage = Stage()
     stage.wait("answer", 4)
     stage.waits.stirred = True
@@ -59,18 +61,18 @@ async def test_whatever_happens_is_seen_once():
     assert not await stage.dog._stirred()
 
 
-async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound():
+async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound() -> None:
     stage = Stage()
     bound = stage.wait("store", 4)
     assert not stage.dog._acts(500.0)
     assert bound.error is None
 
 
-def held(until):
+def held(until: float) -> Hold:
     return Hold(until=until, by="--tpm 1", flag="--tpm")
 
 
-async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for():
+async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for() -> None:
     for ends in ({"held": lambda: held(10.0)}, {"until": 10.0}):
         stage = Stage()
         bound = stage.wait("permit", 4, **ends)
@@ -79,7 +81,7 @@ async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for():
         assert bound.error is None
 
 
-async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_told_by_what():
+async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_told_by_what() -> None:
     stage = Stage()
     bound, other = stage.wait("permit", 4, held=lambda: held(7140.0)), stage.wait("answer", 5)
     assert not await stage.dog._stirred()
@@ -96,7 +98,7 @@ async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_t
     assert stage.notices == [("stalled", {"seconds": 0, "waits": waits, "runs": [4], "why": why})]
 
 
-async def test_of_many_that_would_come_too_late_the_first_is_told():
+async def test_of_many_that_would_come_too_late_the_first_is_told() -> None:
     stage = Stage()
     bounds = [
         stage.wait("permit", run, held=lambda until=until: held(until)) for run, until in ((4, 900.0), (5, 600.0))
@@ -107,14 +109,14 @@ async def test_of_many_that_would_come_too_late_the_first_is_told():
     assert ["in 900 s" in str(bound.error) for bound in bounds] == [True, False]
 
 
-async def test_what_a_provider_has_asked_for_has_no_rate_to_raise():
+async def test_what_a_provider_has_asked_for_has_no_rate_to_raise() -> None:
     stage = Stage()
     stage.wait("permit", 4, held=lambda: Hold(until=60.0, by="the provider's Retry-After"))
     assert stage.dog._acts(0.0)
     assert stage.control.message.endswith("--max-stall is 10 s: resume later, or with a longer --max-stall")
 
 
-async def test_while_runs_are_in_flight_the_process_itself_may_wait_long():
+async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> None:
     stage = Stage()
     stage.wait("permit", held=lambda: held(7140.0))
     assert not stage.dog._acts(0.0)
@@ -122,14 +124,14 @@ async def test_while_runs_are_in_flight_the_process_itself_may_wait_long():
     assert stage.dog._acts(0.0)
 
 
-async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled():
+async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled() -> None:
     stage = Stage(running=0)
     stage.wait("others")
     stage.control.pause = object()
     assert await stage.dog._stirred()
 
 
-async def test_another_process_in_which_something_happens_is_waited_for_and_one_that_stands_still_is_left():
+async def test_another_process_in_which_something_happens_is_waited_for_and_one_that_stands_still_is_left() -> None:
     stage = Stage(running=0)
     stage.wait("others")
     assert await stage.dog._stirred()
@@ -140,7 +142,7 @@ async def test_another_process_in_which_something_happens_is_waited_for_and_one_
     assert "process 7 on there holds 2, the first at position 3" in stage.control.message
 
 
-async def test_runs_that_only_work_are_ended_much_later():
+async def test_runs_that_only_work_are_ended_much_later() -> None:
     stage = Stage(work_bound_s=100.0)
     assert not stage.dog._acts(99.0)
     assert stage.dog._acts(100.0)
@@ -148,7 +150,7 @@ async def test_runs_that_only_work_are_ended_much_later():
     assert stage.notices == [("stalled", {"seconds": 100, "running": 1})]
 
 
-async def test_what_does_not_end_although_its_wait_was_ended_is_cancelled():
+async def test_what_does_not_end_although_its_wait_was_ended_is_cancelled() -> None:
     stage = Stage()
     stage.wait("answer", 4)
     assert stage.dog._acts(10.0)

@@ -1,4 +1,6 @@
 import random
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import attrs
@@ -9,7 +11,7 @@ from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
-from providers.base import Answer, Origin, Request, Responded, TextDelta
+from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import BudgetSpent
@@ -39,10 +41,10 @@ class Replies:
     name: str = "replies"
     account: str = "replies#1"
 
-    def size(self, request):
+    def size(self, request: Request) -> int:
         return 100
 
-    async def answer(self, request, emit):
+    async def answer(self, request: Request, emit: Callable[..., Any]) -> Answer:
         self.seen.append(request)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -59,13 +61,23 @@ class Replies:
         finally:
             self.in_flight -= 1
 
-    async def aclose(self): ...
+    async def aclose(self) -> None: ...
 
 
-def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None, watch=None, tokens=True):
+def opened(
+    provider: Provider,
+    *,
+    limit: int = 4,
+    caps: Caps | None = None,
+    budget=None,
+    policy: RetryPolicy | None = None,
+    slept: list[Any] | None = None,
+    watch: None = None,
+    tokens: bool = True,
+) -> tuple[GateOfRun, PlainLog, Gate]:
     slept = [] if slept is None else slept
 
-    async def sleep(seconds):
+    async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
     gate = Gate(
@@ -84,11 +96,13 @@ def opened(provider, *, limit=4, caps=None, budget=None, policy=None, slept=None
     return GateOfRun(gate, claim(7, number=2), log, watch or Stopwatch(None)), log, gate
 
 
-def broken(kind, *, retryable=True, after=None, usage=None):
+def broken(
+    kind: str, *, retryable: bool = True, after: float | None = None, usage: Usage | None = None
+) -> ProviderError:
     return ProviderError(kind=kind, message="no", retryable=retryable, retry_after_s=after, usage=usage)
 
 
-async def test_an_answered_request_leaves_its_events_in_order():
+async def test_an_answered_request_leaves_its_events_in_order() -> None:
     ask, log, _ = opened(Replies([ANSWER]))
     assert await ask(REQUEST) == ANSWER
     assert log.kinds() == ["call_sent", "call_responded", "call"]
@@ -97,7 +111,7 @@ async def test_an_answered_request_leaves_its_events_in_order():
     assert log.events[-1].provider_request_id == "r-1"
 
 
-async def test_the_key_names_sweep_position_attempt_and_request_and_stays_over_retries():
+async def test_the_key_names_sweep_position_attempt_and_request_and_stays_over_retries() -> None:
     provider = Replies([broken("server_error"), ANSWER])
     ask, _, _ = opened(provider)
     await ask(REQUEST)
@@ -106,7 +120,7 @@ async def test_the_key_names_sweep_position_attempt_and_request_and_stays_over_r
     assert [r.tries for r in provider.seen] == [0, 1, 0]
 
 
-async def test_a_failed_try_is_recorded_and_charged_like_any_other():
+async def test_a_failed_try_is_recorded_and_charged_like_any_other() -> None:
     budget = PlainBudget()
     ask, log, _ = opened(Replies([broken("server_error", usage=Usage(input=5, output=0)), ANSWER]), budget=budget)
     await ask(REQUEST)
@@ -118,7 +132,7 @@ async def test_a_failed_try_is_recorded_and_charged_like_any_other():
     assert ask.tally.calls == 2
 
 
-async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens():
+async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens() -> None:
     budget = PlainBudget()
     refused = attrs.evolve(broken("rate_limit", after=1.0), turned_away=True)
     ask, _, _ = opened(Replies([refused, ANSWER]), budget=budget)
@@ -128,7 +142,7 @@ async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens():
 
 
 @pytest.mark.parametrize("usage", [Usage(input=-100_000, output=5), Usage(input=5, output=10**30)])
-async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage):
+async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage: Usage) -> None:
     budget = PlainBudget()
     failure = broken("server_error", usage=usage)
     ask, _, _ = opened(Replies([failure, attrs.evolve(ANSWER, usage=usage)]), budget=budget)
@@ -139,7 +153,7 @@ async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage):
     assert budget.reserved == budget.spent
 
 
-async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_usage_is_unknown():
+async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_usage_is_unknown() -> None:
     budget = PlainBudget()
     ask, _, _ = opened(Replies([attrs.evolve(ANSWER, usage=None)]), budget=budget)
     await ask(REQUEST)
@@ -147,14 +161,14 @@ async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_us
     assert ask.tally.unknown == 1
 
 
-async def test_under_a_token_cap_every_request_gets_an_output_limit():
+async def test_under_a_token_cap_every_request_gets_an_output_limit() -> None:
     provider = Replies([ANSWER])
     ask, _, _ = opened(provider, caps=Caps(tokens=10**6))
     await ask(attrs.evolve(REQUEST, max_output_tokens=None))
     assert provider.seen[0].max_output_tokens == FALLBACK_OUTPUT_TOKENS
 
 
-async def test_what_cannot_be_retried_is_raised_at_once():
+async def test_what_cannot_be_retried_is_raised_at_once() -> None:
     slept = []
     ask, log, _ = opened(Replies([broken("auth", retryable=False)]), slept=slept)
     with pytest.raises(ProviderError):
@@ -163,7 +177,7 @@ async def test_what_cannot_be_retried_is_raised_at_once():
     assert log.events[-1].error == "auth"
 
 
-async def test_retries_end_after_the_bound():
+async def test_retries_end_after_the_bound() -> None:
     provider = Replies([broken("network")])
     slept = []
     ask, _, _ = opened(provider, policy=RetryPolicy(retries=2), slept=slept)
@@ -173,7 +187,7 @@ async def test_retries_end_after_the_bound():
     assert len(slept) == 2
 
 
-async def test_no_more_requests_than_permits_are_in_flight():
+async def test_no_more_requests_than_permits_are_in_flight() -> None:
     provider = Replies([ANSWER])
     ask, _, _ = opened(provider, limit=3)
     async with anyio.create_task_group() as group:
@@ -183,7 +197,7 @@ async def test_no_more_requests_than_permits_are_in_flight():
     assert len(provider.seen) == 40
 
 
-async def test_a_spent_budget_gives_the_permit_back():
+async def test_a_spent_budget_gives_the_permit_back() -> None:
     ask, _, gate = opened(Replies([ANSWER]), limit=1, budget=PlainBudget(calls=1))
     await ask(REQUEST)
     with pytest.raises(BudgetSpent):
@@ -191,7 +205,7 @@ async def test_a_spent_budget_gives_the_permit_back():
     assert gate.permits.governor.in_flight == 0
 
 
-async def test_a_cancelled_request_is_charged_its_bound_and_recorded():
+async def test_a_cancelled_request_is_charged_its_bound_and_recorded() -> None:
     budget = PlainBudget()
     ask, log, gate = opened(Replies([60.0]), budget=budget)
     with anyio.move_on_after(0.05):
@@ -201,13 +215,13 @@ async def test_a_cancelled_request_is_charged_its_bound_and_recorded():
     assert gate.permits.governor.in_flight == 0
 
 
-async def test_waiting_for_a_permit_is_not_the_runs_work():
+async def test_waiting_for_a_permit_is_not_the_runs_work() -> None:
     provider, watch, log = Replies([ANSWER]), Stopwatch(None), PlainLog()
     _, _, gate = opened(provider, limit=1)
     ask = GateOfRun(gate, claim(8), log, watch)
     held = await gate.permits.enter(0)
 
-    async def give_back():
+    async def give_back() -> None:
         await anyio.sleep(0.3)
         gate.permits.leave(held)
 
@@ -220,7 +234,7 @@ async def test_waiting_for_a_permit_is_not_the_runs_work():
     assert [e.why for e in log.events if e.kind == "waited"] == ["permit"]
 
 
-async def test_incidents_of_the_wire_are_counted_and_recorded_once():
+async def test_incidents_of_the_wire_are_counted_and_recorded_once() -> None:
     ask, log, _ = opened(Replies([attrs.evolve(ANSWER, notes=("usage_unreported",))]))
     await ask(REQUEST)
     await ask(REQUEST)
@@ -228,14 +242,14 @@ async def test_incidents_of_the_wire_are_counted_and_recorded_once():
     assert log.kinds().count("incident") == 1
 
 
-async def test_an_answer_that_takes_longer_than_the_request_allows_is_a_timeout():
+async def test_an_answer_that_takes_longer_than_the_request_allows_is_a_timeout() -> None:
     ask, log, _ = opened(Replies([60.0]))
     with pytest.raises(ProviderError, match="no whole answer within 20 ms") as caught:
         await ask(attrs.evolve(REQUEST, timeout_ms=20))
     assert (caught.value.kind, log.kinds().count("call")) == ("timeout", 1)
 
 
-async def test_one_attempt_goes_through_several_gates_and_is_counted_once():
+async def test_one_attempt_goes_through_several_gates_and_is_counted_once() -> None:
     one, two = Replies([ANSWER]), Replies([ANSWER])
     ask, _, _ = opened(one)
     _, _, other = opened(two)
@@ -246,7 +260,7 @@ async def test_one_attempt_goes_through_several_gates_and_is_counted_once():
     assert ask.tally.calls == elsewhere.tally.calls == 2
 
 
-async def test_who_reads_no_tokens_is_charged_the_call_alone_also_under_caps():
+async def test_who_reads_no_tokens_is_charged_the_call_alone_also_under_caps() -> None:
     budget = PlainBudget()
     told = attrs.evolve(ANSWER, usage=None)
     ask, log, _ = opened(Replies([told]), caps=Caps(calls=9, tokens=9), budget=budget, tokens=False)

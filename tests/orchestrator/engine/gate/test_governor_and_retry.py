@@ -9,16 +9,16 @@ from orchestrator.engine.gate.retry import RetryPolicy
 from providers.errors import ProviderError
 
 
-def fault(kind="server_error", *, retryable=True, after=None):
+def fault(kind: str = "server_error", *, retryable: bool = True, after: float | None = None) -> ProviderError:
     return ProviderError(kind=kind, message="x", retryable=retryable, retry_after_s=after)
 
 
-def answered(governor, now=0.0, error=None):
+def answered(governor: Governor, now: float = 0.0, error: ProviderError | None = None) -> bool:
     """One request that starts and ends at *now*."""
     return governor.ended(now, governor.started(now), error)
 
 
-def test_the_governor_admits_up_to_its_limit():
+def test_the_governor_admits_up_to_its_limit() -> None:
     governor = Governor(cap=2)
     first = governor.started(0.0)
     assert governor.admits(0.0)
@@ -30,11 +30,11 @@ def test_the_governor_admits_up_to_its_limit():
 
 
 @pytest.mark.parametrize(("cap", "start"), [(4, 4), (20, 20), (30, 20), (100, 50)])
-def test_the_limit_starts_at_half_the_cap_and_at_least_twenty(cap, start):
+def test_the_limit_starts_at_half_the_cap_and_at_least_twenty(cap: int, start: int) -> None:
     assert Governor(cap=cap).allowed == start
 
 
-def test_the_limit_grows_by_one_an_answer_up_to_the_cap():
+def test_the_limit_grows_by_one_an_answer_up_to_the_cap() -> None:
     governor = Governor(cap=60)
     tickets = [governor.started(0.0) for _ in range(30)]
     for ticket in tickets:
@@ -43,7 +43,7 @@ def test_the_limit_grows_by_one_an_answer_up_to_the_cap():
     assert governor.allowed == 60
 
 
-def test_a_burst_of_throttled_answers_costs_one_cut():
+def test_a_burst_of_throttled_answers_costs_one_cut() -> None:
     governor = Governor(cap=100)
     tickets = [governor.started(0.0) for _ in range(50)]
     cuts = [governor.ended(1.0, ticket, fault("rate_limit")) for ticket in tickets]
@@ -54,7 +54,7 @@ def test_a_burst_of_throttled_answers_costs_one_cut():
     assert governor.cuts == 2
 
 
-def test_a_storm_brings_the_limit_to_its_floor_and_clear_weather_lets_it_climb_back():
+def test_a_storm_brings_the_limit_to_its_floor_and_clear_weather_lets_it_climb_back() -> None:
     governor, now = Governor(cap=40), 0.0
     for _ in range(60):
         now += 1
@@ -72,14 +72,14 @@ def test_a_storm_brings_the_limit_to_its_floor_and_clear_weather_lets_it_climb_b
     assert governor.allowed == 40
 
 
-def test_an_unused_limit_does_not_grow():
+def test_an_unused_limit_does_not_grow() -> None:
     governor = Governor(cap=100)
     for _ in range(100):
         answered(governor)
     assert governor.allowed == 50
 
 
-def test_a_retry_after_pauses_the_whole_account_until_then():
+def test_a_retry_after_pauses_the_whole_account_until_then() -> None:
     governor = Governor(cap=2)
     answered(governor, 10.0, fault("rate_limit", after=2.0))
     assert not governor.admits(11.9)
@@ -87,19 +87,19 @@ def test_a_retry_after_pauses_the_whole_account_until_then():
     assert governor.admits(12.0)
 
 
-def test_a_retry_after_that_nobody_will_wait_for_does_not_pause_the_others():
+def test_a_retry_after_that_nobody_will_wait_for_does_not_pause_the_others() -> None:
     governor = Governor(cap=2, longest_pause_s=120.0)
     answered(governor, 10.0, fault("rate_limit", after=3600.0))
     assert governor.admits(10.0)
 
 
-def test_a_server_error_neither_pauses_nor_cuts():
+def test_a_server_error_neither_pauses_nor_cuts() -> None:
     governor = Governor(cap=1)
     assert not answered(governor, 0.0, fault("server_error", after=5.0))
     assert governor.admits(0.0)
 
 
-def test_requests_per_minute_are_kept_over_any_minute():
+def test_requests_per_minute_are_kept_over_any_minute() -> None:
     governor, started = Governor(cap=1000, requests=Bucket(60)), []
     for tick in range(1200):  # two minutes in tenths of a second, as fast as allowed
         now = tick / 10
@@ -111,7 +111,7 @@ def test_requests_per_minute_are_kept_over_any_minute():
     assert busiest <= 70  # the rate and one burst of a sixth
 
 
-def test_tokens_are_charged_by_bound_and_corrected_by_use():
+def test_tokens_are_charged_by_bound_and_corrected_by_use() -> None:
     governor = Governor(cap=10, tokens=Bucket(6000))
     ticket = governor.started(0.0, 1000)
     assert governor.opens_in(0.0, 1000) == pytest.approx(10.0)
@@ -119,14 +119,14 @@ def test_tokens_are_charged_by_bound_and_corrected_by_use():
     assert governor.opens_in(0.0, 900) == 0
 
 
-def test_a_request_above_the_rate_passes_when_the_bucket_is_full():
+def test_a_request_above_the_rate_passes_when_the_bucket_is_full() -> None:
     governor = Governor(cap=10, tokens=Bucket(600))
     assert governor.admits(0.0, 5000)
     governor.started(0.0, 5000)
     assert governor.opens_in(0.0, 1) == pytest.approx(490.1)
 
 
-def test_rates_are_shared_by_live_processes():
+def test_rates_are_shared_by_live_processes() -> None:
     governor = Governor(cap=10, requests=Bucket(120))
     governor.share(2)
     for _ in range(10):
@@ -134,28 +134,28 @@ def test_rates_are_shared_by_live_processes():
     assert governor.opens_in(0.0) == pytest.approx(1.0)
 
 
-def test_a_refused_credential_opens_the_breaker_once():
+def test_a_refused_credential_opens_the_breaker_once() -> None:
     breaker = Breaker()
     assert breaker.note(fault("auth", retryable=False))
     assert not breaker.note(fault("auth", retryable=False))
     assert breaker.cause.kind == "auth"
 
 
-def test_refusals_that_may_concern_one_request_open_it_when_nothing_else_comes():
+def test_refusals_that_may_concern_one_request_open_it_when_nothing_else_comes() -> None:
     breaker = Breaker()
     refusals = [fault("permission", retryable=False)] * 2
     assert [breaker.note(error) for error in [*refusals, None, *refusals]] == [False] * 5
     assert breaker.note(refusals[0])
 
 
-def test_other_failures_leave_the_breaker_closed():
+def test_other_failures_leave_the_breaker_closed() -> None:
     breaker = Breaker()
     for kind in ("network", "rate_limit", "context_length", "model_not_found"):
         assert not breaker.note(fault(kind, retryable=False))
     assert breaker.cause is None
 
 
-def test_faults_are_retried_a_bounded_number_of_times():
+def test_faults_are_retried_a_bounded_number_of_times() -> None:
     policy = RetryPolicy(retries=2)
     delays = [policy.delay(fault(), faults=n, waited_s=0.0, rng=random.Random(0)) for n in (1, 2, 3)]
     assert delays[0] is not None
@@ -163,11 +163,11 @@ def test_faults_are_retried_a_bounded_number_of_times():
     assert delays[2] is None
 
 
-def test_what_is_not_retryable_is_not_retried():
+def test_what_is_not_retryable_is_not_retried() -> None:
     assert RetryPolicy().delay(fault("auth", retryable=False), faults=1, waited_s=0, rng=random.Random(0)) is None
 
 
-def test_retry_after_is_a_minimum_and_clients_are_spread():
+def test_retry_after_is_a_minimum_and_clients_are_spread() -> None:
     policy = RetryPolicy()
     rng = random.Random(1)
     delays = {policy.delay(fault("rate_limit", after=2.0), faults=0, waited_s=0, rng=rng) for _ in range(20)}
@@ -176,11 +176,11 @@ def test_retry_after_is_a_minimum_and_clients_are_spread():
     assert len(delays) == 20
 
 
-def test_a_longer_retry_after_than_allowed_fails_at_once():
+def test_a_longer_retry_after_than_allowed_fails_at_once() -> None:
     assert RetryPolicy().delay(fault("rate_limit", after=3600), faults=0, waited_s=0, rng=random.Random(0)) is None
 
 
-def test_throttling_is_bounded_by_time_not_by_number():
+def test_throttling_is_bounded_by_time_not_by_number() -> None:
     policy = RetryPolicy(retries=0, max_stall_s=100)
     rng = random.Random(0)
     assert policy.delay(fault("rate_limit", after=2), faults=0, waited_s=50, rng=rng) is not None
@@ -188,7 +188,7 @@ def test_throttling_is_bounded_by_time_not_by_number():
 
 
 @pytest.mark.parametrize("after", [None, 0.0, 0.001])
-def test_throttling_without_a_figure_worth_the_name_ends_after_few_tries(after):
+def test_throttling_without_a_figure_worth_the_name_ends_after_few_tries(after: float | None) -> None:
     policy = RetryPolicy(max_stall_s=600)
     rng = random.Random(0)
     waited, tries = 0.0, 0
@@ -199,7 +199,7 @@ def test_throttling_without_a_figure_worth_the_name_ends_after_few_tries(after):
     assert waited > 590
 
 
-def test_backoff_grows_and_is_jittered_fully():
+def test_backoff_grows_and_is_jittered_fully() -> None:
     policy = RetryPolicy(retries=10)
     rng = random.Random(0)
     early = [policy.delay(fault(), faults=1, waited_s=0, rng=rng) for _ in range(200)]
@@ -210,7 +210,7 @@ def test_backoff_grows_and_is_jittered_fully():
     assert sum(late) > 5 * sum(early)
 
 
-def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag():
+def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag() -> None:
     governor = Governor(cap=4, requests=Bucket(60), tokens=Bucket(6))
     assert governor.hold(0.0, 5) is None
     governor.ended(0.0, governor.started(0.0, 13), None, 13)
@@ -222,7 +222,7 @@ def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag():
     assert "Retry-After" in Governor(cap=4, paused_until=20.0).hold(0.0).by
 
 
-def test_what_a_request_in_flight_may_give_back_is_held_by_nothing_that_is_known():
+def test_what_a_request_in_flight_may_give_back_is_held_by_nothing_that_is_known() -> None:
     governor = Governor(cap=4, tokens=Bucket(60))
     ticket = governor.started(0.0, 1000)
     assert governor.hold(0.0, 10) is None
@@ -233,7 +233,7 @@ def test_what_a_request_in_flight_may_give_back_is_held_by_nothing_that_is_known
     assert full.hold(0.0) is None
 
 
-def test_no_retry_waits_longer_than_any_wait_may_be():
+def test_no_retry_waits_longer_than_any_wait_may_be() -> None:
     policy = RetryPolicy(max_wait_s=1000, max_stall_s=100)
     rng = random.Random(0)
     assert policy.delay(fault(after=90.0), faults=1, waited_s=500.0, rng=rng) >= 90

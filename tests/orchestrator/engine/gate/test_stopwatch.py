@@ -6,7 +6,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 pytestmark = pytest.mark.anyio
 
 
-async def test_work_that_passes_the_limit_is_ended():
+async def test_work_that_passes_the_limit_is_ended() -> None:
     watch = Stopwatch(0.02)
     with watch.running():
         await anyio.sleep(60)
@@ -14,7 +14,7 @@ async def test_work_that_passes_the_limit_is_ended():
     assert watch.worked_s >= 0.02
 
 
-async def test_waiting_does_not_use_up_the_limit():
+async def test_waiting_does_not_use_up_the_limit() -> None:
     watch = Stopwatch(0.3)
     with watch.running():
         with watch.waiting():
@@ -26,7 +26,7 @@ async def test_waiting_does_not_use_up_the_limit():
     assert watch.worked_s < 0.3
 
 
-async def test_the_limit_counts_on_after_a_wait():
+async def test_the_limit_counts_on_after_a_wait() -> None:
     watch = Stopwatch(0.05)
     with watch.running():
         with watch.waiting():
@@ -35,7 +35,7 @@ async def test_the_limit_counts_on_after_a_wait():
     assert watch.expired
 
 
-async def test_overlapping_waits_are_counted_once():
+async def test_overlapping_waits_are_counted_once() -> None:
     watch = Stopwatch(60)
 
     async def wait(seconds: float) -> None:
@@ -49,7 +49,7 @@ async def test_overlapping_waits_are_counted_once():
     assert 0.35 <= watch.waited_s < 0.65
 
 
-async def test_a_cancellation_from_outside_is_not_taken_for_the_limit():
+async def test_a_cancellation_from_outside_is_not_taken_for_the_limit() -> None:
     watch = Stopwatch(60)
     with anyio.CancelScope() as outside:
         with watch.running():

@@ -2,7 +2,9 @@
 
 import copy
 import re
+from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,12 +45,12 @@ def places(value, at=()):
 PLACES = [(name, at) for name, document in DOCUMENTS.items() for at in places(document) if at]
 
 
-def test_anything_in_the_place_of_any_value_is_read_or_told(tmp_path_factory):
+def test_anything_in_the_place_of_any_value_is_read_or_told(tmp_path_factory: pytest.TempPathFactory) -> None:
     root = write_lab(tmp_path_factory.mktemp("any") / "lab")
     place = find_lab(root, None)
 
     @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ODD, st.booleans()), min_size=1, max_size=3))
-    def check(changes):
+    def check(changes: list[tuple[tuple[str, tuple[Any, ...]], Any, bool]]) -> None:
         documents = copy.deepcopy(DOCUMENTS)
         for (name, at), odd, remove in changes:
             here = documents[name]

@@ -1,7 +1,11 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from orchestrator.lab.formats.daemon_yaml import read_daemon
-from providers.decisions.model import Backend, Exec, Http, Model, Rule
+from providers.decisions.model import Backend, Daemon, Exec, Http, Model, Rule
 from store.errors import UsageError
 from tests.orchestrator.lab.formats.labs import CONFIG, changed, marked
 
@@ -10,8 +14,8 @@ PATH = "/usr/bin:/bin"
 
 
 @pytest.fixture
-def read(tmp_path):
-    def reading(text, path=None):
+def read(tmp_path: Path) -> Callable[..., Daemon]:
+    def reading(text: str, path: str | None = None) -> Daemon:
         file = tmp_path / "config.yaml"
         file.write_text(text, encoding="utf-8")
         return read_daemon(file, path=path)
@@ -20,8 +24,8 @@ def read(tmp_path):
 
 
 @pytest.fixture
-def refused(read, tmp_path):
-    def refusal(text, path=None):
+def refused(read: Callable[..., Daemon], tmp_path: Path) -> Callable[..., str]:
+    def refusal(text: str, path: str | None = None) -> str:
         with pytest.raises(UsageError) as caught:
             read(text, path)
         return str(caught.value).replace(f"{tmp_path}/", "")
@@ -29,20 +33,20 @@ def refused(read, tmp_path):
     return refusal
 
 
-def flow(*nodes):
+def flow(*nodes: str) -> str:
     return FLOW + "".join(f"      - {node}\n" for node in nodes)
 
 
-def asks(name, **more):
+def asks(name: str, **more: Any) -> str:
     fields = ", ".join(f"{key}: {value}" for key, value in more.items())
     return f"{{ id: {name}, kind: exec, command: [x]{', ' if fields else ''}{fields} }}"
 
 
-def rule(name, when="input.a"):
+def rule(name, when: str = "input.a") -> str:
     return f'{{ id: {name}, kind: rule, when: "{when}", decision: 1 }}'
 
 
-def test_a_configuration_is_read_into_backends_and_flows(read):
+def test_a_configuration_is_read_into_backends_and_flows(read: Callable[..., Daemon]) -> None:
     daemon = read(CONFIG)
     toolgate = daemon.capabilities["toolgate"]
     assert daemon.backends == {
@@ -63,12 +67,12 @@ def test_a_configuration_is_read_into_backends_and_flows(read):
     assert (toolgate.name, toolgate.min_confidence, daemon.capabilities["echo"].min_confidence) == ("toolgate", 0.6, 0)
 
 
-def test_a_kind_is_the_name_of_its_default_backend(read):
+def test_a_kind_is_the_name_of_its_default_backend(read: Callable[..., Daemon]) -> None:
     daemon = read(flow("{ id: a, kind: model, backend: ollama, model: m, prompt: p, answer: {} }"))
     assert daemon.backends == {"ollama": Backend(name="ollama", kind="ollama")}
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_the_file(refused):
+def test_everything_wrong_is_told_at_once_in_the_order_of_the_file(refused: Callable[..., str]) -> None:
     text = changed(CONFIG, "kind: openai", "kind: opena")
     text = changed(text, "id: guard", "id: Guard")
     text = changed(text, "fallback: judge", "fallback: juge")
@@ -204,7 +208,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), MISTAKES)
-def test_a_mistake_in_a_capability_is_told_with_its_place_and_what_was_expected(refused, old, new, message):
+def test_a_mistake_in_a_capability_is_told_with_its_place_and_what_was_expected(
+    refused: Callable[..., str], old: str, new: str, message: str
+) -> None:
     text, place = marked(changed(CONFIG, old, new))
     assert f"config.yaml:{place}: capabilities.toolgate.{message}\n" in refused(text) + "\n"
 
@@ -245,7 +251,9 @@ def test_a_mistake_in_a_capability_is_told_with_its_place_and_what_was_expected(
         ("backends:", "‸backend:", "backend: unknown field 'backend' (did you mean 'backends'?)"),
     ],
 )
-def test_a_mistake_outside_of_capabilities_is_told(refused, old, new, message):
+def test_a_mistake_outside_of_capabilities_is_told(
+    refused: Callable[..., str], old: str, new: str, message: str
+) -> None:
     text, place = marked(changed(CONFIG, old, new))
     assert f"config.yaml:{place}: {message}\n" in refused(text) + "\n"
 
@@ -267,7 +275,7 @@ NODE = "config.yaml:5:9: capabilities.c.flow[0]"
         (flow("{ kind: [], id: 3 }"), "config.yaml:5:11: capabilities.c.flow[0].kind: unknown kind an array; expected"),
     ],
 )
-def test_what_is_no_configuration_is_told(refused, text, message):
+def test_what_is_no_configuration_is_told(refused: Callable[..., str], text: str, message: str) -> None:
     assert refused(text).splitlines()[0].startswith(message)
 
 
@@ -282,7 +290,9 @@ def test_what_is_no_configuration_is_told(refused, text, message):
         [asks("a", fallback="c"), asks("b"), asks("c", decides="false")],
     ],
 )
-def test_a_flow_may_go_on_after_a_rule_and_after_what_does_not_decide(read, nodes):
+def test_a_flow_may_go_on_after_a_rule_and_after_what_does_not_decide(
+    read: Callable[..., Daemon], nodes: list[str]
+) -> None:
     assert read(flow(*nodes))
 
 
@@ -295,7 +305,9 @@ def test_a_flow_may_go_on_after_a_rule_and_after_what_does_not_decide(read, node
         ([asks("a", fallback="b"), rule("b", " true "), rule("c")], 2, "a"),
     ],
 )
-def test_a_node_that_nothing_leads_to_is_told(refused, nodes, unreached, end):
+def test_a_node_that_nothing_leads_to_is_told(
+    refused: Callable[..., str], nodes: list[str], unreached: int, end: str
+) -> None:
     name = nodes[unreached].split(",")[0].removeprefix("{ id: ")
     assert refused(flow(*nodes)) == (
         f"config.yaml:{5 + unreached}:9: capabilities.c.flow[{unreached}]: node '{name}' is never reached: the flow "
@@ -303,7 +315,7 @@ def test_a_node_that_nothing_leads_to_is_told(refused, nodes, unreached, end):
     )
 
 
-def test_each_circle_is_told_once(refused):
+def test_each_circle_is_told_once(refused: Callable[..., str]) -> None:
     nodes = [asks("a", fallback="b"), asks("b", fallback="c"), asks("c", fallback="b"), asks("d", fallback="d")]
     assert refused(flow(*nodes)).splitlines() == [
         "config.yaml:7:44: capabilities.c.flow[2].fallback: fallbacks go round in a circle: b -> c -> b",
@@ -315,7 +327,7 @@ def test_each_circle_is_told_once(refused):
     ]
 
 
-def test_a_question_that_typesafe_has_no_form_for_is_told(refused):
+def test_a_question_that_typesafe_has_no_form_for_is_told(refused: Callable[..., str]) -> None:
     model = "{ id: a, kind: model, backend: typesafe, model: m, prompt: p, answer: %s }"
     free = "{ type: object, required: [why], properties: { why: { type: string } } }"
     assert refused(flow(model % free)).startswith(
@@ -323,14 +335,16 @@ def test_a_question_that_typesafe_has_no_form_for_is_told(refused):
     )
 
 
-def test_programs_are_looked_for_only_where_a_path_is_given(read, refused, tmp_path):
+def test_programs_are_looked_for_only_where_a_path_is_given(
+    read: Callable[..., Daemon], refused: Callable[..., str], tmp_path: Path
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "gate.sh").write_text("#!/bin/sh\n", encoding="ascii")
     (tmp_path / "run.sh").write_text("#!/bin/sh\n", encoding="ascii")
     (tmp_path / "run.sh").chmod(0o755)
     (tmp_path / "out").symlink_to("/bin")
 
-    def problem(program, path=PATH):
+    def problem(program: str, path: str | None = PATH) -> str:
         text = flow(f"{{ id: a, kind: exec, command: ['{program}'] }}")
         return refused(text, path).removeprefix("config.yaml:5:40: capabilities.c.flow[0].command[0]: ")
 
@@ -347,7 +361,7 @@ def test_programs_are_looked_for_only_where_a_path_is_given(read, refused, tmp_p
     assert problem("") == "expected a program, got ''"
 
 
-def test_programs_are_relative_to_where_a_linked_configuration_really_lies(tmp_path):
+def test_programs_are_relative_to_where_a_linked_configuration_really_lies(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "config.yaml").write_text(flow("{ id: a, kind: exec, command: [./run.sh] }"), encoding="utf-8")
     (tmp_path / "real" / "run.sh").write_text("#!/bin/sh\n", encoding="ascii")
@@ -356,7 +370,7 @@ def test_programs_are_relative_to_where_a_linked_configuration_really_lies(tmp_p
     assert read_daemon(tmp_path / "link.yaml", path=PATH)
 
 
-def test_two_things_wrong_with_one_value_are_both_told(refused):
+def test_two_things_wrong_with_one_value_are_both_told(refused: Callable[..., str]) -> None:
     lines = refused(flow(asks("a"), "{ id: b, kind: exec }")).splitlines()
     assert [line.partition(": capabilities.c.flow[1]: ")[2].partition(":")[0] for line in lines] == [
         "missing required field 'command'",

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,20 +13,20 @@ HOW = "expected fixtures/CAPABILITY/ID.yaml"
 
 
 @pytest.fixture
-def lab(tmp_path):
+def lab(tmp_path: Path) -> Path:
     return write_lab(tmp_path / "lab")
 
 
-def findings(root):
+def findings(root: Path) -> list[str]:
     return [finding.replace(f"{root}/", "") for finding in check_lab(find_lab(root, None)).findings]
 
 
-def put(root, path, text=FIXTURE):
+def put(root: Path, path: str, text: str = FIXTURE) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text, encoding="utf-8")
 
 
-def test_a_fixture_is_read_and_its_replay_named_by_nodes(lab):
+def test_a_fixture_is_read_and_its_replay_named_by_nodes(lab: Path) -> None:
     (fixture,) = read_lab(find_lab(lab, None)).fixtures
     assert (fixture.case_id, fixture.version, fixture.description) == ("toolgate/rm-root", 2, "Deleting the root")
     assert fixture.input == {"tool_name": "rm"}
@@ -37,7 +38,7 @@ def test_a_fixture_is_read_and_its_replay_named_by_nodes(lab):
     assert fixture.modes == ("offline", "live")
 
 
-def test_fixtures_come_sorted_by_capability_and_id(lab):
+def test_fixtures_come_sorted_by_capability_and_id(lab: Path) -> None:
     for name in ("b", "a"):
         put(
             lab,
@@ -51,7 +52,7 @@ def test_fixtures_come_sorted_by_capability_and_id(lab):
     ]
 
 
-def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab):
+def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab: Path) -> None:
     put(lab, FILE, changed(FIXTURE, "  judge: {", "  house: { answer: null }\n  judge: {"))
     (fixture,) = read_lab(find_lab(lab, None)).fixtures
     assert fixture.replay["first"] == {"answer": None}
@@ -163,21 +164,21 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab)
         ("version: 2", "version: 2\n‸version: 3", "duplicate key 'version' (first at line 2)"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_what_was_expected(lab, old, new, message):
+def test_a_mistake_is_told_with_its_place_and_what_was_expected(lab: Path, old: str, new: str, message: str) -> None:
     text = changed(FIXTURE, old, new)
     text, place = marked(text) if "‸" in text else (text, "11:5")
     put(lab, FILE, text)
     assert f"{FILE}:{place}: {message}" in findings(lab)
 
 
-def test_assertions_are_never_none(lab):
+def test_assertions_are_never_none(lab: Path) -> None:
     put(lab, FILE, FIXTURE.partition("expect:")[0])
     assert findings(lab) == [f"{FILE}:1:1: (document): missing required field 'expect'"]
     put(lab, FILE, FIXTURE.partition("expect:")[0] + "expect: []")
     assert findings(lab) == [f"{FILE}:8:1: expect: expected at least one assertion"]
 
 
-def test_a_fixture_in_the_wrong_folder_is_told_by_what_its_input_fits(lab):
+def test_a_fixture_in_the_wrong_folder_is_told_by_what_its_input_fits(lab: Path) -> None:
     put(lab, FILE, changed(FIXTURE, "input: { tool_name: rm }", "input: { text: hello }"))
     assert findings(lab)[0] == (
         f"{FILE}:4:1: input: \"tool_name\" is a required property (toolgate.input_schema.required); it fits 'echo': is "
@@ -185,7 +186,7 @@ def test_a_fixture_in_the_wrong_folder_is_told_by_what_its_input_fits(lab):
     )
 
 
-def test_a_folder_that_is_no_capability_is_told_once(lab):
+def test_a_folder_that_is_no_capability_is_told_once(lab: Path) -> None:
     put(lab, "fixtures/tolgate/rm-root.yaml")
     put(lab, "fixtures/tolgate/other.yaml", "[")
     assert findings(lab) == [
@@ -193,7 +194,7 @@ def test_a_folder_that_is_no_capability_is_told_once(lab):
     ]
 
 
-def test_what_is_no_fixture_among_the_fixtures_is_told(lab):
+def test_what_is_no_fixture_among_the_fixtures_is_told(lab: Path) -> None:
     for name in (
         "fixtures/loose.yaml",
         "fixtures/toolgate/b.yml",
@@ -210,12 +211,12 @@ def test_what_is_no_fixture_among_the_fixtures_is_told(lab):
     ]
 
 
-def test_a_lab_without_fixtures_says_how_they_are_written(lab):
+def test_a_lab_without_fixtures_says_how_they_are_written(lab: Path) -> None:
     (lab / FILE).unlink()
     assert findings(lab) == [f"fixtures: no fixtures; {HOW}"]
 
 
-def test_a_capability_that_is_wrong_itself_does_not_hide_what_is_wrong_with_its_fixtures(lab):
+def test_a_capability_that_is_wrong_itself_does_not_hide_what_is_wrong_with_its_fixtures(lab: Path) -> None:
     (lab / "config.yaml").write_text(changed(CONFIG, "min_confidence: 0.6", "min_confidence: 6"), encoding="utf-8")
     put(lab, FILE, changed(FIXTURE, "tool_name: rm", "tool_name: 3"))
     assert [finding.split(" ")[1] for finding in findings(lab)] == [
@@ -224,7 +225,7 @@ def test_a_capability_that_is_wrong_itself_does_not_hide_what_is_wrong_with_its_
     ]
 
 
-def test_names_of_files_are_shown_and_not_obeyed(lab):
+def test_names_of_files_are_shown_and_not_obeyed(lab: Path) -> None:
     put(lab, "fixtures/toolgate/a\x1b[31m\n.txt")
     put(lab, os.fsdecode(b"fixtures/toolgate/b\xff.yaml"))
     assert findings(lab) == [
@@ -233,7 +234,7 @@ def test_names_of_files_are_shown_and_not_obeyed(lab):
     ]
 
 
-def test_what_cannot_be_listed_or_read_is_told(lab):
+def test_what_cannot_be_listed_or_read_is_told(lab: Path) -> None:
     (lab / FILE).unlink()
     os.mkfifo(lab / FILE)
     assert findings(lab) == [f"{FILE}: not a file"]
@@ -242,7 +243,7 @@ def test_what_cannot_be_listed_or_read_is_told(lab):
     assert findings(lab) == ["fixtures: cannot be read: Not a directory"]
 
 
-def test_a_bomb_is_one_finding(lab):
+def test_a_bomb_is_one_finding(lab: Path) -> None:
     levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
     put(lab, FILE, f"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{levels}")
     (finding,) = findings(lab)
@@ -250,7 +251,7 @@ def test_a_bomb_is_one_finding(lab):
 
 
 @pytest.mark.parametrize("name", [FILE, "fixtures/toolgate", "fixtures/again"])
-def test_a_link_that_leads_back_to_itself_is_a_finding(lab, name):
+def test_a_link_that_leads_back_to_itself_is_a_finding(lab: Path, name: str) -> None:
     place = lab / name
     if place.is_dir():
         (place / "rm-root.yaml").unlink()
@@ -261,7 +262,7 @@ def test_a_link_that_leads_back_to_itself_is_a_finding(lab, name):
     assert found.startswith(f"{name}: ")
 
 
-def test_names_that_others_chose_are_told_and_not_obeyed(lab):
+def test_names_that_others_chose_are_told_and_not_obeyed(lab: Path) -> None:
     put(lab, "config.yaml", changed(CONFIG, "  echo:\n", '  "\\e[31mecho":\n'))
     put(lab, "fixtures/ech/one.yaml")
     told = "\n".join(findings(lab))

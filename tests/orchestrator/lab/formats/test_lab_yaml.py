@@ -1,4 +1,7 @@
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +18,15 @@ BACKENDS = "backends: anthropic, house, ollama, openai, openai-responses, script
 
 
 @pytest.fixture
-def findings(tmp_path):
-    def found(**files):
+def findings(tmp_path: Path) -> Callable[..., str]:
+    def found(**files: Any) -> str:
         root = write_lab(tmp_path / "lab", **files)
         return "\n".join(check_lab(find_lab(root, None)).findings).replace(f"{root}/", "")
 
     return found
 
 
-def test_a_lab_is_read_with_its_configuration_and_fixtures(tmp_path):
+def test_a_lab_is_read_with_its_configuration_and_fixtures(tmp_path: Path) -> None:
     root = write_lab(tmp_path / "lab")
     lab = read_lab(find_lab(root, None))
     assert (lab.id, lab.version, lab.repeat, lab.bundled) == ("small", "1.10", 3, False)
@@ -42,12 +45,12 @@ def test_a_lab_is_read_with_its_configuration_and_fixtures(tmp_path):
     }
 
 
-def test_an_empty_lab_file_is_a_lab_without_targets(tmp_path):
+def test_an_empty_lab_file_is_a_lab_without_targets(tmp_path: Path) -> None:
     lab = read_lab(find_lab(write_lab(tmp_path / "lab", lab="{}"), None))
     assert (lab.id, lab.version, lab.targets, lab.budget, lab.repeat, lab.prices) == ("lab", "1", {}, None, 1, {})
 
 
-def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path):
+def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path: Path) -> None:
     root = write_lab(tmp_path / "lab", config="nonsense: [")
     other = tmp_path / "other.yml"
     other.write_text(CONFIG, encoding="utf-8")
@@ -125,7 +128,9 @@ def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path):
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_what_was_expected(findings, old, new, message):
+def test_a_mistake_is_told_with_its_place_and_what_was_expected(
+    findings: Callable[..., str], old: str, new: str, message: str
+) -> None:
     text = changed(LAB, old, new)
     if "‸" in text:
         text, place = marked(text)
@@ -134,7 +139,7 @@ def test_a_mistake_is_told_with_its_place_and_what_was_expected(findings, old, n
         assert findings(lab=text) == f"lab.yaml:9:3: {message.replace('‸', '')}"
 
 
-def test_everything_wrong_in_all_files_is_told_at_once(findings):
+def test_everything_wrong_in_all_files_is_told_at_once(findings: Callable[..., str]) -> None:
     found = findings(
         config=changed(CONFIG, "backend: house\n", "backend: mouse\n"),
         lab=changed(LAB, "repeat: 3", "repeat: 0"),
@@ -147,7 +152,7 @@ def test_everything_wrong_in_all_files_is_told_at_once(findings):
     ]
 
 
-def test_a_configuration_that_cannot_be_read_hides_no_other_finding(findings):
+def test_a_configuration_that_cannot_be_read_hides_no_other_finding(findings: Callable[..., str]) -> None:
     found = findings(config="a: 1\na: 2", lab=changed(LAB, "repeat: 3", "repeat: 0"), fixture="id: x")
     assert [line.split(" ")[0] for line in found.splitlines()] == [
         "config.yaml:2:1:",
@@ -157,7 +162,7 @@ def test_a_configuration_that_cannot_be_read_hides_no_other_finding(findings):
     ]
 
 
-def test_a_configuration_that_is_missing_is_a_finding(tmp_path):
+def test_a_configuration_that_is_missing_is_a_finding(tmp_path: Path) -> None:
     root = write_lab(tmp_path / "lab")
     (root / "config.yaml").unlink()
     with pytest.raises(UsageError) as caught:
@@ -166,14 +171,14 @@ def test_a_configuration_that_is_missing_is_a_finding(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["lab.yaml", "config.yaml", "fixtures/toolgate/rm-root.yaml"])
-def test_a_file_that_is_a_link_out_of_the_lab_is_refused(tmp_path, name):
+def test_a_file_that_is_a_link_out_of_the_lab_is_refused(tmp_path: Path, name: str) -> None:
     root = write_lab(tmp_path / "lab")
     (root / name).rename(tmp_path / "outside.yaml")
     (root / name).symlink_to(tmp_path / "outside.yaml")
     assert check_lab(find_lab(root, None)).findings == (f"{root / name}: leads outside through a symbolic link",)
 
 
-def test_a_file_that_is_a_link_within_the_lab_is_read(tmp_path):
+def test_a_file_that_is_a_link_within_the_lab_is_read(tmp_path: Path) -> None:
     root = write_lab(tmp_path / "lab")
     (root / "shared.yaml").write_bytes((root / "fixtures/toolgate/rm-root.yaml").read_bytes())
     (root / "fixtures/toolgate/rm-root.yaml").unlink()
@@ -181,7 +186,9 @@ def test_a_file_that_is_a_link_within_the_lab_is_read(tmp_path):
     assert len(read_lab(find_lab(root, None)).fixtures) == 1
 
 
-def test_the_same_model_of_the_same_backend_costs_something_for_all_targets_or_for_none(findings):
+def test_the_same_model_of_the_same_backend_costs_something_for_all_targets_or_for_none(
+    findings: Callable[..., str],
+) -> None:
     text = changed(LAB, "  b: {", "  b: { backend: ollama, model: n }\n  c: {")
     assert findings(lab=text) == (
         "lab.yaml:6:35: targets.c.local: targets 'b' and 'c' ask the same model of the same backend: both cost, or none"

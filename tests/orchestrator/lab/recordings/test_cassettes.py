@@ -2,6 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -38,29 +41,29 @@ FIXTURE = Fixture(
 )
 
 
-def read(path, name="c.json"):
+def read(path: Path, name: str = "c.json") -> LabCassette:
     return decode(path.read_bytes(), name=name)
 
 
-def cassette(*bodies, node="judge", status=200, version=1):
+def cassette(*bodies: Any, node: str = "judge", status: int = 200, version: int = 1) -> LabCassette:
     answers = tuple(Recorded(status=status, body=body) for body in bodies or ({"model": "m"},))
     return LabCassette(fixture_version=version, input_hash=HASH, answers={node: answers})
 
 
-def stored(lab, made, name="jev.json"):
+def stored(lab: Path, made: LabCassette, name: str = "jev.json") -> Path:
     path = lab / "cassettes" / "gate" / "rm-root" / name
     write(path, made, lab, REDACTOR)
     return path
 
 
-def refused(lab, made, path=None):
+def refused(lab: Path, made: LabCassette, path: Path | None = None) -> str:
     """What is said, where nothing was written."""
     with pytest.raises(UsageError) as caught:
         write(path or lab / "cassettes" / "gate" / "rm-root" / "jev.json", made, lab, REDACTOR)
     return str(caught.value)
 
 
-def said(**changes):
+def said(**changes: Any) -> bytes:
     """A file's text, with keys changed; None leaves one out."""
     document = {
         "schema": SCHEMA,
@@ -71,7 +74,7 @@ def said(**changes):
     return json.dumps({key: value for key, value in document.items() if value is not None}, indent=1).encode()
 
 
-def files(directory):
+def files(directory: Path) -> list[str]:
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*"))
 
 
@@ -98,7 +101,7 @@ CASSETTES = st.builds(
 
 
 @given(made=CASSETTES)
-def test_what_is_written_is_read_back_and_written_the_same_again(made):
+def test_what_is_written_is_read_back_and_written_the_same_again(made: LabCassette) -> None:
     raw = encode(made)
     again = decode(raw, name="c.json")
     assert again == made
@@ -107,12 +110,12 @@ def test_what_is_written_is_read_back_and_written_the_same_again(made):
 
 @settings(max_examples=50)
 @given(content=st.binary(max_size=60), status=st.integers(200, 599))
-def test_any_body_can_be_recorded(content, status):
+def test_any_body_can_be_recorded(content: bytes, status: int) -> None:
     made = LabCassette(fixture_version=1, input_hash=HASH, answers={"n": (Recorded.of(status, content),)})
     assert decode(encode(made), name="c.json") == made
 
 
-def test_file_is_for_people_to_read_and_shows_no_characters_that_deceive_them(tmp_path):
+def test_file_is_for_people_to_read_and_shows_no_characters_that_deceive_them(tmp_path: Path) -> None:
     made = cassette({"text": "grün \u202e\x9b31m\x1b[0m"}, "data: 1\n", node="b-node")
     text = stored(tmp_path, attrs.evolve(made, answers={**made.answers, "a-node": made.answers["b-node"]}))
     lines = text.read_text(encoding="utf-8").splitlines()
@@ -128,7 +131,7 @@ def test_file_is_for_people_to_read_and_shows_no_characters_that_deceive_them(tm
     assert read(text).answers["b-node"] == made.answers["b-node"]
 
 
-def test_writing_replaces_what_is_there_and_leaves_nothing_beside_it(tmp_path):
+def test_writing_replaces_what_is_there_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     stored(tmp_path, cassette("old"))
     left = tmp_path / "cassettes" / "gate" / "rm-root" / f".jev.json.{os.getpid()}"
     left.write_text("of a process that was killed")
@@ -168,7 +171,7 @@ def test_writing_replaces_what_is_there_and_leaves_nothing_beside_it(tmp_path):
         ),
     ],
 )
-def test_what_is_no_cassette_is_refused_with_its_place(tmp_path, changes, message):
+def test_what_is_no_cassette_is_refused_with_its_place(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(said(**changes))
     with pytest.raises(UsageError) as caught:
@@ -176,7 +179,7 @@ def test_what_is_no_cassette_is_refused_with_its_place(tmp_path, changes, messag
     assert message in str(caught.value)
 
 
-def test_everything_wrong_is_told_at_once():
+def test_everything_wrong_is_told_at_once() -> None:
     raw = said(extra=1, answers={"J": [{"status": 1, "body": None}]})
     with pytest.raises(UsageError) as caught:
         decode(raw, name="c.json")
@@ -193,13 +196,13 @@ def test_everything_wrong_is_told_at_once():
         (b"[]", "c.json:1:1: (document): expected an object, got an array"),
     ],
 )
-def test_what_is_no_json_or_too_long_is_refused(raw, message):
+def test_what_is_no_json_or_too_long_is_refused(raw: bytes, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         decode(raw, name="c.json")
     assert message in str(caught.value)
 
 
-def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path):
+def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     lab = labs.lab(FIXTURE, root=tmp_path / "lab")
     place = lab.root / "cassettes" / "gate" / "rm-root"
     place.mkdir(parents=True)
@@ -220,7 +223,7 @@ def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path):
 # --- staleness --------------------------------------------------------------------------------------------------
 
 
-def test_cassette_is_stale_when_version_or_input_changed():
+def test_cassette_is_stale_when_version_or_input_changed() -> None:
     fresh = LabCassette(fixture_version=1, input_hash=FIXTURE.input_hash, answers={})
     assert stale(fresh, FIXTURE) is None
     assert stale(fresh, attrs.evolve(FIXTURE, description="other words")) is None
@@ -232,7 +235,7 @@ def test_cassette_is_stale_when_version_or_input_changed():
 # --- what is not written ----------------------------------------------------------------------------------------
 
 
-def events(*pieces):
+def events(*pieces: str) -> str:
     chunks = [{"id": "a\u2028b", "choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
     return "".join(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
 
@@ -256,20 +259,22 @@ def events(*pieces):
         ),
     ],
 )
-def test_secret_is_told_by_its_field_and_nothing_is_written(tmp_path, secret, body, field):
+def test_secret_is_told_by_its_field_and_nothing_is_written(
+    tmp_path: Path, secret: str, body: Callable[..., Any], field: str
+) -> None:
     text = refused(tmp_path, cassette(body(secret)))
     assert f"jev.json: {'' if field.startswith('answers') else 'answers.judge[0].'}{field}: holds " in text
     assert secret not in text
     assert files(tmp_path) == []
 
 
-def test_refusal_leaves_what_was_there_before(tmp_path):
+def test_refusal_leaves_what_was_there_before(tmp_path: Path) -> None:
     path = stored(tmp_path, cassette("old"))
     refused(tmp_path, cassette(PLANTED))
     assert read(path) == cassette("old")
 
 
-def test_cassette_that_is_too_long_is_not_written(tmp_path):
+def test_cassette_that_is_too_long_is_not_written(tmp_path: Path) -> None:
     assert "a cassette has at most 262,144" in refused(tmp_path, cassette("word " * (MAX_BYTES // 5)))
     assert files(tmp_path) == []
 
@@ -284,13 +289,13 @@ def test_cassette_that_is_too_long_is_not_written(tmp_path):
         (cassette(None), "expected an object, an array, or the text"),
     ],
 )
-def test_what_could_not_be_read_again_is_not_written(tmp_path, made, message):
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, made: LabCassette, message: str) -> None:
     assert message in refused(tmp_path, made)
     assert files(tmp_path) == []
 
 
 @pytest.mark.parametrize("inside", ["cassettes", "cassettes/gate", "cassettes/gate/rm-root"])
-def test_nothing_is_written_through_a_symbolic_link(tmp_path, inside):
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, inside: str) -> None:
     lab, outside = tmp_path / "lab", tmp_path / "outside"
     outside.mkdir()
     (lab / inside).parent.mkdir(parents=True)
@@ -299,7 +304,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path, inside):
     assert files(outside) == []
 
 
-def test_link_in_the_files_own_place_is_replaced_and_not_followed(tmp_path):
+def test_link_in_the_files_own_place_is_replaced_and_not_followed(tmp_path: Path) -> None:
     lab, outside = tmp_path / "lab", tmp_path / "outside.json"
     outside.write_text("untouched")
     place = lab / "cassettes" / "gate" / "rm-root" / "jev.json"
@@ -311,20 +316,20 @@ def test_link_in_the_files_own_place_is_replaced_and_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["../elsewhere.json", "cassettes/../../elsewhere.json", "/elsewhere.json", "."])
-def test_nothing_is_written_outside_the_lab(tmp_path, path):
+def test_nothing_is_written_outside_the_lab(tmp_path: Path, path: str) -> None:
     lab = tmp_path / "lab"
     lab.mkdir()
     assert "is not in the lab" in refused(lab, cassette(), lab / path)
     assert files(tmp_path) == ["lab"]
 
 
-def test_lab_that_is_itself_behind_a_link_is_written_to(tmp_path):
+def test_lab_that_is_itself_behind_a_link_is_written_to(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "lab").symlink_to(tmp_path / "real")
     assert read(stored(tmp_path / "lab", cassette())) == cassette()
 
 
-def test_disk_that_refuses_is_a_users_problem_and_leaves_nothing(tmp_path):
+def test_disk_that_refuses_is_a_users_problem_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "cassettes" / "gate" / "rm-root" / "jev.json").mkdir(parents=True)
     assert "the cassette cannot be written" in refused(tmp_path, cassette())
     assert files(tmp_path) == [

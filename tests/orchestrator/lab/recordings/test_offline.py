@@ -1,12 +1,15 @@
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from orchestrator.lab.kind import LabJob
-from orchestrator.lab.model import Expectation
+from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.recordings.offline import programme
 from orchestrator.lab.running import played_by, settings_of
 from orchestrator.lab.selection import select
 from store.errors import UsageError
-from store.rows import Caps
+from store.rows import Caps, RunRecord
 from tests.orchestrator.lab.labs import GUARD, JUDGE, SPECIALIST, completion, fixture, gate, lab, record, said
 from tests.orchestrator.lab.sweeps import CHOSEN, results, swept
 
@@ -15,12 +18,12 @@ pytestmark = pytest.mark.anyio
 DENIED = (Expectation(cel="decision.verdict == 'deny'", why="it deletes"),)
 
 
-async def cells_of(found, **wanted):
+async def cells_of(found: Lab, **wanted: Any) -> dict[tuple[str, str], str | None]:
     cells = (await programme(found, select(found, **wanted))).cells
     return {cell.key: cell.skip.reason if cell.skip is not None else None for cell in cells}
 
 
-async def played(found, tmp_path):
+async def played(found: Lab, tmp_path: Path) -> dict[tuple[str, str, int], RunRecord]:
     """Run the lab offline; outcome and reason of each run."""
     play = await programme(found, select(found))
     settings = settings_of(found, play.cells, mode="offline", caps=Caps())
@@ -28,7 +31,7 @@ async def played(found, tmp_path):
     return results(tmp_path / "runs.db")
 
 
-async def test_a_fixture_that_its_replay_or_a_rule_answers_runs_once_and_others_for_each_target():
+async def test_a_fixture_that_its_replay_or_a_rule_answers_runs_once_and_others_for_each_target() -> None:
     found = lab(fixture("hand", replay={"judge": said("allow")}), fixture("rule", command="rm -rf /"), fixture("asks"))
 
     assert await cells_of(found) == {
@@ -39,7 +42,7 @@ async def test_a_fixture_that_its_replay_or_a_rule_answers_runs_once_and_others_
     }
 
 
-async def test_a_replay_that_leaves_a_node_open_that_is_not_come_to_is_whole():
+async def test_a_replay_that_leaves_a_node_open_that_is_not_come_to_is_whole() -> None:
     flow = gate(SPECIALIST, JUDGE)
     found = lab(
         fixture("decides", replay={"gate": {"verdict": "allow"}}),
@@ -54,7 +57,7 @@ async def test_a_replay_that_leaves_a_node_open_that_is_not_come_to_is_whole():
     ]
 
 
-async def test_targets_narrow_to_what_their_cassettes_answer():
+async def test_targets_narrow_to_what_their_cassettes_answer() -> None:
     found = lab(fixture("hand", replay={"judge": said("allow")}), fixture("asks"))
 
     assert [*await cells_of(found, targets=["jev"])] == [("gate/asks", "jev")]
@@ -63,16 +66,16 @@ async def test_targets_narrow_to_what_their_cassettes_answer():
         await cells_of(found, fixtures=["hand"], targets=["jev"])
 
 
-async def test_the_fixtures_own_answers_alone_may_be_none():
+async def test_the_fixtures_own_answers_alone_may_be_none() -> None:
     with pytest.raises(UsageError, match="only cassettes of targets answer the chosen fixtures"):
         await cells_of(lab(fixture("asks")), targets=["replay"])
 
 
-async def test_a_fixture_that_is_not_for_offline_is_skipped_for_its_mode():
+async def test_a_fixture_that_is_not_for_offline_is_skipped_for_its_mode() -> None:
     assert await cells_of(lab(fixture("live", modes=("live",)))) == {("gate/live", "replay"): "mode"}
 
 
-async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path):
+async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path: Path) -> None:
     one = fixture("one", expect=(Expectation(cel="status == 'ok' && decision.verdict == 'deny'", why="it deletes"),))
     found = lab(one, root=tmp_path)
     record(found, one, "jev", {"status": 200, "body": completion("deny")})
@@ -88,7 +91,7 @@ async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path):
     assert nimble.input_tokens is None
 
 
-async def test_recorded_refusals_end_their_own_runs_alone(tmp_path):
+async def test_recorded_refusals_end_their_own_runs_alone(tmp_path: Path) -> None:
     names = [f"f{number}" for number in range(6)]
     found = lab(*map(fixture, names), root=tmp_path)
     for one, status in zip(found.fixtures, (401, 402, 403, 429, 529, 200), strict=True):
@@ -101,7 +104,7 @@ async def test_recorded_refusals_end_their_own_runs_alone(tmp_path):
     assert {run.outcome for (_, target, _), run in runs.items() if target == "jev"} == {"fail", "pass"}
 
 
-async def test_a_stale_cassette_skips_its_run_with_the_reason(tmp_path):
+async def test_a_stale_cassette_skips_its_run_with_the_reason(tmp_path: Path) -> None:
     one, two = fixture("one", version=2), fixture("two")
     found = lab(one, two, root=tmp_path)
     for target in ("jev", "nimble"):
@@ -116,7 +119,7 @@ async def test_a_stale_cassette_skips_its_run_with_the_reason(tmp_path):
     assert "input changed" in runs["gate/two", "jev", 0].detail["message"]
 
 
-async def test_without_an_answer_a_run_is_skipped_and_the_missing_file_named(tmp_path):
+async def test_without_an_answer_a_run_is_skipped_and_the_missing_file_named(tmp_path: Path) -> None:
     runs = await played(lab(fixture("one"), root=tmp_path), tmp_path)
 
     run = runs["gate/one", "jev", 0]
@@ -125,7 +128,7 @@ async def test_without_an_answer_a_run_is_skipped_and_the_missing_file_named(tmp
     assert "'judge'" in run.detail["message"]
 
 
-async def test_the_fixtures_own_answers_win_over_the_cassette(tmp_path):
+async def test_the_fixtures_own_answers_win_over_the_cassette(tmp_path: Path) -> None:
     one = fixture("one", replay={"gate": {"abstain": "unsure"}}, expect=DENIED)
     found = lab(one, root=tmp_path, capability=gate(SPECIALIST, JUDGE))
     record(
@@ -144,7 +147,7 @@ async def test_the_fixtures_own_answers_win_over_the_cassette(tmp_path):
     assert run.outcome == "pass"
 
 
-async def test_a_lab_without_targets_skips_what_its_replays_leave_open(tmp_path):
+async def test_a_lab_without_targets_skips_what_its_replays_leave_open(tmp_path: Path) -> None:
     found = lab(fixture("open"), fixture("hand", replay={"judge": said("allow")}), targets=(), root=tmp_path)
 
     runs = await played(found, tmp_path)
@@ -154,7 +157,7 @@ async def test_a_lab_without_targets_skips_what_its_replays_leave_open(tmp_path)
     assert runs["gate/hand", "replay", 0].outcome == "pass"
 
 
-async def test_all_bad_cassettes_are_told_at_once(tmp_path):
+async def test_all_bad_cassettes_are_told_at_once(tmp_path: Path) -> None:
     one = fixture("one")
     found = lab(one, root=tmp_path, capability=gate(GUARD, JUDGE))
     record(found, one, "jev", surplus=1)
@@ -169,7 +172,7 @@ async def test_all_bad_cassettes_are_told_at_once(tmp_path):
     assert refused.value.hint.startswith("`evalctl lab record` writes them anew")
 
 
-async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path):
+async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path: Path) -> None:
     one = fixture("one")
     found = lab(one, root=tmp_path)
     record(found, one, "jev", {"status": 200, "body": completion("allow")})
@@ -180,7 +183,7 @@ async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path):
     assert set(job.content) == {"lab.yaml", "config.yaml", "cassettes/gate/one/jev.json"}
 
 
-async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path):
+async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path: Path) -> None:
     large = {"verdict": "allow", "because": "x" * 200_000}
     whole = (Expectation(cel="size(decision.because) == 200000", why="all of it is there"),)
     found = lab(fixture("one", replay={"gate": large}, expect=whole), capability=gate(SPECIALIST, JUDGE))
@@ -194,7 +197,9 @@ async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["link", "directory"])
-async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_it_is_told(tmp_path, kind):
+async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_it_is_told(
+    tmp_path: Path, kind: str
+) -> None:
     found = lab(fixture("asks"), root=tmp_path / "lab")
     file = record(found, found.fixtures[0], "jev", {"status": 200, "body": "x"})
     file.unlink()

@@ -2,15 +2,19 @@
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.lab.cells import live_cells
-from orchestrator.lab.model import Expectation
+from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.recordings.offline import answered_by_themselves
 from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
 from orchestrator.lab.selection import select
+from providers.base import Answer, Request
 from providers.errors import ProviderError
 from store.errors import UsageError
 from store.rows import Caps
@@ -21,7 +25,9 @@ from tests.orchestrator.lab.sweeps import Answering, always, swept
 pytestmark = pytest.mark.anyio
 
 
-async def recorded(found, tmp_path, answers, *, told=None):
+async def recorded(
+    found: Lab, tmp_path: Path, answers: Callable[..., Any], *, told: Callable[..., Any] | None = None
+) -> tuple[bool, list[str], list[str]]:
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
     unplayed = await answered_by_themselves(found, found.fixtures)
     recording = Recording(lab=found, redactor=Redactor([]), unplayed=unplayed)
@@ -34,11 +40,11 @@ async def recorded(found, tmp_path, answers, *, told=None):
     return recording.told(lines.append, complaints.append), lines, complaints
 
 
-def there(tmp_path):
+def there(tmp_path: Path) -> list[str]:
     return sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "cassettes").rglob("*.json"))
 
 
-async def test_a_cassette_is_there_before_its_result_counts(tmp_path):
+async def test_a_cassette_is_there_before_its_result_counts(tmp_path: Path) -> None:
     found = lab(fixture("a"), fixture("b"), root=tmp_path)
     seen = []
 
@@ -48,7 +54,7 @@ async def test_a_cassette_is_there_before_its_result_counts(tmp_path):
     assert all(cassettes >= results for results, cassettes in enumerate(seen, start=1))
 
 
-async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path):
+async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path: Path) -> None:
     found = lab(fixture("a", modes=("live",)), fixture("b", modes=("offline",)), root=tmp_path, targets=(JEV,))
 
     whole, lines, complaints = await recorded(found, tmp_path, always("allow"))
@@ -59,8 +65,8 @@ async def test_a_fixture_that_is_only_for_live_is_not_recorded(tmp_path):
     assert lines[0] == "wrote cassettes/gate/b/jev.json"
 
 
-async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expects(tmp_path):
-    async def refused(request):
+async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expects(tmp_path: Path) -> None:
+    async def refused(request: Request) -> None:
         raise ProviderError(kind="auth", message="no such key", retryable=False, status=401)
 
     found = lab(
@@ -75,7 +81,7 @@ async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expe
     assert len(lines) == 1
 
 
-async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path):
+async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path: Path) -> None:
     found = lab(fixture("a"), root=tmp_path, targets=(JEV,))
 
     whole, lines, _ = await recorded(found, tmp_path, always("deny"))
@@ -86,7 +92,7 @@ async def test_a_run_that_did_not_pass_is_recorded_with_a_warning(tmp_path):
     assert cassette["answers"]["judge"][0]["status"] == 200
 
 
-async def test_a_cassette_that_the_fixtures_own_replay_comes_before_is_told_not_to_be_played(tmp_path):
+async def test_a_cassette_that_the_fixtures_own_replay_comes_before_is_told_not_to_be_played(tmp_path: Path) -> None:
     found = lab(fixture("a", replay={"judge": said("allow")}), fixture("b"), root=tmp_path, targets=(JEV,))
 
     _, lines, _ = await recorded(found, tmp_path, always("deny"))
@@ -97,8 +103,8 @@ async def test_a_cassette_that_the_fixtures_own_replay_comes_before_is_told_not_
     ]
 
 
-async def test_a_secret_refuses_its_cassette_alone(tmp_path):
-    async def leaking(request):
+async def test_a_secret_refuses_its_cassette_alone(tmp_path: Path) -> None:
+    async def leaking(request: Request) -> Answer:
         answer = await always("allow")(request)
         return (
             answer if "b" in request.messages[0].text else type(answer)(text=answer.text + " sk-Q7vX2mJ9pL4tR8wZ1nC5")
@@ -114,13 +120,13 @@ async def test_a_secret_refuses_its_cassette_alone(tmp_path):
     assert "sk-Q7" not in "".join([*lines, *complaints])
 
 
-def test_an_installed_lab_is_refused():
+def test_an_installed_lab_is_refused() -> None:
     with pytest.raises(UsageError, match="part of the installed package"):
         Recording(lab=lab(bundled=True), redactor=Redactor([]))
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path, kind):
+def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path: Path, kind: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     place = tmp_path / "cassettes"
     if kind == "link":
@@ -133,7 +139,7 @@ def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path,
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_lab_that_cannot_be_written_to_is_told_before_anybody_is_asked(tmp_path):
+def test_a_lab_that_cannot_be_written_to_is_told_before_anybody_is_asked(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     try:
         with pytest.raises(UsageError, match="cannot be written to, and cassettes go there"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import random
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import pytest
@@ -13,22 +15,24 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.report import json_form, markdown, terminal
 from orchestrator.lab.report.build import build_report
+from orchestrator.lab.report.model import Row
 from orchestrator.lab.report.notes import ONCE
+from orchestrator.lab.report.run import LabRun
 from store.stats.rates import wilson_interval
 from tests.orchestrator.lab.report.runs import JEV, NIMBLE, broken, facts, run
 
 
-def only_row(runs, **more):
+def only_row(runs: list[LabRun], **more: Any) -> Row:
     (capability,) = build_report(facts(**more), runs).capabilities
     (row,) = capability.rows
     return row
 
 
-def text(runs, **more):
+def text(runs: list[LabRun], **more: Any) -> str:
     return terminal.plain(build_report(facts(**more), runs))
 
 
-def test_pass_is_over_the_runs_that_were_not_skipped_and_errors_count():
+def test_pass_is_over_the_runs_that_were_not_skipped_and_errors_count() -> None:
     runs = [
         *(run(repetition=number) for number in range(3)),
         run(repetition=3, outcome="fail"),
@@ -44,7 +48,7 @@ def test_pass_is_over_the_runs_that_were_not_skipped_and_errors_count():
     assert (row.errors, row.infrastructure) == (1, {"provider": 1})
 
 
-def test_a_fixture_is_stable_where_outcome_and_status_are_the_same_in_all_repetitions():
+def test_a_fixture_is_stable_where_outcome_and_status_are_the_same_in_all_repetitions() -> None:
     runs = [
         *(run("steady", repetition=number) for number in range(3)),
         *(run("word", repetition=number, decision_status=word) for number, word in enumerate(("ok", "abstain", "ok"))),
@@ -63,7 +67,7 @@ def test_a_fixture_is_stable_where_outcome_and_status_are_the_same_in_all_repeti
     ]
 
 
-def test_what_ran_only_once_though_more_was_asked_for_is_counted():
+def test_what_ran_only_once_though_more_was_asked_for_is_counted() -> None:
     runs = [run("a"), run("a", repetition=1), run("b"), run("c")]
 
     notes = build_report(facts(repeat=2), runs).notes
@@ -72,7 +76,7 @@ def test_what_ran_only_once_though_more_was_asked_for_is_counted():
     assert ONCE not in notes
 
 
-def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file():
+def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file() -> None:
     runs = [run(f"f{n:03}", outcome="skipped", reason="stale") for n in range(50)]
     runs += [run(f"g{n:03}", outcome="fail") for n in range(50)]
 
@@ -86,7 +90,7 @@ def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file():
 
 
 @pytest.mark.parametrize("mode", ["live", "offline"])
-def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode):
+def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode: str) -> None:
     report = build_report(facts(mode=mode, repeat=1), [run("a"), run("b")])
 
     assert ONCE in report.notes
@@ -95,7 +99,7 @@ def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode
     assert ONCE not in build_report(facts(), [run("a"), run("a", repetition=1)]).notes
 
 
-def test_latency_is_over_runs_that_called_a_backend():
+def test_latency_is_over_runs_that_called_a_backend() -> None:
     runs = [run(repetition=number, wall_ms=100 * (number + 1)) for number in range(4)]
     runs.append(run(repetition=4, wall_ms=0, asked=False, calls=0, cost_nusd=0))
 
@@ -112,7 +116,7 @@ def test_latency_is_over_runs_that_called_a_backend():
     assert few in markdown.text(build_report(facts(), [*runs, *many])).replace("\\", "")
 
 
-def test_a_cost_is_the_sum_of_what_is_known_and_unknown_where_one_run_lacks_a_price():
+def test_a_cost_is_the_sum_of_what_is_known_and_unknown_where_one_run_lacks_a_price() -> None:
     paid = [run(repetition=0), run(repetition=1)]
     cut_short = run(repetition=2, outcome="skipped", reason="budget", asked=True, calls=1, cost_nusd=500_000)
 
@@ -126,12 +130,12 @@ def test_a_cost_is_the_sum_of_what_is_known_and_unknown_where_one_run_lacks_a_pr
     assert "no cap on cost controls" in text(unknown)
 
 
-def test_a_local_target_costs_nothing_and_says_that_it_is_local():
+def test_a_local_target_costs_nothing_and_says_that_it_is_local() -> None:
     assert "$0 (local)" in text([run(target="nimble", cost_nusd=0, local=True)])
     assert "$0 (local)" not in text([run(cost_nusd=0)])
 
 
-def test_a_brier_score_is_over_confidences_and_right_means_that_every_assertion_held():
+def test_a_brier_score_is_over_confidences_and_right_means_that_every_assertion_held() -> None:
     runs = [
         run("a", confidence=0.9),
         run("b", confidence=0.8, outcome="fail"),
@@ -148,7 +152,7 @@ def test_a_brier_score_is_over_confidences_and_right_means_that_every_assertion_
 
 
 @pytest.mark.parametrize(("runs", "told"), [(49, False), (50, True)])
-def test_a_calibration_error_is_told_from_fifty_confidences_on_with_its_caveat(runs, told):
+def test_a_calibration_error_is_told_from_fifty_confidences_on_with_its_caveat(runs: int, told: bool) -> None:
     every = [run(f"f{number}", outcome="pass" if number % 3 else "fail", confidence=0.75) for number in range(runs)]
 
     shown = text(every)
@@ -158,7 +162,7 @@ def test_a_calibration_error_is_told_from_fifty_confidences_on_with_its_caveat(r
     assert "skill" in shown
 
 
-def test_an_interval_of_the_brier_score_is_over_fixtures_not_over_runs():
+def test_an_interval_of_the_brier_score_is_over_fixtures_not_over_runs() -> None:
     runs = [run(f"f{case}", repetition=number, confidence=0.5 + case / 20) for case in range(6) for number in range(5)]
     once = [one for one in runs if one.repetition == 0]
 
@@ -166,7 +170,7 @@ def test_an_interval_of_the_brier_score_is_over_fixtures_not_over_runs():
     assert only_row(once[:4]).calibration.interval is None
 
 
-def test_failing_fixtures_tell_the_why_of_each_broken_assertion_and_the_values_that_broke_it():
+def test_failing_fixtures_tell_the_why_of_each_broken_assertion_and_the_values_that_broke_it() -> None:
     runs = [
         run(repetition=0, outcome="fail", judgements=(broken(0), broken(10, "Later"), broken(2, "Earlier"))),
         run(repetition=1, outcome="fail", judgements=(broken(0, values={"status": "error"}, reason="no such key"),)),
@@ -184,7 +188,7 @@ def test_failing_fixtures_tell_the_why_of_each_broken_assertion_and_the_values_t
     assert 'with status = "error" (no such key)' in shown
 
 
-def test_the_same_values_are_told_once_and_more_than_three_are_counted():
+def test_the_same_values_are_told_once_and_more_than_three_are_counted() -> None:
     many = [run(repetition=n, outcome="fail", judgements=(broken(values={"n": n % 5}),)) for n in range(10)]
 
     (found,) = build_report(facts(), many).capabilities[0].failing[0].broken
@@ -193,14 +197,14 @@ def test_the_same_values_are_told_once_and_more_than_three_are_counted():
     assert "and with 2 other values" in text(many)
 
 
-def test_a_decision_that_failed_says_why():
+def test_a_decision_that_failed_says_why() -> None:
     error = {"cause": "specialist", "message": "exit status 3", "node": "gate"}
     shown = text([run(outcome="fail", decision_status="error", error=error)])
 
     assert "error: specialist: exit status 3 (node gate)" in shown
 
 
-def test_a_cause_that_a_message_begins_with_is_said_once():
+def test_a_cause_that_a_message_begins_with_is_said_once() -> None:
     errors = [
         {"cause": "timeout", "message": "timeout: no whole answer within 700 ms", "node": "gate"},
         {"cause": "auth", "message": "auth (HTTP 401): no such key", "node": "judge"},
@@ -211,7 +215,7 @@ def test_a_cause_that_a_message_begins_with_is_said_once():
     assert "error (in 1 of 2 runs): auth (HTTP 401): no such key (node judge)" in shown
 
 
-def test_an_abstention_that_fails_says_why_the_most_frequent_reason_first():
+def test_an_abstention_that_fails_says_why_the_most_frequent_reason_first() -> None:
     reasons = ["too close", "too far", "too far", "tired", "bored", "\x1b[31mgone"]
     away = {"outcome": "fail", "decision_status": "abstain", "decision": None}
     runs = [run(repetition=number, abstain=why, **away) for number, why in enumerate(reasons)]
@@ -225,7 +229,7 @@ def test_an_abstention_that_fails_says_why_the_most_frequent_reason_first():
     assert not any("fine" in line or "\x1b" in line for line in lines)
 
 
-def test_skipped_fixtures_tell_the_reason_and_are_in_no_rate():
+def test_skipped_fixtures_tell_the_reason_and_are_in_no_rate() -> None:
     runs = [run("a"), run("b", outcome="skipped", reason="stale", message="fixture version 1 recorded, now 2")]
 
     shown = text(runs, mode="offline")
@@ -235,7 +239,7 @@ def test_skipped_fixtures_tell_the_reason_and_are_in_no_rate():
     assert "1/1 100.0 %" in shown
 
 
-def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed():
+def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed() -> None:
     runs = [
         run("a"),
         run("b", outcome=None, judged=False),
@@ -251,7 +255,7 @@ def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed
     assert "--errors" not in terminal.plain(report)
 
 
-def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so():
+def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so() -> None:
     down = {"outcome": "error", "decision_status": "error", "confidence": None}
     runs = [
         run("a"),
@@ -263,7 +267,7 @@ def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_say
     assert "next: evalctl resume s --errors   also runs again what ended in an error (3)" in text(runs).splitlines()
 
 
-def pair(rates, k=4):
+def pair(rates: list[tuple[int, int]], k: int = 4) -> list[LabRun]:
     """Fixtures with *rates* of (jev, nimble) passes among *k*."""
     return [
         run(f"f{case}", target, number, outcome="pass" if number < passes else "fail")
@@ -273,7 +277,7 @@ def pair(rates, k=4):
     ]
 
 
-def test_two_targets_are_compared_fixture_by_fixture():
+def test_two_targets_are_compared_fixture_by_fixture() -> None:
     runs = pair([(0, 4), (1, 4), (2, 4), (1, 3), (0, 3), (2, 4)])
 
     (found,) = build_report(facts(), runs).comparisons
@@ -285,20 +289,20 @@ def test_two_targets_are_compared_fixture_by_fixture():
     assert "nimble against jev on 6 fixtures, paired: +66.7 points [+45.2, +88.1], p 0.00049" in text(runs)
 
 
-def test_an_interval_ends_where_no_difference_can_be():
+def test_an_interval_ends_where_no_difference_can_be() -> None:
     shown = text(pair([(0, 4), (0, 4), (0, 4), (0, 4), (4, 0)]))
 
     assert "paired: +60.0 points [-51.1, +100.0], p 0.21" in shown
 
 
-def test_few_fixtures_have_low_power_and_no_interval_is_shown():
+def test_few_fixtures_have_low_power_and_no_interval_is_shown() -> None:
     shown = text(pair([(0, 4), (1, 4), (2, 4)]))
 
     assert ": low power (differing:" in shown
     assert "[" not in next(line for line in shown.splitlines() if line.startswith("compared:"))
 
 
-def test_fixtures_that_are_not_on_both_sides_and_infrastructure_failures_are_in_no_comparison():
+def test_fixtures_that_are_not_on_both_sides_and_infrastructure_failures_are_in_no_comparison() -> None:
     runs = [
         *pair([(4, 4)] * 5),
         run("only-jev"),
@@ -314,7 +318,7 @@ def test_fixtures_that_are_not_on_both_sides_and_infrastructure_failures_are_in_
     assert "1 run ended in an infrastructure failure (1 provider)" in text(runs)
 
 
-def test_more_targets_are_each_compared_with_the_first_of_the_lab():
+def test_more_targets_are_each_compared_with_the_first_of_the_lab() -> None:
     third = attrs.evolve(JEV, id="big")
     runs = [run(f"f{number}", target) for number in range(5) for target in ("big", "jev", "nimble")]
 
@@ -325,7 +329,7 @@ def test_more_targets_are_each_compared_with_the_first_of_the_lab():
     assert any("2 comparisons" in note for note in report.notes)
 
 
-def test_several_capabilities_are_compared_one_by_one_and_together():
+def test_several_capabilities_are_compared_one_by_one_and_together() -> None:
     runs = [
         run(f"f{n}", target, capability=name) for name in ("a", "b") for n in range(5) for target in ("jev", "nimble")
     ]
@@ -337,7 +341,7 @@ def test_several_capabilities_are_compared_one_by_one_and_together():
     ]
 
 
-def test_offline_nothing_is_sampled_timed_or_paid():
+def test_offline_nothing_is_sampled_timed_or_paid() -> None:
     runs = [run("a", target, outcome=word, asked=False) for target, word in (("jev", "pass"), ("nimble", "fail"))]
     runs += [run("b", target, asked=False) for target in ("jev", "nimble")]
     runs.append(run("c", "replay", asked=False))
@@ -357,7 +361,7 @@ def test_offline_nothing_is_sampled_timed_or_paid():
     assert f"{100:.1f} % [" not in shown
 
 
-def test_models_that_answered_under_another_name_are_told():
+def test_models_that_answered_under_another_name_are_told() -> None:
     assert any("swapped" in note for note in build_report(facts(answering=("jev-latest", "swapped")), [run()]).notes)
 
 
@@ -380,7 +384,9 @@ lab_runs = st.lists(
 
 
 @given(lab_runs, st.sampled_from(["live", "offline"]), st.randoms(use_true_random=False))
-def test_the_same_runs_give_the_same_report_in_whatever_order_they_come(runs, mode, chance: random.Random):
+def test_the_same_runs_give_the_same_report_in_whatever_order_they_come(
+    runs: list[LabRun], mode: str, chance: random.Random
+) -> None:
     shuffled = list(runs)
     chance.shuffle(shuffled)
 
@@ -400,12 +406,14 @@ def test_the_same_runs_give_the_same_report_in_whatever_order_they_come(runs, mo
 class Terminal(io.StringIO):
     encoding = "utf-8"
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return True
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "200"])
-def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(monkeypatch, columns):
+def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
     runs = [run(n, outcome="fail", judgements=(broken(why="[red]\x1b[2J[/red]"),)) for n in ("a", "b", "c")]
@@ -433,7 +441,9 @@ def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(mo
         ),
     ],
 )
-def test_a_row_is_on_one_line_in_a_hundred_columns_and_on_two_in_eighty(monkeypatch, columns, rows):
+def test_a_row_is_on_one_line_in_a_hundred_columns_and_on_two_in_eighty(
+    monkeypatch: pytest.MonkeyPatch, columns: str, rows: list[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
@@ -450,7 +460,7 @@ def test_a_row_is_on_one_line_in_a_hundred_columns_and_on_two_in_eighty(monkeypa
         assert expected in re.sub(" +", " ", found)
 
 
-def sampled_runs():
+def sampled_runs() -> Iterator[LabRun]:
     """Two targets of five fixtures, four times each, with figures as long as usual ones are."""
     for target in ("large", "small"):
         for number in range(20):
@@ -472,7 +482,7 @@ def sampled_runs():
     st.text(max_size=60),
     st.recursive(st.text(max_size=20) | st.floats(0, 1), lambda inner: st.lists(inner, max_size=3)),
 )
-def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said, value):
+def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said: str, value: Any) -> None:
     judgement = broken(why=said, values={said: value}, reason=said)
     error = {"cause": "bad_answer", "message": said, "node": said}
     runs = [
@@ -494,7 +504,7 @@ def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said, value):
     json_form.line(report)
 
 
-def plain_of(one):
+def plain_of(one: LabRun) -> dict[str, Any]:
     """The same run, with words in the place of what was said."""
     if one.outcome == "skipped":
         return {"message": "word"}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.cli import app
+from orchestrator.cli.common import Exit
 from orchestrator.lab.report.write import write_run_directory
 from store.rows import Judgement
 from store.sql.reader import Reader
@@ -19,15 +23,17 @@ SECOND = "20210101T000000Z-0000000b"
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
 @pytest.fixture
-def evalctl(store, capsys, monkeypatch, tmp_path):
+def evalctl(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[int | Exit, str, str]]:
     monkeypatch.chdir(tmp_path)
 
-    def call(*words):
+    def call(*words: str) -> tuple[int | Exit, str, str]:
         code = app.run([*words, "--store", str(store)])
         told = capsys.readouterr()
         return code, told.out, told.err
@@ -35,11 +41,11 @@ def evalctl(store, capsys, monkeypatch, tmp_path):
     return call
 
 
-def harmless(text):
+def harmless(text: str) -> bool:
     return all(letter in "\n\t" or letter.isprintable() for letter in text)
 
 
-def test_show_of_a_lab_prints_the_labs_report(store, evalctl):
+def test_show_of_a_lab_prints_the_labs_report(store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]) -> None:
     stored.write(store, sweep(), OUTCOMES)
 
     code, out, _ = evalctl("show", "last")
@@ -56,7 +62,9 @@ def test_show_of_a_lab_prints_the_labs_report(store, evalctl):
     assert {row["target"] for one in found["capabilities"] for row in one["targets"]} == {"nimble"}
 
 
-def test_show_of_a_target_that_does_not_exist_names_the_others(store, evalctl):
+def test_show_of_a_target_that_does_not_exist_names_the_others(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     stored.write(store, sweep(), OUTCOMES)
 
     code, out, err = evalctl("show", "last:nimbel")
@@ -66,7 +74,9 @@ def test_show_of_a_target_that_does_not_exist_names_the_others(store, evalctl):
     assert "nimble" in err
 
 
-def test_show_of_a_run_tells_decision_trace_and_assertions(store, evalctl):
+def test_show_of_a_run_tells_decision_trace_and_assertions(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     evil = said("fail", verdicts=(broken(why=f"Never {EVIL}", reason="no such key: verdict"),))
     evil["detail"]["decision"]["trace"].append(
         {"node": EVIL, "source": "exec", "outcome": "failed", "reason": "exit 3"}
@@ -96,7 +106,9 @@ def test_show_of_a_run_tells_decision_trace_and_assertions(store, evalctl):
 @pytest.mark.parametrize(
     "words", [("show", "last", "--runs"), ("status",), ("status", "last/1", "--why"), ("status", "--json")]
 )
-def test_what_looks_at_any_sweep_looks_at_a_labs(store, evalctl, words):
+def test_what_looks_at_any_sweep_looks_at_a_labs(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]], words: tuple[str, ...]
+) -> None:
     stored.write(store, sweep(), OUTCOMES)
 
     code, out, err = evalctl(*words)
@@ -108,7 +120,9 @@ def test_what_looks_at_any_sweep_looks_at_a_labs(store, evalctl, words):
 @pytest.mark.parametrize(
     "words", [("export", "last", "--out", "bundle.json"), ("export", "last:jev", "--out", "b"), ("verify", "last")]
 )
-def test_what_is_about_suites_refuses_a_lab(store, evalctl, tmp_path, words):
+def test_what_is_about_suites_refuses_a_lab(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]], tmp_path: Path, words: tuple[str, ...]
+) -> None:
     stored.write(store, sweep(), OUTCOMES)
 
     code, out, err = evalctl(*words)
@@ -129,7 +143,9 @@ LIVE = {
 }
 
 
-def test_two_targets_of_a_live_lab_are_compared_by_their_intervals(store, evalctl):
+def test_two_targets_of_a_live_lab_are_compared_by_their_intervals(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     stored.write(store, sweep(k=6), LIVE)
 
     code, out, _ = evalctl("compare", "last:jev", "last:nimble", "--json")
@@ -153,11 +169,13 @@ def test_two_targets_of_a_live_lab_are_compared_by_their_intervals(store, evalct
     assert "cases like these" in out
 
 
-def offline(by):
+def offline(by: dict[str, Any]) -> dict[str, Any]:
     return {**OFFLINE, **by}
 
 
-def test_a_lab_offline_has_changed_or_not_and_no_intervals(store, evalctl):
+def test_a_lab_offline_has_changed_or_not_and_no_intervals(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     echo, other = said("fail"), said("fail", verdicts=(broken(3),))
     stored.write(store, offline_sweep(), offline({"toolgate/echo:jev": [echo]}))
     stored.write(store, offline_sweep(SECOND), offline({"toolgate/echo:jev": [other]}))
@@ -181,7 +199,9 @@ def test_a_lab_offline_has_changed_or_not_and_no_intervals(store, evalctl):
     assert "offline: the model's answers come from a recording" in out
 
 
-def test_a_lab_offline_and_live_are_no_two_measurements_of_one_thing(store, evalctl):
+def test_a_lab_offline_and_live_are_no_two_measurements_of_one_thing(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     stored.write(store, offline_sweep(), OFFLINE)
     stored.write(store, sweep(("toolgate/echo",), ("jev",), 6, name=SECOND), {"toolgate/echo": PASSED})
 
@@ -191,7 +211,9 @@ def test_a_lab_offline_and_live_are_no_two_measurements_of_one_thing(store, eval
     assert "the modes differ: offline, live" in out
 
 
-def test_a_lab_with_every_fixture_skipped_is_shown(store, evalctl):
+def test_a_lab_with_every_fixture_skipped_is_shown(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     stored.write(store, offline_sweep(), {key: [SKIPPED] for key in OFFLINE})
 
     code, out, _ = evalctl("show", "last")
@@ -201,7 +223,7 @@ def test_a_lab_with_every_fixture_skipped_is_shown(store, evalctl):
     assert "n/a" in out
 
 
-def test_a_passed_assertion_is_no_broken_one(store, evalctl):
+def test_a_passed_assertion_is_no_broken_one(store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]) -> None:
     held = Judgement(verifier="expect[1]", kind="cel", verdict="pass", detail={"why": "Held", "cel": "true"})
     stored.write(store, offline_sweep(), offline({"toolgate/echo:jev": [said("fail", verdicts=(broken(), held))]}))
 
@@ -211,7 +233,9 @@ def test_a_passed_assertion_is_no_broken_one(store, evalctl):
     assert "expect[1]" not in out
 
 
-def test_a_fixture_in_another_version_is_no_longer_the_same_thing(store, evalctl):
+def test_a_fixture_in_another_version_is_no_longer_the_same_thing(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]
+) -> None:
     newer = offline_sweep(SECOND)
     cells = tuple(
         attrs.evolve(cell, case_version="2", digest=b"2" + cell.digest[1:]) if cell.case_id == "toolgate/echo" else cell
@@ -229,7 +253,9 @@ def test_a_fixture_in_another_version_is_no_longer_the_same_thing(store, evalctl
     assert any("toolgate/echo (1 and 2)" in note for note in found["notes"])
 
 
-def test_the_run_directory_of_a_lab_is_no_report_and_the_message_says_what_to_name(store, evalctl, tmp_path):
+def test_the_run_directory_of_a_lab_is_no_report_and_the_message_says_what_to_name(
+    store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]], tmp_path: Path
+) -> None:
     stored.write(store, sweep(), OUTCOMES)
     with Reader(store) as reader:
         write_run_directory(reader, reader.sweep("last"), tmp_path / "runs" / "one")

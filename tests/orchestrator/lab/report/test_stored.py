@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
 from orchestrator.reports.conditions import is_lab
 from store.errors import UsageError
+from store.rows import NewSweep
 from store.sql.reader import Reader
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
 from tests.orchestrator.reports import stored
@@ -41,29 +43,29 @@ OFFLINE = {
 }
 
 
-def offline_sweep(name=stored.NAME):
+def offline_sweep(name: str = stored.NAME) -> NewSweep:
     planned = sweep(targets=("replay", "jev"), k=1, mode="offline", name=name)
     kept = [index for index, cell in enumerate(planned.cells) if f"{cell.case_id}:{cell.variant}" in OFFLINE]
     return attrs.evolve(planned, runs=tuple(run for run in planned.runs if run.cell in kept))
 
 
 @pytest.fixture
-def live(tmp_path):
+def live(tmp_path: Path) -> Path:
     return stored.write(tmp_path / "runs.db", sweep(), OUTCOMES)
 
 
 @pytest.fixture
-def offline(tmp_path):
+def offline(tmp_path: Path) -> Path:
     return stored.write(tmp_path / "offline.db", offline_sweep(), OFFLINE)
 
 
-def files(path, directory, name="last"):
+def files(path: Path, directory: Path, name: str = "last") -> dict[str, str]:
     with Reader(path) as reader:
         write_run_directory(reader, reader.sweep(name), directory)
     return {file.name: file.read_text(encoding="utf-8") for file in directory.iterdir()}
 
 
-def test_a_run_is_read_back_as_it_ended(live):
+def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
     with Reader(live) as reader:
         row = reader.sweep("last")
         assert is_lab(row)
@@ -85,13 +87,13 @@ def test_a_run_is_read_back_as_it_ended(live):
     assert [target.id for target in found.facts.targets] == ["jev", "nimble"]
 
 
-def test_a_sweep_of_an_agent_is_no_lab(tmp_path):
+def test_a_sweep_of_an_agent_is_no_lab(tmp_path: Path) -> None:
     path = stored.write(tmp_path / "agent.db", stored.sweep(["a"], 1), {"a": [{}]})
     with Reader(path) as reader:
         assert not is_lab(reader.sweep("last"))
 
 
-def test_the_report_of_one_target_is_about_its_runs_alone(live):
+def test_the_report_of_one_target_is_about_its_runs_alone(live: Path) -> None:
     with Reader(live) as reader:
         report = stored_report(reader, reader.sweep("last"), target="nimble")
     assert {row.target for one in report.capabilities for row in one.rows} == {"nimble"}
@@ -100,7 +102,7 @@ def test_the_report_of_one_target_is_about_its_runs_alone(live):
     assert report.facts.ledger.calls == 3
 
 
-def test_results_are_sorted_by_fixture_target_and_repetition(live, tmp_path):
+def test_results_are_sorted_by_fixture_target_and_repetition(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     records = [json.loads(line) for line in found["results.jsonl"].splitlines()]
     places = [(one["capability"], one["fixture"], one["target"], one["repetition"]) for one in records]
@@ -116,7 +118,7 @@ def test_results_are_sorted_by_fixture_target_and_repetition(live, tmp_path):
     assert "measured" not in records[-1]
 
 
-def test_only_the_manifest_holds_ids_and_times(live, tmp_path):
+def test_only_the_manifest_holds_ids_and_times(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     assert sorted(found) == ["manifest.json", "report.md", "results.jsonl"]
     for name in ("report.md", "results.jsonl"):
@@ -131,7 +133,9 @@ def test_only_the_manifest_holds_ids_and_times(live, tmp_path):
     assert "hunter2" not in found["manifest.json"]
 
 
-def test_offline_the_same_results_give_the_same_bytes_whatever_the_sweep_is_called(offline, tmp_path):
+def test_offline_the_same_results_give_the_same_bytes_whatever_the_sweep_is_called(
+    offline: Path, tmp_path: Path
+) -> None:
     again = stored.write(tmp_path / "again.db", offline_sweep("20210101T000000Z-0000000b"), OFFLINE)
     first, second = files(offline, tmp_path / "one"), files(again, tmp_path / "two")
     for name in ("report.md", "results.jsonl"):
@@ -141,7 +145,7 @@ def test_offline_the_same_results_give_the_same_bytes_whatever_the_sweep_is_call
     assert first["manifest.json"] != second["manifest.json"]
 
 
-def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live, tmp_path):
+def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     for name, content in found.items():
         assert SECRET not in content, name
@@ -151,7 +155,9 @@ def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live, tmp_pa
     assert "credential were replaced" in found["report.md"]
 
 
-def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_terminal(tmp_path, capsys):
+def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     named = said("fail", verdicts=(broken(values={"decision": {"api_key": "9f8e7d6c5b4a39281706f5e4d3c2b1a0"}}),))
     named["detail"]["decision"]["decision"] = {"api_key": "9f8e7d6c5b4a39281706f5e4d3c2b1a0"}
     path = stored.write(tmp_path / "runs.db", sweep(("gate/one",), ("jev",), 1), {"gate/one": [named]})
@@ -167,7 +173,7 @@ def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_term
     assert "redacted" in told
 
 
-def test_a_hash_beside_a_telling_name_is_no_secret(tmp_path):
+def test_a_hash_beside_a_telling_name_is_no_secret(tmp_path: Path) -> None:
     planned = sweep(("gate/api-key",), ("jev",), 1)
     content = {"fixtures/gate/api-key.yaml": "9f8e7d6c5b4a39281706f5e4d3c2b1a0" * 2, "password": "0123456789abcdef" * 4}
     suite = {**planned.conditions["suite"], "content": content}
@@ -177,7 +183,7 @@ def test_a_hash_beside_a_telling_name_is_no_secret(tmp_path):
     assert json.loads(files(path, tmp_path / "out")["manifest.json"])["content"] == content
 
 
-def test_the_files_take_the_place_of_those_before(live, tmp_path):
+def test_the_files_take_the_place_of_those_before(live: Path, tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     (directory / "report.md").write_text("old")
@@ -185,7 +191,9 @@ def test_the_files_take_the_place_of_those_before(live, tmp_path):
     assert sorted(file.name for file in directory.iterdir()) == ["manifest.json", "report.md", "results.jsonl"]
 
 
-def test_a_directory_that_cannot_be_made_is_one_message_that_says_where_the_results_are(live, tmp_path):
+def test_a_directory_that_cannot_be_made_is_one_message_that_says_where_the_results_are(
+    live: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"cannot be written: .*\n.*evalctl show 2020"):
         files(live, tmp_path / "file" / "out")
@@ -194,7 +202,7 @@ def test_a_directory_that_cannot_be_made_is_one_message_that_says_where_the_resu
 FORMATS = Path(__file__).parents[3] / "formats"
 
 
-def holds(now, then):
+def holds(now: Any, then: Any) -> bool:
     """Everything that was there is there, as it was; there may be more."""
     if isinstance(then, dict):
         return all(name in now and holds(now[name], value) for name, value in then.items())
@@ -203,7 +211,7 @@ def holds(now, then):
     return now == then
 
 
-def test_a_reader_of_version_1_finds_what_it_knows(live, tmp_path):
+def test_a_reader_of_version_1_finds_what_it_knows(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     with Reader(live) as reader:
         report = json_form.document(stored_report(reader, reader.sweep("last")))

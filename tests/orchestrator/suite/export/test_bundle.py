@@ -5,7 +5,9 @@ import stat
 import subprocess
 import sys
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +23,16 @@ KEY = "ghp_" + "a1B2c3D4e5" * 4
 REDACTOR = Redactor([("SERVICE_TOKEN", "correct-horse-battery")])
 
 
-def fields(value) -> list[str]:
+def fields(value: Any) -> list[str]:
     return [spell(path) for path, _ in secret_fields(value, ("runs",), REDACTOR)]
 
 
-def bundled(**parts):
+def bundled(**parts: Any) -> dict[str, Any]:
     return {"schemaVersion": 1, "report": {}, "runs": [], "markdown": ""} | parts
 
 
 @pytest.mark.parametrize("secret", [KEY, "correct-horse-battery", f"{MARK}credential]", "b3JzZS1iYXR0ZXJ5 " + KEY])
-def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret):
+def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret: str) -> None:
     assert fields([{}, {"verifiers": [{"detail": {"stdout": f"x {secret} y"}}]}]) == [
         "runs[1].verifiers[0].detail.stdout"
     ]
@@ -38,22 +40,22 @@ def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret):
 
 @pytest.mark.parametrize("before", ["", " ", ": ", "k: ", "token="])
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_a_key_known_by_its_look_is_found_in_base64(encode, before):
+def test_a_key_known_by_its_look_is_found_in_base64(encode: Callable[..., Any], before: str) -> None:
     encoded = encode(f"{before}{KEY}\n".encode()).decode()
     assert fields({"stdout": f"it is {encoded}."}) == ["runs.stdout"]
     assert fields({"stdout": f"it is {encode(os.urandom(60)).decode()}."}) == []
 
 
-def test_a_key_that_is_a_secret_is_not_told():
+def test_a_key_that_is_a_secret_is_not_told() -> None:
     assert fields([{"detail": {KEY: 1}}]) == ["runs[0].detail"]
 
 
-def test_what_measures_look_like_is_no_secret():
+def test_what_measures_look_like_is_no_secret() -> None:
     plain = {"configHash": "ef33d677031198dab3797105b6a17581fe02d52eebf04f1fcd667ed5eddceadb", "commit": "a1b2c3d4" * 5}
     assert fields([plain, {"runId": "20261130T115755Z-edbd6be5", "tokens": 12345, "none": None}]) == []
 
 
-def test_a_refusal_names_the_field_and_never_the_value():
+def test_a_refusal_names_the_field_and_never_the_value() -> None:
     with pytest.raises(HoldsSecret) as refused:
         share(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, what="s1")
     assert "runs[0].detail" in str(refused.value)
@@ -61,13 +63,13 @@ def test_a_refusal_names_the_field_and_never_the_value():
     assert "ghp_" not in str(refused.value)
 
 
-def test_what_is_shared_is_scrubbed_throughout():
+def test_what_is_shared_is_scrubbed_throughout() -> None:
     text = share(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, what="s1")
     assert json.loads(text)["runs"] == [{"at": "<path>"}]
     assert "/etc" not in text
 
 
-def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path):
+def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path) -> None:
     file = tmp_path / "share" / "run.json"
     write_bundle(file, "one", force=False)
     with pytest.raises(UsageError, match="exists already"):
@@ -81,7 +83,7 @@ def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path)
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool):
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool) -> None:
     pipe, target, link, dangling = (tmp_path / name for name in ("pipe", "target", "link", "dangling"))
     os.mkfifo(pipe)
     target.write_text("mine")
@@ -94,7 +96,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool):
     assert (link.is_symlink(), dangling.is_symlink(), target.read_text()) == (True, True, "mine")
 
 
-def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path):
+def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     place = replacing(file, only_new=True)
     place.__enter__().write("ours")
@@ -104,7 +106,7 @@ def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "theirs")]
 
 
-def test_without_links_a_file_is_still_written_once(tmp_path: Path, monkeypatch):
+def test_without_links_a_file_is_still_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(errno.EPERM, "no links here")
 
@@ -131,7 +133,7 @@ except UsageError as error:
 """
 
 
-def test_of_processes_that_export_to_one_file_at_once_exactly_one_does(tmp_path: Path):
+def test_of_processes_that_export_to_one_file_at_once_exactly_one_does(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     racers = [
         subprocess.Popen(

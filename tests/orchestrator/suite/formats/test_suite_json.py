@@ -3,14 +3,18 @@ import hashlib
 import json
 import os
 import time  # noqa: TID251 - a test may look at a clock
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from orchestrator.suite.formats.patterns import objection
 from orchestrator.suite.formats.suite_json import read_suite
-from orchestrator.suite.model import Normalization, TaskBudget, TaskPolicy
+from orchestrator.suite.model import Normalization, Suite, TaskBudget, TaskPolicy
 from store.errors import UsageError
 from verifiers.command import Command
 from verifiers.files import FileAbsent, FileContains, FileEquals
@@ -22,7 +26,7 @@ UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one o
 CHECK = {"kind": "command", "id": "check", "command": ["python3", "check.py"]}
 
 
-def task(**changed):
+def task(**changed: Any) -> dict[str, Any]:
     plain = {
         "id": "fix-add",
         "prompt": "Fix it.",
@@ -33,13 +37,13 @@ def task(**changed):
     return {key: value for key, value in {**plain, **changed}.items() if value is not ...}
 
 
-def suite(*tasks, **changed):
+def suite(*tasks: dict[str, Any], **changed: Any) -> dict[str, Any]:
     plain = {"schemaVersion": 1, "suiteId": "my-suite", "suiteVersion": "1.0.0", "tasks": list(tasks) or [task()]}
     return {key: value for key, value in {**plain, **changed}.items() if value is not ...}
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> Path:
     fixture = tmp_path / "my-suite" / "fixtures" / "fix-add"
     (fixture / "src").mkdir(parents=True)
     (fixture / "src" / "math.py").write_text("def add(a, b): return a - b\n")
@@ -47,13 +51,13 @@ def directory(tmp_path):
     return tmp_path / "my-suite"
 
 
-def read(directory, document):
+def read(directory: Path, document: Any) -> Suite:
     text = document if isinstance(document, str) else json.dumps(document)
     (directory / "suite.json").write_text(text)
     return read_suite(directory, bundled=False)
 
 
-def findings(directory, document):
+def findings(directory: Path, document: dict[str, Any]) -> list[str]:
     """What is told, without the file's name and place."""
     with pytest.raises(UsageError) as caught:
         read(directory, document)
@@ -63,7 +67,7 @@ def findings(directory, document):
     return [line.removeprefix(prefix).split(": ", 1)[1] for line in lines]
 
 
-def test_every_documented_field_is_read(directory):
+def test_every_documented_field_is_read(directory: Path) -> None:
     read_in = read(
         directory,
         suite(
@@ -124,7 +128,7 @@ def test_every_documented_field_is_read(directory):
     )
 
 
-def test_what_may_be_left_out_has_its_documented_default(directory):
+def test_what_may_be_left_out_has_its_documented_default(directory: Path) -> None:
     (only,) = read(directory, suite()).tasks
     assert only.policy == TaskPolicy(mode="auto", allow=(), read_only=False)
     assert only.verifiers == (
@@ -135,7 +139,7 @@ def test_what_may_be_left_out_has_its_documented_default(directory):
     assert (only.tags, only.agent, only.fixture_git, only.replay_normalize) == ((), None, False, ())
 
 
-def test_all_findings_are_told_at_once_with_file_line_and_column(directory):
+def test_all_findings_are_told_at_once_with_file_line_and_column(directory: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(
             directory,
@@ -179,7 +183,7 @@ def test_all_findings_are_told_at_once_with_file_line_and_column(directory):
         ({"description": None}, "description: expected a string, got null"),
     ],
 )
-def test_a_suite_says_what_it_must(directory, changed, told):
+def test_a_suite_says_what_it_must(directory: Path, changed: dict[str, Any], told: str) -> None:
     assert findings(directory, suite(**changed)) == [told]
 
 
@@ -217,7 +221,7 @@ def test_a_suite_says_what_it_must(directory, changed, told):
         ({"replayNormalize": [{"pattern": "(a+)+", "replace": ""}]}, "an unbounded quantifier within an unbounded one"),
     ],
 )
-def test_a_task_says_what_it_must(directory, changed, told):
+def test_a_task_says_what_it_must(directory: Path, changed: dict[str, Any], told: str) -> None:
     (line,) = findings(directory, suite(task(**changed)))
     assert line.startswith("tasks[0]")
     assert line.endswith("(task 'fix-add')")
@@ -249,19 +253,19 @@ def test_a_task_says_what_it_must(directory, changed, told):
         ({**CHECK, "id": "a/b"}, "id: expected letters, digits"),
     ],
 )
-def test_a_verifier_says_what_it_must(directory, verifier, told):
+def test_a_verifier_says_what_it_must(directory: Path, verifier: dict[str, Any], told: str) -> None:
     (line,) = findings(directory, suite(task(verifiers=[verifier])))
     assert line.startswith("tasks[0].verifiers[0]")
     assert told in line
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "../a", "a\n", "é", "x" * 101])
-def test_ids_are_fit_for_file_names_and_command_lines(directory, name):
+def test_ids_are_fit_for_file_names_and_command_lines(directory: Path, name: str) -> None:
     (line,) = findings(directory, suite(task(id=name)))
     assert line.startswith("tasks[0].id: expected letters, digits, '.', '_' and '-'")
 
 
-def test_ids_are_unique_even_where_case_is_ignored(directory):
+def test_ids_are_unique_even_where_case_is_ignored(directory: Path) -> None:
     told = findings(directory, suite(task(), task(), task(id="Fix-Add"), task(id="b", verifiers=[CHECK, CHECK])))
     assert told == [
         "tasks[1].id: duplicate task id 'fix-add'; the first is tasks[0]",
@@ -270,7 +274,7 @@ def test_ids_are_unique_even_where_case_is_ignored(directory):
     ]
 
 
-def test_the_content_names_every_file_with_its_hash_and_its_mode(directory):
+def test_the_content_names_every_file_with_its_hash_and_its_mode(directory: Path) -> None:
     fixture = directory / "fixtures" / "fix-add"
     (fixture / "check.py").chmod(0o755)
     (fixture / "link").symlink_to("src/math.py")
@@ -288,7 +292,7 @@ def test_the_content_names_every_file_with_its_hash_and_its_mode(directory):
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../../outside", "../src/../../other"])
 @pytest.mark.parametrize("folder", ["src", "node_modules"])
-def test_a_link_that_leaves_the_fixture_is_refused(directory, folder, target):
+def test_a_link_that_leaves_the_fixture_is_refused(directory: Path, folder: str, target: str) -> None:
     where = directory / "fixtures" / "fix-add" / folder
     where.mkdir(exist_ok=True)
     (where / "link").symlink_to(target)
@@ -296,37 +300,37 @@ def test_a_link_that_leaves_the_fixture_is_refused(directory, folder, target):
     assert f"{folder}/link: a symbolic link" in line
 
 
-def test_links_that_lead_nowhere_inside_are_kept_as_they_are(directory):
+def test_links_that_lead_nowhere_inside_are_kept_as_they_are(directory: Path) -> None:
     fixture = directory / "fixtures" / "fix-add"
     (fixture / "loop").symlink_to("loop")
     (fixture / "later").symlink_to("src/not-yet.py")
     assert {"fixtures/fix-add/loop", "fixtures/fix-add/later"} < read(directory, suite()).content.keys()
 
 
-def test_a_fifo_in_a_fixture_is_refused_without_opening_it(directory):
+def test_a_fifo_in_a_fixture_is_refused_without_opening_it(directory: Path) -> None:
     os.mkfifo(directory / "fixtures" / "fix-add" / "pipe")
     (line,) = findings(directory, suite())
     assert "pipe: neither a file nor a directory nor a symbolic link" in line
 
 
-def test_a_fixture_behind_a_link_out_of_the_suite_is_refused(directory, tmp_path):
+def test_a_fixture_behind_a_link_out_of_the_suite_is_refused(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (directory / "fixtures" / "away").symlink_to(tmp_path / "outside")
     (line,) = findings(directory, suite(task(fixture="fixtures/away")))
     assert "outside" in line
 
 
-def test_broken_json_is_told_with_its_place(directory):
+def test_broken_json_is_told_with_its_place(directory: Path) -> None:
     with pytest.raises(UsageError, match=r"suite\.json:2:2: duplicate key 'a'"):
         read(directory, '{"a": 1,\n "a": 2}')
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"suite\.json: no such file"):
         read_suite(tmp_path, bundled=False)
 
 
-def test_two_thousand_tasks_are_read_in_a_second(directory):
+def test_two_thousand_tasks_are_read_in_a_second(directory: Path) -> None:
     document = suite(*(task(id=f"t{number}") for number in range(2000)))
     (directory / "suite.json").write_text(json.dumps(document, indent=1))
     started = time.process_time()
@@ -335,10 +339,10 @@ def test_two_thousand_tasks_are_read_in_a_second(directory):
 
 
 @pytest.fixture
-def packages(tmp_path, monkeypatch):
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Install a package of somebody else's with verifier kinds."""
 
-    def install(name, module, points):
+    def install(name: str, module: str, points: dict[str, str]) -> None:
         (tmp_path / "site" / f"{name}-1.dist-info").mkdir(parents=True)
         (tmp_path / "site" / f"{name}.py").write_text(module)
         info = tmp_path / "site" / f"{name}-1.dist-info"
@@ -363,7 +367,7 @@ class Plain:
 """
 
 
-def test_a_kind_of_another_package_is_read_like_our_own(directory, packages):
+def test_a_kind_of_another_package_is_read_like_our_own(directory: Path, packages: Callable[..., None]) -> None:
     packages("counting", FOREIGN, {"line-count": "LineCount", "plain": "Plain", "gone": "Missing"})
     counting = {"kind": "line-count", "id": "lines"}
     (only,) = read(directory, suite(task(verifiers=[{**counting, "maxLines": 3}]))).tasks
@@ -394,7 +398,9 @@ WRONG = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.jus
 
 
 @given(data=st.data())
-def test_whatever_is_wrong_becomes_findings_and_never_a_crash(data, tmp_path_factory):
+def test_whatever_is_wrong_becomes_findings_and_never_a_crash(
+    data: DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     document = copy.deepcopy(suite(task(policy={"mode": "auto", "allow": ["write"]}, tags=["a"])))
     document["tasks"][0]["replayNormalize"] = [{"pattern": "a", "replace": "b"}]
     where = document
@@ -414,7 +420,7 @@ def test_whatever_is_wrong_becomes_findings_and_never_a_crash(data, tmp_path_fac
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+", r"(a*b)*", r"((a+)?)+", r"(?:x{2,}y?)+", r"(?P<n>\d+,)*", r"([+*]+)+"])
-def test_nested_unbounded_quantifiers_are_refused(pattern):
+def test_nested_unbounded_quantifiers_are_refused(pattern: str) -> None:
     assert "unbounded" in objection(pattern + "end")
 
 
@@ -432,10 +438,10 @@ def test_nested_unbounded_quantifiers_are_refused(pattern):
         r"[]+]+",
     ],
 )
-def test_ordinary_patterns_are_accepted(pattern):
+def test_ordinary_patterns_are_accepted(pattern: str) -> None:
     assert objection(pattern) is None
 
 
 @pytest.mark.parametrize("pattern", ["", "a*", "(?:)", "x" * 1001, "(", "[[a]&&b]"])
-def test_patterns_of_no_use_are_refused(pattern):
+def test_patterns_of_no_use_are_refused(pattern: str) -> None:
     assert objection(pattern)

@@ -1,4 +1,7 @@
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -32,8 +35,8 @@ SETTINGS = Settings(
 
 
 @pytest.fixture
-def read(tmp_path):
-    def reading(document):
+def read(tmp_path: Path) -> Callable[..., tuple[Variant, ...]]:
+    def reading(document: Any) -> tuple[Variant, ...]:
         file = tmp_path / "compare.json"
         file.write_text(document if isinstance(document, str) else json.dumps(document, indent=1), encoding="utf-8")
         return read_variants(file, suite_id="s", agents={"careful": "Look twice."})
@@ -41,17 +44,17 @@ def read(tmp_path):
     return reading
 
 
-def refusal(read, document) -> str:
+def refusal(read: Callable[..., tuple[Variant, ...]], document: Any) -> str:
     with pytest.raises(UsageError) as refused:
         read(document)
     return str(refused.value)
 
 
-def with_overrides(**overrides):
+def with_overrides(**overrides: Any) -> dict[str, Any]:
     return {"suite": "s", "variants": [{"id": "a"}, {"id": "b", "overrides": overrides}]}
 
 
-def test_variants_keep_their_order_and_may_override_nothing(read):
+def test_variants_keep_their_order_and_may_override_nothing(read: Callable[..., tuple[Variant, ...]]) -> None:
     found = read(GOOD)
     assert [variant.id for variant in found] == ["a", "b"]
     assert found[1].overrides == {"compaction.threshold": 0.6}
@@ -86,13 +89,15 @@ def test_variants_keep_their_order_and_may_override_nothing(read):
         ('{"suite": "s", "suite": "s", "variants": []}', "suite"),
     ],
 )
-def test_each_mistake_is_told_with_its_place(read, document, told):
+def test_each_mistake_is_told_with_its_place(
+    read: Callable[..., tuple[Variant, ...]], document: Any, told: str
+) -> None:
     message = refusal(read, document)
     assert told in message
     assert "compare.json:" in message
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(read):
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(read: Callable[..., tuple[Variant, ...]]) -> None:
     message = refusal(read, {"suite": "t", "variants": [{"id": "a", "overrides": {"model": 1, "plugins": []}}]})
     assert [line.split(": ")[1] for line in message.splitlines()] == [
         "suite",
@@ -102,15 +107,15 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(read):
     ]
 
 
-def test_a_hundred_variants_are_taken(read):
+def test_a_hundred_variants_are_taken(read: Callable[..., tuple[Variant, ...]]) -> None:
     assert len(read({"suite": "s", "variants": [{"id": f"v{number}"} for number in range(100)]})) == 100
 
 
-def test_an_active_agent_that_is_defined_may_be_chosen(read):
+def test_an_active_agent_that_is_defined_may_be_chosen(read: Callable[..., tuple[Variant, ...]]) -> None:
     assert read(with_overrides(**{"agents.active": "careful"}))[1].overrides == {"agents.active": "careful"}
 
 
-def test_each_variant_has_a_configuration_of_its_own():
+def test_each_variant_has_a_configuration_of_its_own() -> None:
     assert SETTINGS.agent_for(None, "a") == SETTINGS.agent
     assert SETTINGS.agent_for(None, "b").max_turns == 3
     assert SETTINGS.agent_for(None, "b").native_tools == ({"type": "search"},)
@@ -121,7 +126,7 @@ def test_each_variant_has_a_configuration_of_its_own():
     assert Config().agent == AgentSettings()
 
 
-def test_variants_are_stored_in_their_order_and_read_back():
+def test_variants_are_stored_in_their_order_and_read_back() -> None:
     stored = json.loads(json.dumps(SETTINGS.to_json(), sort_keys=True))
     again = Settings.from_json(stored)
     assert again.variants == SETTINGS.variants
@@ -129,13 +134,13 @@ def test_variants_are_stored_in_their_order_and_read_back():
     assert SETTINGS.variants_to_json()["b"]["agent"]["max_turns"] == 3
 
 
-def test_a_sweep_from_before_there_were_variants_has_none():
+def test_a_sweep_from_before_there_were_variants_has_none() -> None:
     stored = SETTINGS.to_json()
     del stored["variants"]
     assert Settings.from_json(stored).variants == ()
 
 
-def test_an_unknown_variant_is_told_with_the_nearest():
+def test_an_unknown_variant_is_told_with_the_nearest() -> None:
     assert find_variant(["base", "early"], "early", sweep="s") == "early"
     with pytest.raises(UsageError, match="did you mean 'early'"):
         find_variant(["base", "early"], "earl", sweep="s")

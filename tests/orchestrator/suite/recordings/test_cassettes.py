@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -29,7 +31,7 @@ SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
 REDACTOR = Redactor([("SOME_KEY", PLANTED)])
 
 
-def test_what_is_written_can_be_read(tmp_path):
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "t.jsonl"
     write_cassettes({path: cassette()}, REDACTOR)
     assert decode(path.read_bytes(), name="t") == cassette()
@@ -54,7 +56,9 @@ def test_what_is_written_can_be_read(tmp_path):
         (lambda secret: cassette(task=secret), "taskId"),
     ],
 )
-def test_a_secret_is_refused_by_its_field_and_nothing_is_written(tmp_path, secret, make, field):
+def test_a_secret_is_refused_by_its_field_and_nothing_is_written(
+    tmp_path: Path, secret: str, make: Callable[..., Any], field: str
+) -> None:
     other = tmp_path / "other.jsonl"
     with pytest.raises(UsageError) as caught:
         write_cassettes({other: cassette(), tmp_path / "t.jsonl": make(secret)}, REDACTOR)
@@ -66,7 +70,9 @@ def test_a_secret_is_refused_by_its_field_and_nothing_is_written(tmp_path, secre
 
 @pytest.mark.parametrize("secret", [PLANTED, SHAPED])
 @pytest.mark.parametrize("delta", [TextDelta, ReasoningDelta])
-def test_a_secret_that_was_streamed_in_pieces_is_refused(tmp_path, secret, delta):
+def test_a_secret_that_was_streamed_in_pieces_is_refused(
+    tmp_path: Path, secret: str, delta: type[ReasoningDelta | TextDelta]
+) -> None:
     pieces = tuple(delta(secret[at : at + 7]) for at in range(0, len(secret), 7))
     whole = Answer(text=f"It is {secret}") if delta is TextDelta else Answer(reasoning=f"It is {secret}")
     recorded = cassette()
@@ -76,7 +82,7 @@ def test_a_secret_that_was_streamed_in_pieces_is_refused(tmp_path, secret, delta
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refusal_leaves_what_was_there(tmp_path):
+def test_a_refusal_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     write_cassettes({path: cassette("before")}, REDACTOR)
     with pytest.raises(UsageError):
@@ -84,20 +90,20 @@ def test_a_refusal_leaves_what_was_there(tmp_path):
     assert decode(path.read_bytes(), name="t") == cassette("before")
 
 
-def test_a_cassette_that_is_too_long_is_refused(tmp_path):
+def test_a_cassette_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"t\.jsonl: 30\d,\d{3} bytes; a cassette has at most 262,144"):
         write_cassettes({tmp_path / "t.jsonl": cassette("x y " * 75_000)}, REDACTOR)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_would_be_too_full_is_refused(tmp_path):
+def test_a_directory_that_would_be_too_full_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_bytes(b"x" * (MAX_DIRECTORY_BYTES - 10))
     with pytest.raises(UsageError, match="a directory of cassettes has at most"):
         write_cassettes({tmp_path / "t.jsonl": cassette()}, REDACTOR)
     assert [file.name for file in tmp_path.iterdir()] == ["old.jsonl"]
 
 
-def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(tmp_path):
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -113,7 +119,7 @@ def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("field", "line"), [("suite_version", "suiteVersion"), ("suite_id", "suiteId"), ("task_id", "taskId")]
 )
-def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path, field, line):
+def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path: Path, field: str, line: str) -> None:
     suite = read_suite(cassettes.BUNDLED / "demo", bundled=True)
     task = suite.tasks[0]
     right = Header(
@@ -132,7 +138,7 @@ def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path, field,
         read_cassette(suite, task, tmp_path)
 
 
-def test_an_installed_package_is_not_recorded_into(tmp_path, monkeypatch):
+def test_an_installed_package_is_not_recorded_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_installed(cassettes.BUNDLED / "demo" / "cassettes")
     installed = tmp_path / "site-packages" / "suites"
     monkeypatch.setattr(cassettes, "BUNDLED", installed)

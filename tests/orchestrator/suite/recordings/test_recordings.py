@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from orchestrator.installation import BUNDLED
@@ -14,7 +16,7 @@ from providers.base import AgentSettings
 from providers.recording.divergence import NotRecorded
 
 
-def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_called(tmp_path):
+def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_called(tmp_path: Path) -> None:
     suite = read_suite(BUNDLED / "demo", bundled=True)
     directory = tmp_path / "TASKS"
     agent = AgentSettings()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -44,7 +47,9 @@ def failed(message: str) -> ProviderError:
         "calls[0].error": lambda secret: cassette(reply=failed(secret)),
     }.items(),
 )
-def test_a_credential_is_refused_in_any_form_and_not_shown(tmp_path, form, field, make):
+def test_a_credential_is_refused_in_any_form_and_not_shown(
+    tmp_path: Path, form: str, field: str, make: Callable[..., Any]
+) -> None:
     path = tmp_path / "t.jsonl"
     write_cassettes({path: cassette("before")}, REDACTOR)
     with pytest.raises(UsageError) as refused:

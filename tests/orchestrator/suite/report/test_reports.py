@@ -5,6 +5,9 @@ import io
 import json
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,10 +16,11 @@ from hypothesis import strategies as st
 from orchestrator.reports.phrases import told
 from orchestrator.suite.report import json_report, markdown, terminal, wording
 from orchestrator.suite.report.build import build_report
+from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
 from orchestrator.text import LONGEST_CELL, escaped, harmless, one_line, printable
 from store.errors import UsageError
-from store.rows import Judgement
+from store.rows import Judgement, SweepRow
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 
@@ -55,11 +59,11 @@ CASES = {
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path: Path) -> Iterator[Callable[..., Reader]]:
     """Writes a store and reads it."""
     readers = []
 
-    def made(outcomes, **planned) -> Reader:
+    def made(outcomes: dict[str, Any], **planned: Any) -> Reader:
         k = max(len(endings) for endings in outcomes.values())
         path = stored.write(tmp_path / "runs.db", stored.sweep(list(outcomes), k, **planned), outcomes)
         readers.append(Reader(path))
@@ -70,11 +74,11 @@ def make(tmp_path):
         reader.close()
 
 
-def report_of(reader: Reader):
+def report_of(reader: Reader) -> Report:
     return build_report(reader, reader.sweep("last"))
 
 
-def test_rates_are_over_judged_runs_and_what_is_left_out_is_counted_by_cause(make):
+def test_rates_are_over_judged_runs_and_what_is_left_out_is_counted_by_cause(make: Callable[..., Reader]) -> None:
     found = json_report.document(report_of(make(CASES)))
     tasks = {task["id"]: task for task in found["tasks"]}
     assert list(tasks) == sorted(CASES)
@@ -103,14 +107,14 @@ def test_rates_are_over_judged_runs_and_what_is_left_out_is_counted_by_cause(mak
     assert summary["incidents"] == {"approval_denied": 2}
 
 
-def test_the_notes_say_what_is_left_out_low_power_and_tampering(make):
+def test_the_notes_say_what_is_left_out_low_power_and_tampering(make: Callable[..., Reader]) -> None:
     notes = "\n".join(report_of(make(CASES)).notes)
     assert "9 of 25 planned runs are in no rate: 7 error(provider), 1 skipped(budget), 1 unfinished." in notes
     assert "low power: fewer than 5 judged runs for d-odd, e-down" in notes
     assert "tampered: runs of b-flaky, c-unsolved changed a check file" in notes
 
 
-def test_conditions_name_the_measurement_and_hold_no_path_or_credential(make):
+def test_conditions_name_the_measurement_and_hold_no_path_or_credential(make: Callable[..., Reader]) -> None:
     conditions = report_of(make(CASES)).conditions
     assert conditions == {
         "suiteId": "shapes",
@@ -133,14 +137,14 @@ def test_conditions_name_the_measurement_and_hold_no_path_or_credential(make):
     }
 
 
-def test_measured_figures_are_over_all_judged_runs_failures_included(make):
+def test_measured_figures_are_over_all_judged_runs_failures_included(make: Callable[..., Reader]) -> None:
     found = json_report.document(report_of(make({"a": CASES["b-flaky"]})))["tasks"][0]["measured"]
     assert found["wallMs"] == {"median": 1200.0, "variance": 25000.0}
     assert (found["inputTokens"], found["outputTokens"], found["totalTokens"]) == (500, 100, 600)
     assert found["perSuccess"] == {"wallMs": 2000.0, "tokens": 200.0}
 
 
-def test_tokens_are_omitted_not_guessed_where_one_run_did_not_report_them(make):
+def test_tokens_are_omitted_not_guessed_where_one_run_did_not_report_them(make: Callable[..., Reader]) -> None:
     silent = {**PASS, "input_tokens": None, "output_tokens": None}
     report = report_of(make({"a": [PASS, PASS, PASS, PASS, silent]}, settings={"input_rate": "1", "output_rate": "2"}))
     found = json_report.document(report)["tasks"][0]
@@ -151,20 +155,20 @@ def test_tokens_are_omitted_not_guessed_where_one_run_did_not_report_them(make):
     assert any("usage was not reported in every turn for a" in note for note in report.notes)
 
 
-def test_an_estimate_exists_only_with_both_rates(make):
+def test_an_estimate_exists_only_with_both_rates(make: Callable[..., Reader]) -> None:
     report = report_of(make({"a": [PASS] * 5}, settings={"input_rate": "0.1", "output_rate": "2"}))
     found = json_report.document(report)
     assert found["summary"]["estimated"] == {"costUsd": (500 * 0.1 + 100 * 2) / 1e6}
     assert "## Estimated" in markdown.text(report)
 
 
-def test_without_rates_nothing_is_estimated(make):
+def test_without_rates_nothing_is_estimated(make: Callable[..., Reader]) -> None:
     report = report_of(make({"a": [PASS] * 5}))
     assert "estimated" not in json_report.text(report).lower()
     assert "estimated" not in markdown.text(report).lower()
 
 
-def test_cached_input_is_pooled_over_the_runs_that_reported_it_fully(make):
+def test_cached_input_is_pooled_over_the_runs_that_reported_it_fully(make: Callable[..., Reader]) -> None:
     full = {**PASS, "cached_tokens": 40}
     partial = {**PASS, "cached_tokens": 90, "detail": {"cachedPartial": True}}
     found = json_report.document(report_of(make({"a": [full, full, partial, PASS, PASS]})))
@@ -178,17 +182,17 @@ def test_cached_input_is_pooled_over_the_runs_that_reported_it_fully(make):
     assert (found["tasks"][0]["cachedInputRatio"], found["tasks"][0]["cachedInputRuns"]) == (0.4, 2)
 
 
-def test_unreported_cached_input_is_absent_and_said_to_be(make):
+def test_unreported_cached_input_is_absent_and_said_to_be(make: Callable[..., Reader]) -> None:
     report = report_of(make({"a": [PASS] * 5}))
     assert "cachedInput" not in json_report.text(report)
     assert "not reported" in markdown.text(report)
 
 
-def compacted(**tokens):
+def compacted(**tokens: Any) -> dict[str, Any]:
     return {**PASS, "detail": {"compaction": {"calls": 2, **tokens}, "incidents": {"compaction": 2}}}
 
 
-def test_compaction_is_counted_apart_from_the_tokens_of_the_turns(make):
+def test_compaction_is_counted_apart_from_the_tokens_of_the_turns(make: Callable[..., Reader]) -> None:
     whole = compacted(input=900, output=30)
     report = report_of(make({"a": [whole, whole, PASS, PASS, PASS], "b": [PASS] * 5}))
     found = json_report.document(report)
@@ -204,13 +208,13 @@ def test_compaction_is_counted_apart_from_the_tokens_of_the_turns(make):
     assert "| b | 0" not in page
 
 
-def test_tokens_of_compaction_are_omitted_where_one_summary_had_none(make):
+def test_tokens_of_compaction_are_omitted_where_one_summary_had_none(make: Callable[..., Reader]) -> None:
     report = report_of(make({"a": [compacted(input=900, output=30), compacted(), PASS, PASS, PASS]}))
     assert json_report.document(report)["summary"]["measured"]["compaction"] == {"runs": 2, "calls": 4}
     assert "| a | 2 of 5 | 4 | n/a | n/a |" in markdown.text(report)
 
 
-def test_a_run_names_its_compactions(make, tmp_path):
+def test_a_run_names_its_compactions(make: Callable[..., Reader], tmp_path: Path) -> None:
     reader = make({"a": [compacted(input=900, output=30), PASS]})
     write_report(reader, reader.sweep("last"), tmp_path / "out")
     records = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
@@ -219,7 +223,7 @@ def test_a_run_names_its_compactions(make, tmp_path):
     assert not any(name.startswith("compaction") for name in records[1]["measured"])
 
 
-def test_a_partly_reported_cache_is_marked_and_not_counted(make, tmp_path):
+def test_a_partly_reported_cache_is_marked_and_not_counted(make: Callable[..., Reader], tmp_path: Path) -> None:
     reader = make({"a": [{**PASS, "cached_tokens": 90, "detail": {"cachedPartial": True}}]})
     write_report(reader, reader.sweep("last"), tmp_path / "out")
     record = json.loads((tmp_path / "out" / "runs.jsonl").read_text())
@@ -227,7 +231,7 @@ def test_a_partly_reported_cache_is_marked_and_not_counted(make, tmp_path):
     assert "cachedInputTokens" not in record["measured"]
 
 
-def test_an_estimate_for_some_tasks_is_shown_and_the_one_for_all_is_not_guessed(make):
+def test_an_estimate_for_some_tasks_is_shown_and_the_one_for_all_is_not_guessed(make: Callable[..., Reader]) -> None:
     silent = {**PASS, "input_tokens": None, "output_tokens": None}
     rates = {"input_rate": "1", "output_rate": "2"}
     report = report_of(make({"a": [PASS] * 5, "b": [silent] * 5}, settings=rates))
@@ -241,17 +245,17 @@ def test_an_estimate_for_some_tasks_is_shown_and_the_one_for_all_is_not_guessed(
     assert any("for b; their token figures are omitted, and so is every estimate" in note for note in report.notes)
 
 
-def test_a_report_says_first_that_figures_need_their_conditions(make):
+def test_a_report_says_first_that_figures_need_their_conditions(make: Callable[..., Reader]) -> None:
     page = markdown.text(report_of(make({"a": [PASS]})))
     assert page.index(wording.PRINCIPLE) < page.index("## Conditions") < page.index("## Results")
 
 
-def test_conditions_name_a_known_window_and_an_opened_network(make):
+def test_conditions_name_a_known_window_and_an_opened_network(make: Callable[..., Reader]) -> None:
     conditions = report_of(make({"a": [PASS]}, settings={"context_window": 8192, "fetch_private": True})).conditions
     assert (conditions["contextWindow"], conditions["fetchPrivate"]) == (8192, True)
 
 
-def test_replay_says_what_it_does_not_measure_and_has_no_interval(make):
+def test_replay_says_what_it_does_not_measure_and_has_no_interval(make: Callable[..., Reader]) -> None:
     report = report_of(make({"a": [PASS]}, mode="replay"))
     found = json_report.document(report)
     assert found["tasks"][0]["wilson"] is None
@@ -260,13 +264,13 @@ def test_replay_says_what_it_does_not_measure_and_has_no_interval(make):
     assert "REPLAY" in terminal.plain(report)
 
 
-def test_the_ledger_counts_every_request_apart_from_the_measured_tokens(make):
+def test_the_ledger_counts_every_request_apart_from_the_measured_tokens(make: Callable[..., Reader]) -> None:
     found = json_report.document(report_of(make({"a": [PASS, PASS]})))["summary"]
     assert found["ledger"] == {"calls": 6, "tokens": 300, "nusd": 0}
     assert found["measured"]["totalTokens"] == 240
 
 
-def test_the_same_rows_give_the_same_bytes(make, tmp_path):
+def test_the_same_rows_give_the_same_bytes(make: Callable[..., Reader], tmp_path: Path) -> None:
     reader = make(CASES)
     for place in ("one", "two"):
         write_report(reader, reader.sweep("last"), tmp_path / place)
@@ -274,7 +278,7 @@ def test_the_same_rows_give_the_same_bytes(make, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_three_files_are_written_and_nothing_else(make, tmp_path):
+def test_three_files_are_written_and_nothing_else(make: Callable[..., Reader], tmp_path: Path) -> None:
     reader = make(CASES)
     directory = tmp_path / "eval" / "deep"
     write_report(reader, reader.sweep("last"), directory)
@@ -283,7 +287,9 @@ def test_three_files_are_written_and_nothing_else(make, tmp_path):
     assert (found["schemaVersion"], found["schema"], found["runId"]) == (1, "evalctl.report/1", stored.NAME)
 
 
-def test_runs_jsonl_has_one_record_per_run_with_a_result_in_the_stored_order(make, tmp_path):
+def test_runs_jsonl_has_one_record_per_run_with_a_result_in_the_stored_order(
+    make: Callable[..., Reader], tmp_path: Path
+) -> None:
     reader = make(CASES)
     write_report(reader, reader.sweep("last"), tmp_path)
     records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text("ascii").splitlines()]
@@ -305,14 +311,16 @@ def test_runs_jsonl_has_one_record_per_run_with_a_result_in_the_stored_order(mak
     assert "inputTokens" not in error["measured"]
 
 
-def test_a_place_that_cannot_be_written_to_is_a_usage_error_that_keeps_the_results(make, tmp_path):
+def test_a_place_that_cannot_be_written_to_is_a_usage_error_that_keeps_the_results(
+    make: Callable[..., Reader], tmp_path: Path
+) -> None:
     reader = make({"a": [PASS]})
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=f"evalctl show {stored.NAME}"):
         write_report(reader, reader.sweep("last"), tmp_path / "file")
 
 
-def test_a_report_that_fails_half_way_leaves_the_old_one(make, tmp_path):
+def test_a_report_that_fails_half_way_leaves_the_old_one(make: Callable[..., Reader], tmp_path: Path) -> None:
     reader = make({"a": [PASS]})
     directory = tmp_path / "out"
     write_report(reader, reader.sweep("last"), directory)
@@ -323,7 +331,7 @@ def test_a_report_that_fails_half_way_leaves_the_old_one(make, tmp_path):
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
 
 
-def _row():
+def _row() -> SweepRow:
     from store.rows import SweepRow
 
     return SweepRow(
@@ -341,7 +349,7 @@ def _row():
     )
 
 
-def test_hostile_text_stays_text_in_markdown(make):
+def test_hostile_text_stays_text_in_markdown(make: Callable[..., Reader]) -> None:
     text = markdown.text(report_of(make(CASES)))
     assert "<script" not in text
     assert all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") for letter in text)
@@ -351,7 +359,7 @@ def test_hostile_text_stays_text_in_markdown(make):
     assert not re.search(r"(?<!\\)\]\(", text)
 
 
-def test_a_terminal_gets_no_control_characters_of_others(make):
+def test_a_terminal_gets_no_control_characters_of_others(make: Callable[..., Reader]) -> None:
     text = terminal.plain(report_of(make(CASES)))
     assert all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") for letter in text)
     assert f"evalctl resume {stored.NAME}" in text
@@ -364,7 +372,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_the_table_is_drawn_with_the_same_figures(make, monkeypatch):
+def test_on_a_terminal_the_table_is_drawn_with_the_same_figures(
+    make: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
     screen = Terminal()
@@ -376,7 +386,9 @@ def test_on_a_terminal_the_table_is_drawn_with_the_same_figures(make, monkeypatc
 
 
 @pytest.mark.parametrize("columns", [80, 100])
-def test_on_a_narrow_terminal_columns_go_before_figures_break(make, monkeypatch, columns):
+def test_on_a_narrow_terminal_columns_go_before_figures_break(
+    make: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", str(columns))
     screen = Terminal()
@@ -390,7 +402,9 @@ def test_on_a_narrow_terminal_columns_go_before_figures_break(make, monkeypatch,
     assert all(len(line) <= columns for line in drawn.splitlines() if line.startswith(" "))
 
 
-def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(make, monkeypatch):
+def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(
+    make: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", "40")
     screen = Terminal()
@@ -399,7 +413,9 @@ def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(make, monkeypatc
 
 
 @pytest.mark.parametrize(("reason", "told"), [("budget", True), ("provider_blocked", False)])
-def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(make, reason, told):
+def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(
+    make: Callable[..., Reader], reason: str, told: bool
+) -> None:
     skipped = {"outcome": "skipped", "reason": reason, "again": True}
     page = terminal.plain(report_of(make({"a": [PASS, skipped]})))
     assert "runs the 1 that are left" in page
@@ -407,20 +423,22 @@ def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(make, reason, told):
 
 
 @pytest.mark.parametrize(("cause", "told"), [("auth", True), ("interrupted", False), ("replay_divergence", False)])
-def test_running_errors_again_is_proposed_where_it_may_help(make, cause, told):
+def test_running_errors_again_is_proposed_where_it_may_help(
+    make: Callable[..., Reader], cause: str, told: bool
+) -> None:
     error = {"outcome": "error", "reason": cause, "detail": {"message": "no"}, "again": cause == "interrupted"}
     page = terminal.plain(report_of(make({"a": [PASS, error]})))
     assert ("--errors   also runs again what ended in an error (1)" in page) == told
 
 
-def test_away_from_a_terminal_nothing_is_drawn(make):
+def test_away_from_a_terminal_nothing_is_drawn(make: Callable[..., Reader]) -> None:
     page = io.StringIO()
     terminal.present(report_of(make({"a": [PASS]})), page)
     assert "\x1b" not in page.getvalue()
 
 
 @given(st.text())
-def test_harmless_text_has_no_invisible_character_but_lines_and_tabs(text):
+def test_harmless_text_has_no_invisible_character_but_lines_and_tabs(text: str) -> None:
     cleaned = harmless(text)
     assert all(c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in cleaned)
     assert harmless(cleaned) == cleaned
@@ -443,21 +461,21 @@ def test_harmless_text_has_no_invisible_character_but_lines_and_tabs(text):
         ("\x00", "\\x00"),
     ],
 )
-def test_control_sequences_go_and_lone_controls_are_shown(text, shown):
+def test_control_sequences_go_and_lone_controls_are_shown(text: str, shown: str) -> None:
     assert harmless(text) == shown
 
 
 DIVERGENCE = 'task a, call 2: tools[edit].description\n  recorded: "3 left"\n  asked:    "4 left"'
 
 
-def test_a_divergence_keeps_its_lines_and_any_other_message_is_one():
+def test_a_divergence_keeps_its_lines_and_any_other_message_is_one() -> None:
     assert told("replay_divergence", DIVERGENCE) == DIVERGENCE
     assert told("provider", "busy\nerror(provider) in b: made up") == "busy error(provider) in b: made up"
     assert len(told("replay_divergence", "x" * 9000)) == 500
 
 
 @given(st.text(max_size=200))
-def test_no_line_of_a_divergence_but_the_first_begins_at_the_left(text):
+def test_no_line_of_a_divergence_but_the_first_begins_at_the_left(text: str) -> None:
     first, *rest = told("replay_divergence", f"task a\n{text}\nend").split("\n")
     assert first == "task a"
     assert all(line.startswith("  ") for line in rest)
@@ -465,13 +483,13 @@ def test_no_line_of_a_divergence_but_the_first_begins_at_the_left(text):
 
 
 @pytest.mark.parametrize("address", ["https://evil.example", "www.evil.example", "WWW.evil.example", "me@evil.example"])
-def test_a_bare_address_is_no_link(address):
+def test_a_bare_address_is_no_link(address: str) -> None:
     assert escaped(address) != address
     assert escaped(address).replace("\\", "") == address
 
 
 @given(st.text(max_size=200))
-def test_escaped_markdown_holds_no_live_markup(text):
+def test_escaped_markdown_holds_no_live_markup(text: str) -> None:
     shown = escaped(text)
     assert "<" not in shown
     assert ">" not in shown
@@ -479,6 +497,6 @@ def test_escaped_markdown_holds_no_live_markup(text):
     assert html.unescape(re.sub(r"\\(.)", r"\1", shown)) == one_line(text, LONGEST_CELL)
 
 
-def test_a_stream_that_knows_few_letters_gets_escapes():
+def test_a_stream_that_knows_few_letters_gets_escapes() -> None:
     assert printable("größe …", "ascii") == "gr\\xf6\\xdfe \\u2026"
     assert printable("größe", None) == "größe"

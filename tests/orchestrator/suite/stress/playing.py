@@ -1,19 +1,24 @@
 """A task of a bundled suite, worked on by a scripted model under given limits, and judged."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import attrs
 
 from orchestrator.suite.catalog import find_suite
+from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRESS
 from orchestrator.workspaces.fixture import Fixtures, workspace
 from providers.agent.loop import BuiltinAgent
-from providers.base import AgentSettings, Assignment, Origin, Policy
+from providers.base import AgentSettings, Answer, Ask, Assignment, Origin, Policy, Request, ToolUse
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted
 from providers.system.tree import changes
 from store.events import Incident, ToolCompleted
+from store.rows import FileChange
 from verifiers.aggregate import judge
 from verifiers.base import Evidence
 
@@ -31,26 +36,26 @@ class Played:
     errors: int
 
     @property
-    def not_passed(self):
+    def not_passed(self) -> list[str]:
         return [name for name, verdict in self.verdicts.items() if verdict != "pass"]
 
 
-def task_of(suite, name):
+def task_of(suite: Suite, name: str) -> Task:
     return next(task for task in suite.tasks if task.id == name)
 
 
-def scripted(suite):
+def scripted(suite: Suite) -> Callable[..., Awaitable[Answer]]:
     return asking(Scripted(read_scripts(suite.root)))
 
 
-def asking(provider):
-    async def ask(request):
+def asking(provider: Scripted) -> Callable[..., Awaitable[Answer]]:
+    async def ask(request: Request) -> Answer:
         return await provider.answer(request, lambda _: None)
 
     return ask
 
 
-async def play(suite, task, ask, tmp_path, settings=AgentSettings()):  # noqa: B008 - frozen
+async def play(suite: Suite, task: Task, ask: Ask, tmp_path: Path, settings: AgentSettings = AgentSettings()) -> Played:  # noqa: B008 - frozen
     events = []
     fixture = await Fixtures().fixture(suite.root / task.fixture)
     async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
@@ -76,7 +81,9 @@ async def play(suite, task, ask, tmp_path, settings=AgentSettings()):  # noqa: B
         )
 
 
-async def judged(suite, task, place: Path, changed=(), tools=()):
+async def judged(
+    suite: Suite, task: Task, place: Path, changed: tuple[FileChange, ...] = (), tools: tuple[ToolUse, ...] = ()
+) -> dict[str, str]:
     evidence = Evidence(
         workspace=place,
         fixture=suite.root / task.fixture,

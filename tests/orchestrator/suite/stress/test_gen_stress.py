@@ -2,45 +2,46 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from orchestrator.cli.app import application, run
 from orchestrator.installation import BUNDLED
 from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
 from orchestrator.suite.stress.target import bundled_directory, check_own, is_checkout
-from orchestrator.suite.stress.writing import LIST, carry_out, listing, plan
+from orchestrator.suite.stress.writing import LIST, Changes, carry_out, listing, plan
 from store.errors import UsageError
 
 FILES = {"suite.json": "{}\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1\n", "fixtures/b/two.txt": "2\n"}
 FEWER = {"suite.json": "[]\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1\n"}
 
 
-def put(directory, files):
+def put(directory: Path, files: dict[str, str]) -> Changes:
     changes = plan(directory, files)
     carry_out(changes)
     return changes
 
 
-def tree(directory):
+def tree(directory: Path) -> dict[str, str]:
     return {file.relative_to(directory).as_posix(): file.read_text() for file in directory.rglob("*") if file.is_file()}
 
 
-def cli(*arguments):
+def cli(*arguments: int | str | Path) -> Result:
     return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_the_files_and_their_list(tmp_path):
+def test_what_is_written_is_the_files_and_their_list(tmp_path: Path) -> None:
     changes = put(tmp_path / "new" / "suite", FILES)
     assert (len(changes.write), changes.remove, changes.unchanged) == (4, (), 0)
     assert tree(tmp_path / "new" / "suite") == {**FILES, LIST: listing(FILES)}
 
 
-def test_writing_again_changes_nothing(tmp_path):
+def test_writing_again_changes_nothing(tmp_path: Path) -> None:
     put(tmp_path, FILES)
     stamps = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.txt")}
     again = put(tmp_path, FILES)
@@ -48,7 +49,7 @@ def test_writing_again_changes_nothing(tmp_path):
     assert stamps == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.txt")}
 
 
-def test_what_is_no_longer_generated_is_taken_back_and_its_empty_directory_too(tmp_path):
+def test_what_is_no_longer_generated_is_taken_back_and_its_empty_directory_too(tmp_path: Path) -> None:
     put(tmp_path, FILES)
     changes = put(tmp_path, FEWER)
     assert (list(changes.write), changes.remove) == (["suite.json"], ("fixtures/b/two.txt",))
@@ -56,7 +57,7 @@ def test_what_is_no_longer_generated_is_taken_back_and_its_empty_directory_too(t
     assert not (tmp_path / "fixtures" / "b").exists()
 
 
-def test_files_of_somebody_else_stay_wherever_they_lie(tmp_path):
+def test_files_of_somebody_else_stay_wherever_they_lie(tmp_path: Path) -> None:
     put(tmp_path, FILES)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "cassettes").mkdir()
@@ -73,7 +74,7 @@ def test_files_of_somebody_else_stay_wherever_they_lie(tmp_path):
 
 
 @pytest.mark.parametrize("mine", ["suite.json", "fixtures/a/one.txt"])
-def test_a_file_that_was_not_generated_is_named_and_nothing_is_written(tmp_path, mine):
+def test_a_file_that_was_not_generated_is_named_and_nothing_is_written(tmp_path: Path, mine: str) -> None:
     (tmp_path / mine).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / mine).write_text("mine")
     with pytest.raises(UsageError, match=rf"(?s)not generated.*\n  {mine}\nNothing was written"):
@@ -81,7 +82,7 @@ def test_a_file_that_was_not_generated_is_named_and_nothing_is_written(tmp_path,
     assert tree(tmp_path) == {mine: "mine"}
 
 
-def test_a_generated_file_that_was_changed_since_is_not_overwritten(tmp_path):
+def test_a_generated_file_that_was_changed_since_is_not_overwritten(tmp_path: Path) -> None:
     put(tmp_path, FILES)
     (tmp_path / "fixtures" / "a" / "one.txt").write_text("changed")
     with pytest.raises(UsageError, match=r"changed since:\n  fixtures/a/one.txt\n"):
@@ -90,7 +91,7 @@ def test_a_generated_file_that_was_changed_since_is_not_overwritten(tmp_path):
     assert put(tmp_path, FILES).unchanged == 3
 
 
-def test_a_write_that_was_broken_off_can_be_made_again(tmp_path):
+def test_a_write_that_was_broken_off_can_be_made_again(tmp_path: Path) -> None:
     put(tmp_path, FEWER)
     (tmp_path / "fixtures" / "b").mkdir()
     (tmp_path / "fixtures" / "b" / "two.txt").write_text(FILES["fixtures/b/two.txt"])
@@ -99,7 +100,7 @@ def test_a_write_that_was_broken_off_can_be_made_again(tmp_path):
     assert tree(tmp_path) == {**FILES, LIST: listing(FILES)}
 
 
-def test_links_are_never_written_through(tmp_path):
+def test_links_are_never_written_through(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "suite.json").write_text("mine")
@@ -112,7 +113,7 @@ def test_links_are_never_written_through(tmp_path):
     assert tree(outside) == {"suite.json": "mine"}
 
 
-def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alone(tmp_path):
+def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "suite.json").mkdir()
     (tmp_path / "scripts").write_text("mine")
     with pytest.raises(UsageError, match=r"  suite.json\n  scripts/a.json\n"):
@@ -122,13 +123,13 @@ def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alo
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"schema": "other/1", "files": {}}', '{"schema": "evalctl.generated/1"}']
 )
-def test_a_foreign_list_is_left_alone(tmp_path, content):
+def test_a_foreign_list_is_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / LIST).write_text(content)
     with pytest.raises(UsageError, match="no list of generated files"):
         plan(tmp_path, FILES)
 
 
-def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path):
+def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path: Path) -> None:
     secret = tmp_path / "mine.txt"
     secret.write_text("1\n")
     suite = tmp_path / "suite"
@@ -141,7 +142,7 @@ def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path):
     assert (suite / "mine.txt").exists()
 
 
-def test_a_file_in_the_place_of_the_directory_is_told(tmp_path):
+def test_a_file_in_the_place_of_the_directory_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file is not a directory"):
         plan(tmp_path / "file", FILES)
@@ -151,7 +152,7 @@ def test_a_file_in_the_place_of_the_directory_is_told(tmp_path):
 
 
 @pytest.fixture
-def installed(tmp_path):
+def installed(tmp_path: Path) -> Path:
     """A copy of the suites where packages are installed."""
     suites = tmp_path / "lib" / "site-packages" / "suites"
     shutil.copytree(BUNDLED / "demo", suites / "demo")
@@ -159,7 +160,7 @@ def installed(tmp_path):
     return suites
 
 
-def test_an_installed_package_is_not_written_to(installed):
+def test_an_installed_package_is_not_written_to(installed: Path) -> None:
     assert not is_checkout(installed)
     with pytest.raises(UsageError, match=r"installed package.*\n.*--out DIR"):
         bundled_directory(installed)
@@ -168,7 +169,7 @@ def test_an_installed_package_is_not_written_to(installed):
             check_own(directory, installed)
 
 
-def test_one_without_a_source_tree_is_none_either(tmp_path):
+def test_one_without_a_source_tree_is_none_either(tmp_path: Path) -> None:
     suites = tmp_path / "opt" / "suites"
     suites.mkdir(parents=True)
     assert not is_checkout(suites)
@@ -177,7 +178,7 @@ def test_one_without_a_source_tree_is_none_either(tmp_path):
     check_own(tmp_path / "more", suites)
 
 
-def test_the_bundled_suites_of_a_checkout_may_be_written_again():
+def test_the_bundled_suites_of_a_checkout_may_be_written_again() -> None:
     assert is_checkout()
     assert bundled_directory() == BUNDLED
     check_own(BUNDLED / STRESS)
@@ -185,7 +186,7 @@ def test_the_bundled_suites_of_a_checkout_may_be_written_again():
         check_own(BUNDLED / "demo")
 
 
-def test_a_name_that_a_bundled_suite_has_is_refused_with_another(tmp_path):
+def test_a_name_that_a_bundled_suite_has_is_refused_with_another(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=rf"called '{STRESS}'.*\n.*--out {tmp_path}/{STRESS}-more"):
         check_own(tmp_path / STRESS)
 
@@ -193,7 +194,7 @@ def test_a_name_that_a_bundled_suite_has_is_refused_with_another(tmp_path):
 # --- the verb -----------------------------------------------------------------------------------------------------
 
 
-def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path):
+def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path: Path) -> None:
     done = cli("gen-stress", "--instances", 7, "--out", tmp_path / "seven")
     assert done.exit_code == 0
     files = long_context_stress(7)
@@ -205,7 +206,7 @@ def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path):
     assert "long-context-stress 1.1.0: ok, 11 tasks" in checked.stderr
 
 
-def test_fewer_instances_take_the_others_back(tmp_path):
+def test_fewer_instances_take_the_others_back(tmp_path: Path) -> None:
     assert cli("gen-stress", "--instances", 6, "--out", tmp_path / "more").exit_code == 0
     done = cli("--json", "gen-stress", "--out", tmp_path / "more")
     document = json.loads(done.stdout)
@@ -215,13 +216,13 @@ def test_fewer_instances_take_the_others_back(tmp_path):
     assert not (tmp_path / "more" / "fixtures" / "chain-walk-rules-06").exists()
 
 
-def test_without_a_directory_it_would_leave_the_committed_suites_as_they_are():
+def test_without_a_directory_it_would_leave_the_committed_suites_as_they_are() -> None:
     for name, files in ((STRESS, long_context_stress()), (LONG_CONTEXT, long_context())):
         changes = plan(bundled_directory() / name, files)
         assert (changes.write, changes.remove) == ({}, ())
 
 
-def test_a_refusal_exits_with_1_and_names_the_file(tmp_path, capsys):
+def test_a_refusal_exits_with_1_and_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "suite.json").write_text("mine")
     assert run(["gen-stress", "--out", str(tmp_path)]) == 1
     assert "\n  suite.json\n" in capsys.readouterr().err
@@ -229,7 +230,9 @@ def test_a_refusal_exits_with_1_and_names_the_file(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("instances", ["4", "100", "many"])
-def test_a_number_out_of_bounds_exits_with_1(tmp_path, instances, capsys):
+def test_a_number_out_of_bounds_exits_with_1(
+    tmp_path: Path, instances: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["gen-stress", "--instances", instances, "--out", str(tmp_path / "new")]) == 1
     assert "--instances" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

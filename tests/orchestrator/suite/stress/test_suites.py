@@ -1,10 +1,13 @@
 """The generators: what is committed is what they make."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from orchestrator.cli.suite import gen_stress
 from orchestrator.installation import BUNDLED
@@ -27,7 +30,7 @@ LARGEST = 2 << 20
 
 
 @pytest.mark.parametrize(("name", "make"), [(LONG_CONTEXT, long_context), (STRESS, long_context_stress)])
-def test_generating_again_gives_the_committed_bytes(name, make):
+def test_generating_again_gives_the_committed_bytes(name: str, make: Callable[..., Any]) -> None:
     made = make()
     made[LIST] = listing(made)
     committed = {
@@ -38,7 +41,7 @@ def test_generating_again_gives_the_committed_bytes(name, make):
     assert committed == {path: content.encode() for path, content in made.items()}
 
 
-def test_the_suites_are_what_the_documents_say():
+def test_the_suites_are_what_the_documents_say() -> None:
     long, stress = find_suite(LONG_CONTEXT, None), find_suite(STRESS, None)
     assert len(long.tasks) == 3
     assert stress.suite_version == "1.1.0"
@@ -59,7 +62,7 @@ def test_the_suites_are_what_the_documents_say():
         ]
 
 
-def test_more_instances_leave_the_first_ones_as_they_are():
+def test_more_instances_leave_the_first_ones_as_they_are() -> None:
     few, many = long_context_stress(), long_context_stress(12)
     same = few.keys() - {"suite.json"}
     assert {path: many[path] for path in same} == {path: few[path] for path in same}
@@ -70,18 +73,18 @@ def test_more_instances_leave_the_first_ones_as_they_are():
 
 
 @pytest.mark.parametrize("instances", [0, COMMITTED_INSTANCES - 1, MOST_INSTANCES + 1])
-def test_a_number_of_instances_without_names_is_refused(instances):
+def test_a_number_of_instances_without_names_is_refused(instances: int) -> None:
     with pytest.raises(ValueError, match="5 to 99"):
         long_context_stress(instances)
 
 
-def test_the_command_line_allows_what_the_generator_does():
+def test_the_command_line_allows_what_the_generator_does() -> None:
     assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MOST_INSTANCES)
 
 
 @settings(max_examples=30)
 @given(st.integers(min_value=0, max_value=2**53))
-def test_every_segment_names_the_next_and_its_own_code_once(seed):
+def test_every_segment_names_the_next_and_its_own_code_once(seed: int) -> None:
     chain = make_chain(seed)
     assert chain == make_chain(seed)
     assert len({*chain.codes}) == len({*chain.names}) == len(chain.files) == SEGMENTS
@@ -96,17 +99,17 @@ def test_every_segment_names_the_next_and_its_own_code_once(seed):
 
 
 @given(st.integers(), st.lists(st.integers(), max_size=30), st.data())
-def test_a_sample_holds_each_place_at_most_once(seed, items, data):
+def test_a_sample_holds_each_place_at_most_once(seed: int, items: list[int], data: DataObject) -> None:
     count = data.draw(st.integers(0, len(items)))
     drawn = Draw(seed).sample(range(len(items)), count)
     assert len(drawn) == len({*drawn}) == count
     assert sorted(Draw(seed).shuffled(items)) == sorted(items)
 
 
-def test_a_seed_draws_the_same_everywhere():
+def test_a_seed_draws_the_same_everywhere() -> None:
     draw = Draw(1)
     assert [draw.between(1, 100) for _ in range(6)] == [14, 85, 77, 26, 50, 45]
 
 
-def test_the_bundled_suites_stay_small():
+def test_the_bundled_suites_stay_small() -> None:
     assert sum(file.stat().st_size for file in BUNDLED.rglob("*") if file.is_file()) < LARGEST

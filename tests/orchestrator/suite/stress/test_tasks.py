@@ -1,15 +1,19 @@
 """The tasks of the generated suites under lowered limits, and what their verifiers tell apart."""
 
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.suite.config import load_config
-from orchestrator.suite.stress.chains import RULES, make_chain, report, rules_task
+from orchestrator.suite.model import Task
+from orchestrator.suite.stress.chains import RULES, Chain, make_chain, report, rules_task
 from orchestrator.suite.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
-from providers.base import UserText
+from providers.base import Answer, Request, UserText
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted
 from tests.orchestrator.suite.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
@@ -19,7 +23,7 @@ pytestmark = pytest.mark.anyio
 INSTANCES = [f"chain-walk-rules-{number:02}" for number in range(1, COMMITTED_INSTANCES + 1)]
 
 
-def chain_of(instance):
+def chain_of(instance: str) -> Chain:
     return make_chain(RULES_SEED + int(instance[-2:]))
 
 
@@ -27,7 +31,9 @@ def chain_of(instance):
 
 
 @pytest.mark.parametrize("task", STRESSED.tasks, ids=lambda task: task.id)
-async def test_a_stress_task_is_compacted_under_the_lowered_limit_alone_and_can_be_solved_all_the_same(task, tmp_path):
+async def test_a_stress_task_is_compacted_under_the_lowered_limit_alone_and_can_be_solved_all_the_same(
+    task: Task, tmp_path: Path
+) -> None:
     roomy = await play(STRESSED, task, scripted(STRESSED), tmp_path)
     assert (roomy.not_passed, roomy.compactions, roomy.errors) == ([], 0, 0)
     tight = await play(STRESSED, task, scripted(STRESSED), tmp_path, LOWERED)
@@ -38,7 +44,7 @@ async def test_a_stress_task_is_compacted_under_the_lowered_limit_alone_and_can_
 class Forgetful:
     """A scripted model that leaves one rule out of its checkpoints, and follows it while it can still read it."""
 
-    def __init__(self, instance, rule, tmp_path):
+    def __init__(self, instance: str, rule: str, tmp_path: Path) -> None:
         number = int(instance[-2:])
         task = rules_task(number, RULES_SEED + number)
         (self.stated,) = [
@@ -56,19 +62,21 @@ class Forgetful:
         write["arguments"]["content"] = report(chain_of(instance).codes, forgotten=rule)
         self.unknowing = self._model(instance, script, tmp_path / "unknowing")
 
-    def _model(self, instance, script, root):
+    def _model(self, instance: str, script: dict[str, Any], root: Path) -> Callable[..., Awaitable[Answer]]:
         (root / "scripts").mkdir(parents=True)
         (root / "scripts" / f"{instance}.json").write_text(json.dumps(script))
         return asking(Scripted(read_scripts(root)))
 
-    async def __call__(self, request):
+    async def __call__(self, request: Request) -> Answer:
         known = any(self.stated in message.text for message in request.messages if isinstance(message, UserText))
         return await (self.knowing if known else self.unknowing)(request)
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("instance", [INSTANCES[0], INSTANCES[-1]])
-async def test_a_model_that_forgets_one_rule_over_compaction_fails_exactly_its_verifier(instance, rule, tmp_path):
+async def test_a_model_that_forgets_one_rule_over_compaction_fails_exactly_its_verifier(
+    instance: str, rule: str, tmp_path: Path
+) -> None:
     model, task = Forgetful(instance, rule, tmp_path), task_of(STRESSED, instance)
     remembered = await play(STRESSED, task, model, tmp_path)
     assert (remembered.not_passed, remembered.compactions) == ([], 0)
@@ -81,7 +89,7 @@ async def test_a_model_that_forgets_one_rule_over_compaction_fails_exactly_its_v
 
 
 @pytest.mark.parametrize("instance", INSTANCES)
-async def test_each_rule_of_each_instance_is_judged_on_its_own(instance, tmp_path):
+async def test_each_rule_of_each_instance_is_judged_on_its_own(instance: str, tmp_path: Path) -> None:
     task = task_of(STRESSED, instance)
     for rule in RULES:
         (tmp_path / "report.txt").write_text(report(chain_of(instance).codes, forgotten=rule))
@@ -90,7 +98,7 @@ async def test_each_rule_of_each_instance_is_judged_on_its_own(instance, tmp_pat
         ]
 
 
-def replaced(whole, old, new):
+def replaced(whole: str, old: str, new: str) -> str:
     assert whole.count(old) >= 1
     return whole.replace(old, new, 1)
 
@@ -116,7 +124,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-async def test_a_mistake_in_a_report_fails_what_it_is_a_mistake_of(mistake, tmp_path):
+async def test_a_mistake_in_a_report_fails_what_it_is_a_mistake_of(mistake: str, tmp_path: Path) -> None:
     change, wanted = MISTAKES[mistake]
     (tmp_path / "report.txt").write_bytes(change(report(chain_of(INSTANCES[0]).codes)).encode())
     verdicts = await judged(STRESSED, task_of(STRESSED, INSTANCES[0]), tmp_path)
@@ -124,7 +132,7 @@ async def test_a_mistake_in_a_report_fails_what_it_is_a_mistake_of(mistake, tmp_
     assert "error" not in verdicts.values()
 
 
-async def test_a_module_in_the_workspace_does_not_stand_in_for_pythons_own(tmp_path):
+async def test_a_module_in_the_workspace_does_not_stand_in_for_pythons_own(tmp_path: Path) -> None:
     for name in ("hashlib", "re", "sitecustomize", "sys"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "report.txt").write_text("")
@@ -132,7 +140,7 @@ async def test_a_module_in_the_workspace_does_not_stand_in_for_pythons_own(tmp_p
     assert [verdicts[rule] for rule in ("codes", *RULES)] == ["fail"] * 4
 
 
-async def test_the_older_rule_is_kept_and_its_known_misreading_fails(tmp_path):
+async def test_the_older_rule_is_kept_and_its_known_misreading_fails(tmp_path: Path) -> None:
     task = task_of(STRESSED, "chain-walk-format-rule")
     assert "Every line of report.txt has the form NN|CODE: where" in task.prompt
     script = read_scripts(STRESSED.root)[task.id].plays[0]
@@ -144,14 +152,14 @@ async def test_the_older_rule_is_kept_and_its_known_misreading_fails(tmp_path):
     assert verdicts == {"codes": "pass", "line-form": "fail", "scope": "pass"}
 
 
-async def test_a_change_in_the_frozen_directory_is_told_apart_from_the_work(tmp_path):
+async def test_a_change_in_the_frozen_directory_is_told_apart_from_the_work(tmp_path: Path) -> None:
     task = task_of(STRESSED, "frozen-directory")
     scripts = read_scripts(STRESSED.root)
     play_of = scripts[task.id].plays[0]
     lured = play_of.answers[-2].tool_calls[0]  # writes names.txt; this one writes into the archive, too
     extra = {"path": "archive/names.txt", "content": "x", "expectedHash": None}
 
-    async def ask(request):
+    async def ask(request: Request) -> Answer:
         answer = await asking(Scripted(scripts))(request)
         calls = [call for call in answer.calls if call.id == lured.id]
         more = tuple(attrs.evolve(call, id="lured", arguments=extra, raw=json.dumps(extra)) for call in calls)
@@ -163,7 +171,7 @@ async def test_a_change_in_the_frozen_directory_is_told_apart_from_the_work(tmp_
 # --- long-context -------------------------------------------------------------------------------------------------
 
 
-async def test_the_wanted_part_of_the_long_output_is_cut(tmp_path):
+async def test_the_wanted_part_of_the_long_output_is_cut(tmp_path: Path) -> None:
     task = task_of(LONG, "truncated-output")
     played = await play(LONG, task, scripted(LONG), tmp_path)
     assert played.not_passed == []
@@ -173,7 +181,7 @@ async def test_the_wanted_part_of_the_long_output_is_cut(tmp_path):
     assert whole["stdout"].count("adrift") < filtered["stdout"].count("adrift") == 5
 
 
-async def test_the_long_files_do_not_fit_into_one_answer(tmp_path):
+async def test_the_long_files_do_not_fit_into_one_answer(tmp_path: Path) -> None:
     for task in LONG.tasks[:2]:
         played = await play(LONG, task, scripted(LONG), tmp_path)
         assert json.loads(played.outputs[0])["truncated"] is True
@@ -182,7 +190,7 @@ async def test_the_long_files_do_not_fit_into_one_answer(tmp_path):
 # --- the comparison -----------------------------------------------------------------------------------------------
 
 
-def test_the_variants_beside_the_suite_differ_in_the_context_alone(tmp_path):
+def test_the_variants_beside_the_suite_differ_in_the_context_alone(tmp_path: Path) -> None:
     document = json.loads((STRESSED.root / "compare.json").read_text())
     assert document["suite"] == STRESSED.suite_id
     baseline, lowered = document["variants"]
