@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.kinds import kind_of
 from orchestrator.suite.variant import find_variant
 from store.errors import UsageError
 
@@ -22,9 +23,8 @@ def named_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     sweep = reader.sweep(name)
     if not colon:
         return sweep, None
-    from orchestrator.reports.conditions import noun_of
-
-    return sweep, find_variant(variants_of(reader, sweep), variant, sweep=sweep.name, noun=noun_of(sweep))
+    noun = kind_of(sweep).nouns.variant
+    return sweep, find_variant(variants_of(reader, sweep), variant, sweep=sweep.name, noun=noun)
 
 
 def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
@@ -36,29 +36,11 @@ def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     sweep, variant = named_arm(reader, typed)
     variants = variants_of(reader, sweep)
     if variant is None and variants:
-        from orchestrator.reports.conditions import noun_of
-
         raise UsageError(
-            f"sweep {sweep.name} has {len(variants)} {noun_of(sweep)}s",
+            f"sweep {sweep.name} has {len(variants)} {kind_of(sweep).nouns.variant}s",
             f"Name one of them: {', '.join(f'{sweep.name}:{name}' for name in variants)}",
         )
     return sweep, variant
-
-
-def refuse_lab(reader: Reader, typed: str) -> None:
-    """Raise where *typed* means the sweep of a decision lab, which is not exported.
-
-    Raises:
-        UsageError: it does, or there is no such sweep.
-    """
-    from orchestrator.reports.conditions import is_lab
-
-    sweep = reader.sweep(typed.partition(":")[0])
-    if is_lab(sweep):
-        raise UsageError(
-            f"{sweep.name} ran a decision lab; export knows what to take out of sweeps of suites only",
-            "A lab's run directory holds report.md and results.jsonl: read them before you share them.",
-        )
 
 
 def variants_of(reader: Reader, sweep: SweepRow) -> tuple[str, ...]:

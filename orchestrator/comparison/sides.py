@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.comparison.arm import Arm
-from orchestrator.comparison.stored import stored_arm
+from orchestrator.comparison.stored import SUITE_WORDS, SideWords, stored_arm
 from orchestrator.reports.report_file import NAME
 
 if TYPE_CHECKING:
@@ -36,8 +36,16 @@ class Sides:
     """How far apart their runs began; None unless both are arms of one stored sweep."""
 
 
-def read_sides(baseline: str, candidate: str, store: Path, *, read_report: ReportReader) -> Sides:
-    """Read both sides; the *store* is opened only if one of them is a sweep, *read_report* reads one that is a file.
+def read_sides(
+    baseline: str,
+    candidate: str,
+    store: Path,
+    *,
+    read_report: ReportReader,
+    words_of: Callable[[SweepRow], SideWords] = lambda _sweep: SUITE_WORDS,
+) -> Sides:
+    """Read both sides; the *store* is opened only if one of them is a sweep, *read_report* reads one that is a file,
+    and *words_of* gives the words of a sweep's kind.
 
     Raises:
         UsageError, StoreRefused: a side cannot be found or read, with what was expected.
@@ -55,7 +63,7 @@ def read_sides(baseline: str, candidate: str, store: Path, *, read_report: Repor
                 reader = opened.enter_context(Reader(store))
             prefix, colon, variant = name.partition(":")
             sweep = reader.sweep(prefix)
-            found.append((stored_arm(reader, sweep, variant if colon else None), sweep))
+            found.append((stored_arm(reader, sweep, variant if colon else None, words_of(sweep)), sweep))
         (first, its), (second, other) = found
         gaps = None
         if reader is not None and its is not None and other is not None and its.id == other.id:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import attrs
+
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
-from orchestrator.reports.conditions import conditions_of, noun_of, rates_of
+from orchestrator.reports.conditions import conditions_of, rates_of
 from orchestrator.text import one_line
 from store.documents.structure import suggest
 from store.errors import UsageError
@@ -27,17 +29,32 @@ Rates = tuple[Decimal, Decimal] | None
 """USD per million input and output tokens."""
 NAMED = 10
 """Arms that a message names."""
+ConditionsOf = Callable[[SweepRow, Sequence[CellRecord], Sequence[str], Sequence[str]], dict[str, Json]]
+"""Reads the conditions of measurement, as `orchestrator.reports.conditions.conditions_of` does."""
 
 
-def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
-    """The arm of *sweep* called *variant*; without one, the only arm there is.
+@attrs.frozen(kw_only=True)
+class SideWords:
+    """What a side's kind of sweep decides about it."""
+
+    noun: str = "variant"
+    """The name of the configurations that such a sweep compares."""
+    conditions_of: ConditionsOf = conditions_of
+
+
+SUITE_WORDS = SideWords()
+"""Of an agent suite."""
+
+
+def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: SideWords = SUITE_WORDS) -> Arm:
+    """The arm of *sweep* called *variant*; without one, the only arm there is. Its kind decides the *words*.
 
     Raises:
         UsageError: there is no such variant, there are several and none was named, or a task was planned for several
             targets, so that its runs are not one side's.
     """
     cells = reader.cells(sweep.id, variant) or reader.cells(sweep.id)
-    chosen = _chosen(sweep, sorted({cell.variant for cell in cells}), variant)
+    chosen = _chosen(sweep, sorted({cell.variant for cell in cells}), variant, words.noun)
     mine = {cell.id: cell for cell in cells if cell.variant == chosen}
     _one_cell_a_task(sweep.name, mine.values())
     price = rates_of(sweep.conditions)
@@ -58,7 +75,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
         suite_id=sweep.suite_id,
         suite_version=kept[0].suite_version if kept else "",
         mode=sweep.mode,
-        conditions=conditions_of(sweep, kept, versions, sorted(models)),
+        conditions=words.conditions_of(sweep, kept, versions, sorted(models)),
         tasks=dict(sorted(tasks.items())),
         whole=sums.counts(),
         versions={cell.case_id: cell.case_version for cell in kept},
@@ -66,8 +83,7 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None) -> Arm:
     )
 
 
-def _chosen(sweep: SweepRow, variants: Sequence[str], wanted: str | None) -> str:
-    noun = noun_of(sweep)
+def _chosen(sweep: SweepRow, variants: Sequence[str], wanted: str | None, noun: str) -> str:
     arms = ", ".join(f"{sweep.name}:{one_line(name)}" for name in variants[:NAMED] if name)
     if wanted is None:
         if len(variants) > 1:

@@ -13,6 +13,7 @@ import attrs
 
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import Gate
+from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.ports import Ledger
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World
@@ -65,6 +66,10 @@ class Planning:
 
 class Job(Protocol):
     """One kind of runs, about one suite or lab."""
+
+    @property
+    def nouns(self) -> KindNouns:
+        """Its words for messages."""
 
     @property
     def asked(self) -> Mapping[str, Asked]:

@@ -10,10 +10,10 @@ import attrs
 from orchestrator.engine.control.commands import in_force, to_lift
 from orchestrator.engine.control.control import signed
 from orchestrator.engine.kind import Planning
+from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.open_store import writing
 from orchestrator.engine.worker import Part, Stored, SweepEnd, take_part
 from orchestrator.provenance import provenance
-from orchestrator.reports.conditions import is_lab
 from orchestrator.text import counted, list_names
 from orchestrator.world import is_alive, sweep_name, who
 from providers.prices import table
@@ -68,7 +68,7 @@ async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     With *raised* the part's caps are new totals of the sweep; that is kept, with who said so, and so are
     its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the part runs cancelled runs again.
     """
-    refuse_changed(part.job.content, sweep)
+    refuse_changed(part.job.content, part.job.nouns, sweep)
     async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
         if raised:
             await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=part.world.wall()))
@@ -92,8 +92,8 @@ async def _lift(part: Part, writer: Writer, sweep: SweepRow) -> None:
     part.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
 
 
-def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
-    """A sweep goes on only with the suite it was planned with.
+def refuse_changed(content: Mapping[str, str], nouns: KindNouns, sweep: SweepRow) -> None:
+    """Refuse to go on with files that differ from those the sweep was planned with.
 
     Raises:
         UsageError: files differ; names them.
@@ -101,9 +101,8 @@ def refuse_changed(content: Mapping[str, str], sweep: SweepRow) -> None:
     stored: Mapping[str, str] = sweep.conditions["suite"]["content"]
     changed = sorted(path for path in stored.keys() | content.keys() if stored.get(path) != content.get(path))
     if changed:
-        what, verb = ("lab", sweep.command) if is_lab(sweep) else ("suite", "run")
-        raised = " A higher budget is given to resume itself: --max-calls, --max-cost-usd." if what == "lab" else ""
         raise UsageError(
-            f"sweep {sweep.name}: the {what} has changed since it was planned: {list_names(changed)}",
-            f"Put these files back as they were, or start a new sweep with `evalctl {verb}`.{raised}",
+            f"sweep {sweep.name}: the {nouns.subject} has changed since it was planned: {list_names(changed)}",
+            f"Put these files back as they were, or start a new sweep with `evalctl {nouns.verb or sweep.command}`."
+            f"{nouns.changed_hint}",
         )

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import attrs
 
 from orchestrator.engine.kind import Asked, Planning, Room
+from orchestrator.engine.nouns import KindNouns
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.execute import RECORDED, Decider, Ended
 from orchestrator.lab.model import Lab
+from orchestrator.lab.nouns import NOUNS
 from orchestrator.lab.plan import plan
 from orchestrator.suite.settings import Settings
 from store.events import Json
@@ -39,6 +41,11 @@ class LabJob:
             key: self.asked[next((name for name in found if name in self.asked), first)].provider.account
             for key, found in names.items()
         }
+
+    @property
+    def nouns(self) -> KindNouns:
+        """A lab's."""
+        return NOUNS
 
     @property
     def content(self) -> Mapping[str, str]:

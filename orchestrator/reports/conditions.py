@@ -8,14 +8,11 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from store.documents.canonical import digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 
 FLOW = "decision flow"
-"""What is measured in a lab, as its conditions tell it."""
-AGENTS = frozenset({"provider", "endpoint", "contextWindow", "compaction", "fetchPrivate", "grants", "sandbox"})
-"""Conditions that only an agent has."""
+"""The subject of a lab's conditions."""
 
 
 def conditions_of(
@@ -28,12 +25,12 @@ def conditions_of(
     stored, settings = sweep.conditions, _mapping(sweep.conditions.get("settings"))
     found: dict[str, Json] = {
         "suiteId": sweep.suite_id,
-        "suiteVersion": _one(cell.suite_version for cell in cells),
-        "harnessVersion": _one(versions) or stored.get("harnessVersion"),
-        "configHash": _one(cell.config_hash for cell in cells),
+        "suiteVersion": one_or_all(cell.suite_version for cell in cells),
+        "harnessVersion": one_or_all(versions) or stored.get("harnessVersion"),
+        "configHash": one_or_all(cell.config_hash for cell in cells),
         "provider": settings.get("provider"),
         "endpoint": _host(settings.get("base_url")),
-        "model": _one(cell.model for cell in cells),
+        "model": one_or_all(cell.model for cell in cells),
         "modelsAnswering": list(models) or None,
         "mode": sweep.mode,
         "k": sweep.repetitions,
@@ -55,35 +52,7 @@ def conditions_of(
         "system": stored.get("system"),
         "sandbox": stored.get("sandbox"),
     }
-    if is_lab(sweep):
-        found = {name: value for name, value in found.items() if name not in AGENTS} | _flow(stored, cells)
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _flow(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
-    """What a lab has in the place of an agent's conditions; of one target, whom it asks."""
-    targets = _mapping(_mapping(stored.get("lab")).get("targets"))
-    names = {cell.variant for cell in cells}
-    hashes = sorted({cell.config_hash for cell in cells})
-    return {
-        "subject": FLOW,
-        # what answers for fixtures themselves has none
-        "model": _one(cell.model for cell in cells if cell.model),
-        "backend": _mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
-        # one for each capability and target
-        "configHash": hashes[0] if len(hashes) == 1 else digest(hashes).hex(),
-        "targets": dict(targets) or None if len(names) != 1 else None,
-    }
-
-
-def is_lab(sweep: SweepRow) -> bool:
-    """Whether the sweep ran a decision lab."""
-    return "lab" in sweep.conditions
-
-
-def noun_of(sweep: SweepRow) -> str:
-    """What the sweep calls the configurations that it compares."""
-    return "target" if is_lab(sweep) else "variant"
 
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
@@ -100,8 +69,8 @@ def moment(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _one(values: Iterable[str]) -> Json:
-    """The value where there is one, all of them where there are several, None where there is none."""
+def one_or_all(values: Iterable[str]) -> Json:
+    """Reduce *values* to one where all are the same, to a sorted list of them otherwise; None without any."""
     different = sorted(set(values))
     return different[0] if len(different) == 1 else different or None
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import attrs
 
 from orchestrator.engine.kind import Asked, Planning, Room
+from orchestrator.engine.nouns import KindNouns
 from orchestrator.suite.execute import Executor
 from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.nouns import NOUNS
 from orchestrator.suite.plan import plan
 from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.fixture import Fixtures
@@ -42,6 +44,11 @@ class AgentJob:
     """Who works: made anew for every attempt."""
     sandbox: Sandbox | None = None
     """What the settings ask for, proven to work; None is none."""
+
+    @property
+    def nouns(self) -> KindNouns:
+        """A suite's."""
+        return NOUNS
 
     @property
     def asked(self) -> Mapping[str, Asked]:

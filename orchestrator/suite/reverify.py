@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.engine.open_store import writing
-from orchestrator.reports.conditions import is_lab
 from orchestrator.suite.catalog import find_again
 from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
@@ -23,7 +22,7 @@ from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
 from orchestrator.world import World
 from providers.base import ToolUse
 from providers.system.paths import PathEscapes, resolve_inside
-from store.errors import EvalctlError, UsageError
+from store.errors import EvalctlError
 from store.rows import FileChange, RunRecord, SweepRow
 from store.secrets.redactor import MARK, Redactor, credentials
 from store.sql.reader import Reader
@@ -80,8 +79,12 @@ class Verified:
         yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.left.items()))
 
 
-async def verify_sweep(store: Path, name: str, tasks: Sequence[str], world: World, say: Say) -> Verified:
+async def verify_sweep(
+    store: Path, name: str, tasks: Sequence[str], world: World, say: Say, *, check: Callable[[SweepRow], None]
+) -> Verified:
     """Ask the suite's verifiers, as they are now, about every run of the sweep that verifiers had decided.
+
+    *check* raises where the sweep is of a kind that has no verifiers.
 
     Raises:
         UsageError: there is no such sweep, suite or task.
@@ -90,11 +93,7 @@ async def verify_sweep(store: Path, name: str, tasks: Sequence[str], world: Worl
     redactor = Redactor(credentials(world.environment))
     with Reader(store) as reader:
         row = reader.sweep(name)
-        if is_lab(row):
-            raise UsageError(
-                f"{row.name} ran a decision lab, whose runs no verifier judges",
-                "`evalctl lab offline` holds recorded answers against the assertions as they are now.",
-            )
+        check(row)
         planned = row.conditions["suite"]
         suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
         settings = Settings.from_json(row.conditions["settings"])

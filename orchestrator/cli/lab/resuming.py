@@ -1,4 +1,4 @@
-"""Finishing a lab's sweep: what `resume` does where a sweep is one of a lab."""
+"""Finishing a lab's sweep: the part of `resume` that is a lab's own."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import typer
 
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.lab.catalog import place_of
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import Selection, stored_selection
+from orchestrator.suite.settings import Settings
 
 if TYPE_CHECKING:
+    from orchestrator.cli.resume_request import ResumeRequest
     from orchestrator.lab.model import Lab
-    from orchestrator.suite.settings import Settings
     from orchestrator.world import World
-    from store.rows import SweepRow
 
 
-def resume(row: SweepRow, settings: Settings, world: World, *, raised: bool, errors: bool, cancelled: bool) -> int:
-    """Finish what the sweep *row* has left; the exit code of its own command.
+REFUSED = {"base_url": "--base-url", "api_key_env": "--api-key-env", "keep": "--keep"}
+"""By field, flags that make no sense for a lab: its own configuration names the backends, and its runs keep nothing."""
 
-    Args:
-        row: the stored sweep.
-        settings: those that it is finished under.
-        world: clocks and environment.
-        raised: whether their caps or prices are new.
-        errors: whether runs that ended in an error of infrastructure are run again.
-        cancelled: the same for cancelled ones.
+
+def resume_sweep(request: ResumeRequest) -> int:
+    """Finish a lab's sweep; the exit code of its own command.
 
     Raises:
-        UsageError: the lab is not what it was, or cannot be read any more.
+        BadParameter: a flag is not for labs.
+        UsageError: the lab has changed, or cannot be read any more.
     """
+    if refused := [flag for field, flag in REFUSED.items() if field in request.changes]:
+        raise typer.BadParameter("is not for a lab's sweep: its config.yaml says who is asked", param_hint=refused[0])
+    row = request.sweep
+    settings, raised = request.apply_to(Settings.from_json(row.conditions["settings"]))
     found = row.conditions["lab"]
     lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(found["config"])))
     sweep = _sweep(
@@ -41,10 +43,10 @@ def resume(row: SweepRow, settings: Settings, world: World, *, raised: bool, err
         lab,
         stored_selection(lab, found["chosen"]),
         settings,
-        world=world,
+        world=request.world,
         found=found,
     )
-    sweep = attrs.evolve(sweep, part=attrs.evolve(sweep.part, errors=errors, cancelled=cancelled))
+    sweep = attrs.evolve(sweep, part=attrs.evolve(sweep.part, errors=request.errors, cancelled=request.cancelled))
     return sweep.resume(row, raised=raised)
 
 

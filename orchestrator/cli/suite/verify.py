@@ -24,12 +24,14 @@ def verify(
     import anyio
 
     from orchestrator.cli.surroundings import store_of
+    from orchestrator.kinds import refuse_unreadable
     from orchestrator.suite.reverify import verify_sweep
     from orchestrator.world import conceal, real_world
 
     conceal()
     world = real_world()
-    verified = anyio.run(partial(verify_sweep, store_of(world), sweep, options.names(tasks), world, say))
+    check = partial(refuse_unreadable, verb="verify")
+    verified = anyio.run(partial(verify_sweep, store_of(world), sweep, options.names(tasks), world, say, check=check))
     if COMMON.json:
         out(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
     else:

@@ -37,11 +37,18 @@ def compare(
     from orchestrator.comparison.build import compare as compared
     from orchestrator.comparison.model import Incompatible
     from orchestrator.comparison.sides import read_sides
+    from orchestrator.kinds import kind_of
     from orchestrator.suite.report.report_file import read_report_arm
     from orchestrator.text import printable
     from orchestrator.world import real_world
 
-    sides = read_sides(baseline, candidate, store_of(real_world()), read_report=read_report_arm)
+    sides = read_sides(
+        baseline,
+        candidate,
+        store_of(real_world()),
+        read_report=read_report_arm,
+        words_of=lambda sweep: kind_of(sweep).side_words(),
+    )
     try:
         found = compared(sides.baseline, sides.candidate, gaps=sides.gaps, detail=detail)
     except Incompatible as error:

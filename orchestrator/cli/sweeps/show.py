@@ -12,7 +12,6 @@ from orchestrator.cli.common import COMMON, out
 from orchestrator.cli.hints import command
 
 if TYPE_CHECKING:
-    from store.rows import SweepRow
     from store.sql.reader import Reader
 
 
@@ -60,41 +59,20 @@ def show(
 
 
 def _sweep(reader: Reader, name: str) -> None:
-    import json
-
     from orchestrator.cli.naming import named_arm
     from orchestrator.cli.streams import printing
-    from orchestrator.reports.conditions import is_lab
-    from orchestrator.suite.report import json_report, terminal
-    from orchestrator.suite.report.build import build_report
+    from orchestrator.kinds import kind_of, load_part
     from orchestrator.world import real_world
 
     sweep, variant = named_arm(reader, name)
-    if is_lab(sweep):
-        _lab(reader, sweep, variant)
-        return
-    report = build_report(reader, sweep, variant=variant)
+    kind = kind_of(sweep)
+    report = kind.build_report(reader, sweep, variant)
     if COMMON.json:
-        out(json.dumps(json_report.document(report)))
-    else:
-        typed = partial(command, environment=real_world().environment)
-        with printing():
-            terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
-
-
-def _lab(reader: Reader, sweep: SweepRow, target: str | None) -> None:
-    from orchestrator.cli.streams import printing
-    from orchestrator.lab.report import json_form, terminal
-    from orchestrator.lab.report.stored import stored_report
-    from orchestrator.world import real_world
-
-    report = stored_report(reader, sweep, target=target)
-    if COMMON.json:
-        out(json_form.line(report))
+        out(load_part(kind.encoder)(report))
         return
     typed = partial(command, environment=real_world().environment)
     with printing():
-        terminal.present(report, sys.stdout, color=COMMON.color, typed=typed)
+        load_part(kind.printer)(report, sys.stdout, color=COMMON.color, typed=typed)
 
 
 def _runs(reader: Reader, name: str) -> None:

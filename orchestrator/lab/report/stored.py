@@ -9,10 +9,10 @@ import attrs
 
 from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.clean import clean_runs
+from orchestrator.lab.report.conditions import flow_conditions
 from orchestrator.lab.report.model import Facts, LabReport, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.clean import cleaned
-from orchestrator.reports.conditions import conditions_of
 from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 
@@ -52,7 +52,7 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
         seed=sweep.seed,
         targets=targets,
         answering=answering,
-        conditions=conditions_of(sweep, tuple(cells.values()), versions, answering),
+        conditions=flow_conditions(sweep, tuple(cells.values()), versions, answering),
         ledger=reader.spent(sweep.id, target) if sweep.mode == "live" else None,
     )
     rows = tuple((run, lab_run(run, cells[run.cell_id], mode=sweep.mode, local=local)) for run in records)
@@ -60,10 +60,10 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
 
 
 def stored_report(
-    reader: Reader, sweep: SweepRow, *, target: str | None = None, cleaner: Cleaner | None = None
+    reader: Reader, sweep: SweepRow, *, variant: str | None = None, cleaner: Cleaner | None = None
 ) -> LabReport:
-    """The report of *sweep* as its rows are now; with *target* of that one alone. Nothing in it is a secret."""
-    found, cleaner = read_lab_sweep(reader, sweep, target), cleaner or Cleaner()
+    """The report of *sweep* as its rows are now; with *variant* of that target alone. Nothing in it is a secret."""
+    found, cleaner = read_lab_sweep(reader, sweep, variant), cleaner or Cleaner()
     return cleaned(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
 
 

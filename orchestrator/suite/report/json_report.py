@@ -24,6 +24,11 @@ def document(report: Report) -> dict[str, Json]:
     }
 
 
+def encode_line(report: Report) -> str:
+    """The report as one line."""
+    return json.dumps(document(report))
+
+
 def text(report: Report) -> str:
     """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
     return json.dumps(document(report), indent=2, allow_nan=False) + "\n"

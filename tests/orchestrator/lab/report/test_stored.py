@@ -10,10 +10,10 @@ import attrs
 import pytest
 
 from orchestrator.cli import app
+from orchestrator.kinds import LAB, SUITE, kind_of
 from orchestrator.lab.report import json_form
 from orchestrator.lab.report.stored import read_lab_sweep, stored_report
 from orchestrator.lab.report.write import write_run_directory
-from orchestrator.reports.conditions import is_lab
 from store.errors import UsageError
 from store.rows import NewSweep
 from store.sql.reader import Reader
@@ -68,7 +68,7 @@ def files(path: Path, directory: Path, name: str = "last") -> dict[str, str]:
 def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
     with Reader(live) as reader:
         row = reader.sweep("last")
-        assert is_lab(row)
+        assert kind_of(row) is LAB
         found = read_lab_sweep(reader, row)
     runs = {(run.case, run.target, run.repetition): run for run in found.runs}
     assert len(runs) == 12
@@ -90,12 +90,12 @@ def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
 def test_a_sweep_of_an_agent_is_no_lab(tmp_path: Path) -> None:
     path = stored.write(tmp_path / "agent.db", stored.sweep(["a"], 1), {"a": [{}]})
     with Reader(path) as reader:
-        assert not is_lab(reader.sweep("last"))
+        assert kind_of(reader.sweep("last")) is SUITE
 
 
 def test_the_report_of_one_target_is_about_its_runs_alone(live: Path) -> None:
     with Reader(live) as reader:
-        report = stored_report(reader, reader.sweep("last"), target="nimble")
+        report = stored_report(reader, reader.sweep("last"), variant="nimble")
     assert {row.target for one in report.capabilities for row in one.rows} == {"nimble"}
     assert report.planned == 6
     assert report.comparisons == ()

@@ -1,0 +1,71 @@
+"""The request of the verb `resume`, as a kind of sweep gets it: the stored sweep, and what flags change about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from orchestrator.engine.caps import prices_of_asked, refuse_uncounted
+
+if TYPE_CHECKING:
+    from orchestrator.suite.settings import Settings
+    from orchestrator.world import World
+    from providers.prices.table import Prices
+    from store.events import Json
+    from store.records import WorkerAccount
+    from store.rows import Caps, SweepRow
+
+SettingsT = TypeVar("SettingsT", bound="Settings")
+
+
+@attrs.frozen(kw_only=True)
+class ResumeRequest:
+    """A stored sweep to finish, and the flags given for it."""
+
+    sweep: SweepRow
+    world: World
+    caps: Caps
+    """In force now."""
+    new_caps: Mapping[str, int]
+    """New totals, by field of `Caps`."""
+    prices: Prices
+    """In force now."""
+    new_prices: Prices
+    accounts: tuple[WorkerAccount, ...]
+    """Spending of the sweep's processes so far."""
+    changes: Mapping[str, Json]
+    """Other settings, by field, that flags replace."""
+    errors: bool
+    """Whether runs that had ended in an infrastructural error run again."""
+    cancelled: bool
+    """Whether cancelled runs run again."""
+
+    def refuse_uncounted_cost(self) -> None:
+        """Refuse a first cap in USD where calls were made whose cost is unknown.
+
+        Raises:
+            UsageError: there are such calls.
+        """
+        if self.caps.nusd is None and "nusd" in self.new_caps:
+            refuse_uncounted(self.accounts)
+
+    def apply_to(self, planned: SettingsT, *, models: Collection[str] | None = None) -> tuple[SettingsT, bool]:
+        """Lay the request over the *planned* settings.
+
+        Args:
+            planned: as stored with the sweep.
+            models: those whose prices count; None keeps the prices of all.
+
+        Returns:
+            The settings to go on with, and whether their caps or prices are new.
+
+        Raises:
+            UsageError: there is a cap in USD and one of *models* has no price.
+        """
+        caps = attrs.evolve(self.caps, **self.new_caps)
+        known = {**self.prices, **self.new_prices}
+        prices = known if models is None else prices_of_asked(caps, models, known)
+        settings = attrs.evolve(planned, caps=caps, prices=prices, **self.changes)
+        return settings, (caps, prices) != (self.caps, self.prices)

@@ -1,0 +1,111 @@
+"""The table of the kinds of sweeps: how each is recognised, named, reported and resumed.
+
+Parts of a kind stand here as dotted names (`module:name`) and are imported when they are used: a verb that reads one
+sweep pays for one kind. `SweepKind.resume` is the one name of the command line's, which prints and chooses the exit
+code; this module itself imports nothing above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from orchestrator.lab import nouns as lab_nouns
+from orchestrator.suite import nouns as suite_nouns
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.comparison.stored import SideWords
+    from orchestrator.engine.nouns import KindNouns
+    from store.rows import SweepRow
+    from store.sql.reader import Reader
+
+
+@attrs.frozen(kw_only=True)
+class SweepKind:
+    """One kind of sweep: its nouns, and where its parts are."""
+
+    name: str
+    """The key that conditions of its sweeps have, and those of the kinds below it in `KINDS` do not."""
+    nouns: KindNouns
+    resume: str
+    """Finishes a stored sweep: takes a `ResumeRequest`, returns the exit code of the sweep's own command."""
+    report: str
+    """Builds the report of a stored sweep: takes the reader, the sweep and `variant`."""
+    printer: str
+    """Prints a report for people."""
+    encoder: str
+    """Writes a report as one line of JSON."""
+    conditions: str
+    """Reads the conditions of measurement from stored rows."""
+    refused: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
+    """By verb that cannot read such a sweep: why, said of the sweep's name, and a hint."""
+
+    def build_report(self, reader: Reader, sweep: SweepRow, variant: str | None = None) -> Any:
+        """Build the report of *sweep* from its rows as they are now; with *variant* of that one alone."""
+        return load_part(self.report)(reader, sweep, variant=variant)
+
+    def side_words(self) -> SideWords:
+        """Give `compare` what it needs to read one side of such a sweep."""
+        from orchestrator.comparison.stored import SideWords
+
+        return SideWords(noun=self.nouns.variant, conditions_of=load_part(self.conditions))
+
+
+SUITE = SweepKind(
+    name="suite",
+    nouns=suite_nouns.NOUNS,
+    resume="orchestrator.cli.suite.resuming:resume_sweep",
+    report="orchestrator.suite.report.build:build_report",
+    printer="orchestrator.suite.report.terminal:present",
+    encoder="orchestrator.suite.report.json_report:encode_line",
+    conditions="orchestrator.reports.conditions:conditions_of",
+)
+LAB = SweepKind(
+    name="lab",
+    nouns=lab_nouns.NOUNS,
+    resume="orchestrator.cli.lab.resuming:resume_sweep",
+    report="orchestrator.lab.report.stored:stored_report",
+    printer="orchestrator.lab.report.terminal:present",
+    encoder="orchestrator.lab.report.json_form:line",
+    conditions="orchestrator.lab.report.conditions:flow_conditions",
+    refused={
+        "verify": (
+            "ran a decision lab, whose runs no verifier judges",
+            "`evalctl lab offline` holds recorded answers against the assertions as they are now.",
+        ),
+        "export": (
+            "ran a decision lab; export knows what to take out of sweeps of suites only",
+            "A lab's run directory holds report.md and results.jsonl: read them before you share them.",
+        ),
+    },
+)
+KINDS = (LAB, SUITE)
+"""In the order in which a sweep is recognised: what a lab is about is stored under `suite` as well."""
+
+
+def kind_of(sweep: SweepRow) -> SweepKind:
+    """The kind of a stored sweep, by the keys of its conditions. No sweep stores its kind by name."""
+    return next((kind for kind in KINDS if kind.name in sweep.conditions), SUITE)
+
+
+def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
+    """Refuse a sweep that *verb* cannot read.
+
+    Raises:
+        UsageError: the sweep is of such a kind.
+    """
+    refusal = kind_of(sweep).refused.get(verb)
+    if refusal is not None:
+        why, hint = refusal
+        raise UsageError(f"{sweep.name} {why}", hint)
+
+
+def load_part(name: str) -> Callable[..., Any]:
+    """Import a part of a kind by its dotted name, `module:name`."""
+    module, _, attribute = name.partition(":")
+    part: Callable[..., Any] = getattr(import_module(module), attribute)
+    return part
