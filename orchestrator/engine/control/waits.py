@@ -172,7 +172,11 @@ class Quiet:
             self.since = now
         elif absent:
             self.since += absent
-        return now - self.since
+        return self.seconds(now)
+
+    def seconds(self, now: float) -> float:
+        """Seconds of quiet at *now*; 0 before the first look."""
+        return 0.0 if self.since is None else now - self.since
 
 
 def told(waits: Iterable[Wait]) -> str:

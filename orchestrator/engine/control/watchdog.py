@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import anyio
 import attrs
@@ -17,9 +17,36 @@ from store.sql.claims import Held
 LONGEST_TICK_S = 1.0
 
 
+@attrs.frozen(kw_only=True)
+class OverlongWaits:
+    """Waits that are known to end later than the bound allows, each with its cause."""
+
+    held: Sequence[tuple[Wait, Hold]]
+
+
+@attrs.frozen(kw_only=True)
+class OverdueWaits:
+    """Waits during which nothing has happened in the process for the bound."""
+
+    waits: Sequence[Wait]
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class SilentRuns:
+    """Runs in flight that wait for nothing the watchdog could end, and have been silent for the bound."""
+
+    runs: int
+    seconds: float
+
+
+Stall = OverlongWaits | OverdueWaits | SilentRuns
+"""What has to end, and why."""
+
+
 @attrs.define(kw_only=True)
 class Watchdog:
-    """Ends what waits while nothing happens.
+    """Ends waits and runs of a process that makes no progress: `observe`, then `decide` (pure), then `act`.
 
     Waits with a bound of their own, and those that time alone will end within the bound, are left alone; those that
     time will end later than that are not begun. After it has ended something the process starts nothing new: what could
@@ -39,23 +66,58 @@ class Watchdog:
     notice: Callable[[str, dict[str, Json]], None]
     _held: Collection[Held] = attrs.field(init=False, default=())
     _ended: bool = attrs.field(init=False, default=False)
+    _quiet: Quiet = attrs.field(
+        init=False,
+        default=attrs.Factory(lambda dog: Quiet(tick_s=min(LONGEST_TICK_S, dog.bound_s / 4)), takes_self=True),
+    )
 
     async def watch(self) -> None:
         """Watch until cancelled."""
-        tick_s = min(LONGEST_TICK_S, self.bound_s / 4)
-        quiet = Quiet(tick_s=tick_s)
         while True:
-            await anyio.sleep(tick_s)
-            seconds = quiet.look(self.waits.clock(), stirred=await self._stirred())
-            if self._acts(seconds):
-                quiet.since = None
+            await anyio.sleep(self._quiet.tick_s)
+            now = self.waits.clock()
+            await self.observe(now)
+            if (stall := self.decide(now)) is not None:
+                self.act(stall, now)
 
-    async def _stirred(self) -> bool:
-        """Whether something has happened since the last look, or nothing had to."""
+    async def observe(self, now: float) -> bool:
+        """Take note of progress since the last call; whether there was any, or none was due. *now* in seconds."""
+        stirred = await self._stirred(now)
+        self._quiet.look(now, stirred=stirred)
+        return stirred
+
+    def decide(self, now: float) -> Stall | None:
+        """What has to end at *now*, by what was observed; None if nothing has to. Changes nothing."""
+        seconds, running = self._quiet.seconds(now), self.running()
+        overdue = [wait for wait in self.waits.open if wait.give_up is not None]
+        if running:
+            overdue = [wait for wait in overdue if wait.run is not None]
+        if late := [(wait, hold) for wait in overdue if (hold := self._too_late(wait, now)) is not None]:
+            return OverlongWaits(held=late)
+        if seconds >= self.bound_s and overdue:
+            return OverdueWaits(waits=overdue, seconds=seconds)
+        if seconds >= (self.bound_s if self._ended else self.work_bound_s) and running:
+            return SilentRuns(runs=running, seconds=seconds)
+        return None
+
+    def act(self, stall: Stall, now: float) -> None:
+        """End what *stall* names, report it, and start to count the time without progress anew."""
+        match stall:
+            case OverlongWaits(held=held):
+                self._refuse(held, now)
+            case OverdueWaits(waits=waits, seconds=seconds):
+                self._end(waits, seconds)
+            case SilentRuns(runs=runs, seconds=seconds):
+                left = f"what is in flight does not end by itself ({counted(runs, 'run')})"
+                message = f"nothing has happened for {seconds:.0f} s, and {left}"
+                self.notice("stalled", {"seconds": round(seconds), "running": runs})
+                self.control.cancel("stalled", message)
+        self._quiet.since = None
+
+    async def _stirred(self, now: float) -> bool:
         stirred, self.waits.stirred = self.waits.stirred, False
         if stirred:
             return True
-        now = self.waits.clock()
         if any(now <= end <= now + self.bound_s for wait in self.waits.open if (end := wait.ends()) is not None):
             return True
         if not self.running():
@@ -65,43 +127,22 @@ class Watchdog:
             return self._held != before
         return False
 
-    def _acts(self, seconds: float) -> bool:
-        """End what has to end after so many seconds of quiet; whether something had to."""
-        overdue = [wait for wait in self.waits.open if wait.give_up is not None]
-        if self.running():
-            overdue = [wait for wait in overdue if wait.run is not None]
-        if late := [(wait, hold) for wait in overdue if (hold := self._too_late(wait)) is not None]:
-            self._refuse(late)
-            return True
-        if seconds >= self.bound_s and overdue:
-            self._end(overdue, seconds)
-            return True
-        if seconds >= (self.bound_s if self._ended else self.work_bound_s) and self.running():
-            left = f"what is in flight does not end by itself ({counted(self.running(), 'run')})"
-            message = f"nothing has happened for {seconds:.0f} s, and {left}"
-            self.notice("stalled", {"seconds": round(seconds), "running": self.running()})
-            self.control.cancel("stalled", message)
-            return True
-        return False
-
-    def _too_late(self, wait: Wait) -> Hold | None:
-        """What holds back what is waited for, where that is longer than the bound."""
+    def _too_late(self, wait: Wait, now: float) -> Hold | None:
+        """The cause of *wait*, if it lasts beyond the bound."""
         hold = wait.held() if wait.held is not None else None
-        return hold if hold is not None and hold.until > self.waits.clock() + self.bound_s else None
+        return hold if hold is not None and hold.until > now + self.bound_s else None
 
-    def _refuse(self, late: Collection[tuple[Wait, Hold]]) -> None:
-        """End waits that nothing but time will end, and that not within the bound."""
+    def _refuse(self, late: Sequence[tuple[Wait, Hold]], now: float) -> None:
         for wait, hold in late:
-            self._give_up(wait, Stalled(wait.what, 0.0, self._why(hold)))
-        message = self._why(min((hold for _, hold in late), key=lambda hold: hold.until))
+            self._give_up(wait, Stalled(wait.what, 0.0, self._why(hold, now)))
+        message = self._why(min((hold for _, hold in late), key=lambda hold: hold.until), now)
         self._tell([wait for wait, _ in late], 0.0, why=message)
         self.control.drain("stalled", message)
 
-    def _why(self, hold: Hold) -> str:
-        left_s = hold.until - self.waits.clock()
+    def _why(self, hold: Hold, now: float) -> str:
         remedy = "resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or"
-        bound = f"--max-stall is {self.bound_s:g} s"
-        return f"{hold.by} lets the next request go in {left_s:.0f} s, and {bound}: {remedy} a longer --max-stall"
+        known = f"{hold.by} lets the next request go in {hold.until - now:.0f} s, and --max-stall is {self.bound_s:g} s"
+        return f"{known}: {remedy} a longer --max-stall"
 
     def _end(self, overdue: Collection[Wait], seconds: float) -> None:
         runs = [wait.run for wait in overdue if wait.run is not None]

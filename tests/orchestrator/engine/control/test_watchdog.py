@@ -35,6 +35,14 @@ class Stage:
     async def others(self) -> tuple[Held]:
         return self.held
 
+    async def acts(self, now: float) -> bool:
+        """Let the watchdog act at *now* if nothing has happened since second 0; whether it had to."""
+        await self.dog.observe(0.0)
+        stall = self.dog.decide(now)
+        if stall is not None:
+            self.dog.act(stall, now)
+        return stall is not None
+
     def wait(self, what: str, run: int | None = None, **ends: Any) -> Bound:
         bound = Bound()
         Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin()
@@ -44,9 +52,9 @@ class Stage:
 async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() -> None:
     stage = Stage()
     bound = stage.wait("answer", 4)
-    assert not stage.dog._acts(9.9)
+    assert not await stage.acts(9.9)
     assert bound.error is None
-    assert stage.dog._acts(10.0)
+    assert await stage.acts(10.0)
     assert bound.error.what == "answer"
     assert stage.control.why == "stalled"
     assert stage.said == ["nothing has happened for 10 s (--max-stall): ended 1 wait for an answer"]
@@ -57,14 +65,14 @@ async def test_whatever_happens_is_seen_once() -> None:
     stage = Stage()
     stage.wait("answer", 4)
     stage.waits.stirred = True
-    assert await stage.dog._stirred()
-    assert not await stage.dog._stirred()
+    assert await stage.dog.observe(0.0)
+    assert not await stage.dog.observe(0.0)
 
 
 async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound() -> None:
     stage = Stage()
     bound = stage.wait("store", 4)
-    assert not stage.dog._acts(500.0)
+    assert not await stage.acts(500.0)
     assert bound.error is None
 
 
@@ -76,16 +84,16 @@ async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for() 
     for ends in ({"held": lambda: held(10.0)}, {"until": 10.0}):
         stage = Stage()
         bound = stage.wait("permit", 4, **ends)
-        assert await stage.dog._stirred()
-        assert not stage.dog._acts(0.0)
+        assert await stage.dog.observe(0.0)
+        assert not await stage.acts(0.0)
         assert bound.error is None
 
 
 async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_told_by_what() -> None:
     stage = Stage()
     bound, other = stage.wait("permit", 4, held=lambda: held(7140.0)), stage.wait("answer", 5)
-    assert not await stage.dog._stirred()
-    assert stage.dog._acts(0.0)
+    assert not await stage.dog.observe(0.0)
+    assert await stage.acts(0.0)
     why = (
         "--tpm 1 lets the next request go in 7140 s, and --max-stall is 10 s: give a higher --tpm, or a longer "
         "--max-stall"
@@ -103,7 +111,7 @@ async def test_of_many_that_would_come_too_late_the_first_is_told() -> None:
     bounds = [
         stage.wait("permit", run, held=lambda until=until: held(until)) for run, until in ((4, 900.0), (5, 600.0))
     ]
-    assert stage.dog._acts(0.0)
+    assert await stage.acts(0.0)
     assert "in 600 s" in stage.control.message
     assert "900" not in stage.control.message
     assert ["in 900 s" in str(bound.error) for bound in bounds] == [True, False]
@@ -112,40 +120,40 @@ async def test_of_many_that_would_come_too_late_the_first_is_told() -> None:
 async def test_what_a_provider_has_asked_for_has_no_rate_to_raise() -> None:
     stage = Stage()
     stage.wait("permit", 4, held=lambda: Hold(until=60.0, by="the provider's Retry-After"))
-    assert stage.dog._acts(0.0)
+    assert await stage.acts(0.0)
     assert stage.control.message.endswith("--max-stall is 10 s: resume later, or with a longer --max-stall")
 
 
 async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> None:
     stage = Stage()
     stage.wait("permit", held=lambda: held(7140.0))
-    assert not stage.dog._acts(0.0)
+    assert not await stage.acts(0.0)
     stage.running = 0
-    assert stage.dog._acts(0.0)
+    assert await stage.acts(0.0)
 
 
 async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled() -> None:
     stage = Stage(running=0)
     stage.wait("others")
     stage.control.pause = object()
-    assert await stage.dog._stirred()
+    assert await stage.dog.observe(0.0)
 
 
 async def test_another_process_in_which_something_happens_is_waited_for_and_one_that_stands_still_is_left() -> None:
     stage = Stage(running=0)
     stage.wait("others")
-    assert await stage.dog._stirred()
+    assert await stage.dog.observe(0.0)
     stage.held = (HELD._replace(events=5),)
-    assert await stage.dog._stirred()
-    assert not await stage.dog._stirred()
-    assert stage.dog._acts(10.0)
+    assert await stage.dog.observe(0.0)
+    assert not await stage.dog.observe(0.0)
+    assert await stage.acts(10.0)
     assert "process 7 on there holds 2, the first at position 3" in stage.control.message
 
 
 async def test_runs_that_only_work_are_ended_much_later() -> None:
     stage = Stage(work_bound_s=100.0)
-    assert not stage.dog._acts(99.0)
-    assert stage.dog._acts(100.0)
+    assert not await stage.acts(99.0)
+    assert await stage.acts(100.0)
     assert stage.control.running.cancel_called
     assert stage.notices == [("stalled", {"seconds": 100, "running": 1})]
 
@@ -153,8 +161,17 @@ async def test_runs_that_only_work_are_ended_much_later() -> None:
 async def test_what_does_not_end_although_its_wait_was_ended_is_cancelled() -> None:
     stage = Stage()
     stage.wait("answer", 4)
-    assert stage.dog._acts(10.0)
+    assert await stage.acts(10.0)
     assert not stage.control.running.cancel_called
     stage.waits.open.clear()
-    assert stage.dog._acts(10.0)
+    assert await stage.acts(10.0)
     assert stage.control.running.cancel_called
+
+
+async def test_deciding_changes_nothing() -> None:
+    stage = Stage()
+    bound = stage.wait("answer", 4)
+    await stage.dog.observe(0.0)
+    assert stage.dog.decide(9.9) is None
+    assert stage.dog.decide(10.0) == stage.dog.decide(10.0) is not None
+    assert (bound.error, stage.said, stage.notices) == (None, [], [])
