@@ -13,8 +13,8 @@ import anyio
 from orchestrator.engine.board import Board
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Wait, Waits
-from orchestrator.engine.gate.governor import Hold
 from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.hold import Hold
 from orchestrator.engine.ports import Claims
 from store.rows import Claim
 

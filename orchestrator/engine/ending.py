@@ -19,10 +19,7 @@ from providers.errors import ProviderError
 from providers.recording.divergence import Divergence, NotRecorded, ReplayDiverged
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
 from store.events import Json
-from store.rows import Claim, Ending, FileChange, Judgement, Outcome
-
-AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
-"""Reasons of outcomes that `resume` runs again."""
+from store.rows import FileChange, Judgement, Outcome
 
 
 @attrs.frozen(kw_only=True)
@@ -103,20 +100,6 @@ def finding_of(error: EvalctlError) -> Finding:
         case _:
             reason = "harness"
     return Finding(outcome="error", reason=reason, message=str(error))
-
-
-def skipped(claim: Claim, reason: str, message: str, at: int) -> Ending:
-    """The ending of a run that was claimed and never started."""
-    return Ending(
-        claim=claim,
-        outcome="skipped",
-        reason=reason,
-        judged=False,
-        again=reason in AGAIN,
-        ended_at=at,
-        calls=0,
-        detail={"message": message},
-    )
 
 
 def detail_of(finding: Finding, tally: Tally, incidents: Counter[str]) -> dict[str, Json]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from orchestrator.engine.ending import skipped
 from orchestrator.engine.ports import Claims, Ledger
-from store.rows import Claim
+from orchestrator.engine.resumption import AGAIN
+from store.rows import Claim, Ending
 
 BATCH = 500
 
@@ -31,8 +31,22 @@ async def skip_rest(
     batch: Sequence[Claim] = unstarted or await claims.claim(BATCH)
     while batch:
         for claim in batch:
-            ledger.finish(skipped(claim, reason, message, wall()))
+            ledger.finish(build_skip(claim, reason, message, wall()))
         count += len(batch)
         await ledger.room()
         batch = await claims.claim(BATCH)
     return count
+
+
+def build_skip(claim: Claim, reason: str, message: str, at: int) -> Ending:
+    """Build the ending of a run that was claimed and never started."""
+    return Ending(
+        claim=claim,
+        outcome="skipped",
+        reason=reason,
+        judged=False,
+        again=reason in AGAIN,
+        ended_at=at,
+        calls=0,
+        detail={"message": message},
+    )

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.ending import AGAIN, Finding, concluded, detail_of, source_of
+from orchestrator.engine.ending import Finding, concluded, detail_of, source_of
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.kind import Room
 from orchestrator.engine.ports import AttemptLog
+from orchestrator.engine.resumption import AGAIN
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Fixture
 from providers.base import Answer, Ask, Origin, Request

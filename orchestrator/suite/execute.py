@@ -9,11 +9,12 @@ from pathlib import Path
 import attrs
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.ending import AGAIN, Finding, concluded, detail_of, source_of
+from orchestrator.engine.ending import Finding, concluded, detail_of, source_of
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.ports import AttemptLog
+from orchestrator.engine.resumption import AGAIN
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from providers.answer_form import describe_form
 from providers.base import Answer, Ask, Origin, Request, UserText
 from providers.decisions.answers import Abstained, BadAnswer, Said, of_model, of_specialist
 from providers.decisions.cel import RULE_VARIABLES, Expression, Unevaluable
 from providers.decisions.cel import compile as compiled
 from providers.decisions.decision import Cause, Decision, Failure, Outcome, Step
 from providers.decisions.model import AskingNode, Capability, Exec, Model, Node, Rule
-from providers.decisions.prompts import answer_form, rendered
+from providers.decisions.prompts import rendered
 from providers.decisions.schema import Schema, told
 from providers.decisions.shown import line
 from providers.errors import ProviderError
@@ -191,7 +192,7 @@ class _Flow:
                 origin=origin, model="", instructions="", messages=(UserText(text=text),), timeout_ms=node.timeout_ms
             )
         values: dict[str, Json] = {"input": self.input, "answers": self.answers}
-        instructions = (rendered(node.system, values).strip(), answer_form(node.answer))
+        instructions = (rendered(node.system, values).strip(), describe_form(node.answer))
         return Request(
             origin=origin,
             model=node.model,

@@ -1,4 +1,4 @@
-"""What a model node says: templates over `input` and `answers`, and the form that its answer has to have."""
+"""Prompt templates of a model node: texts with places for `input` and `answers`."""
 
 from __future__ import annotations
 
@@ -54,16 +54,6 @@ def rendered(template: str, values: Mapping[str, Json]) -> str:
     """
     places(template)
     return _PLACE.sub(lambda place: _written(_found(values, _path(place))), template)
-
-
-def answer_form(schema: Mapping[str, Json]) -> str:
-    """What a model is told about the form of its answer; the end of its instructions."""
-    return (
-        'Answer with one JSON object and nothing else: {"answer": ..., "confidence": ...}.\n'
-        f"`answer` has to be valid against this JSON Schema: {_written(dict(schema))}\n"
-        "`confidence` is a number from 0 to 1: how likely it is that your answer is right.\n"
-        "Where you cannot tell, `answer` is null."
-    )
 
 
 def _path(place: re.Match[str]) -> tuple[str, ...]:

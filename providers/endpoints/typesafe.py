@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from providers.answer_form import describe_form
 from providers.base import Answer, Emit, Request, UserText
-from providers.decisions.prompts import answer_form
 from providers.endpoints.arguments import parsed
 from providers.endpoints.endpoint import Endpoint, encoded
 from providers.endpoints.questions import Question, Unreadable, answer_of, questions_of
@@ -60,7 +60,7 @@ def encode(request: Request) -> bytes:
         ProviderError: `invalid_request`: it asks for no answer of a given form, or for one that cannot be asked.
     """
     questions = _questions(request)
-    before = request.instructions.removesuffix(answer_form(request.answer_schema or {})).strip()
+    before = request.instructions.removesuffix(describe_form(request.answer_schema or {})).strip()
     body: dict[str, Any] = {
         "state": _state(request),
         "model": request.model,

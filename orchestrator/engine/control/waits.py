@@ -16,7 +16,7 @@ from typing import Literal
 import anyio
 import attrs
 
-from orchestrator.engine.gate.governor import Hold
+from orchestrator.engine.hold import Hold
 from store.errors import EvalctlError
 
 What = Literal["answer", "budget", "others", "permit", "retry", "store"]

@@ -9,7 +9,7 @@ import attrs
 
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Quiet, Stalled, Wait, Waits, told
-from orchestrator.engine.gate.governor import Hold
+from orchestrator.engine.hold import Hold
 from orchestrator.text import counted, one_line
 from store.events import Json
 from store.sql.claims import Held

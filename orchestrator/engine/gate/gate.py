@@ -19,10 +19,10 @@ import attrs
 from orchestrator.engine.control.waits import Bound, Wait, Waits, What
 from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
-from orchestrator.engine.gate.governor import Hold
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
+from orchestrator.engine.hold import Hold
 from orchestrator.engine.ports import AttemptLog, Budget, Ledger
 from providers.base import Answer, Emitted, Provider, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import believable

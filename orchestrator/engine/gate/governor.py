@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from orchestrator.engine.gate.bucket import Bucket
+from orchestrator.engine.hold import Hold
 from providers.errors import ProviderError
 
 START = 20
@@ -23,17 +24,6 @@ class Ticket:
 
     at: float
     tokens: int
-
-
-@attrs.frozen(kw_only=True)
-class Hold:
-    """What keeps a request back until a time that is known."""
-
-    until: float
-    by: str
-    """`--tpm 1`."""
-    flag: str | None = None
-    """The rate that would bring the time nearer if it were higher."""
 
 
 @attrs.define(kw_only=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import anyio
 
-from orchestrator.engine.gate.governor import Governor, Hold, Ticket
+from orchestrator.engine.gate.governor import Governor, Ticket
+from orchestrator.engine.hold import Hold
 from providers.errors import ProviderError
 from store.events import Json
 

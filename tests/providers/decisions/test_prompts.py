@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.decisions.prompts import BadTemplate, answer_form, places, rendered
+from providers.answer_form import describe_form
+from providers.decisions.prompts import BadTemplate, places, rendered
 
 VALUES = {
     "input": {
@@ -68,7 +69,7 @@ def test_a_template_that_cannot_be_filled_in_says_where(template: str, offset: i
 def test_a_model_is_told_the_schema_of_its_answer() -> None:
     schema = {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}}
 
-    assert json.dumps(schema) in answer_form(schema)
+    assert json.dumps(schema) in describe_form(schema)
 
 
 @given(st.text(), st.text())

@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
+from providers.answer_form import describe_form
 from providers.base import Request, Responded, TextDelta, UserText
-from providers.decisions.prompts import answer_form
 from providers.endpoints.typesafe import Typesafe, encode, open_provider, problems_of
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions
@@ -91,9 +91,9 @@ def test_state_is_an_object_where_the_prompt_is_one_and_else_its_text(text: str,
 
 
 def test_what_a_writer_of_text_is_told_about_the_form_is_not_said() -> None:
-    told = f"Guard the machine.\n\n{answer_form(SCHEMA)}"
+    told = f"Guard the machine.\n\n{describe_form(SCHEMA)}"
     assert sent(instructions=told)["questions"]["urgent"]["instructions"] == "Guard the machine.\n\nIs it urgent?"
-    assert sent(instructions=answer_form(SCHEMA))["questions"]["urgent"]["instructions"] == "Is it urgent?"
+    assert sent(instructions=describe_form(SCHEMA))["questions"]["urgent"]["instructions"] == "Is it urgent?"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Bound, Wait, Waits
 from orchestrator.engine.control.watchdog import Watchdog
-from orchestrator.engine.gate.governor import Hold
+from orchestrator.engine.hold import Hold
 from store.sql.claims import Held
 
 pytestmark = pytest.mark.anyio
