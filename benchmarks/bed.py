@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sqlite3  # noqa: TID251 - rows are counted from outside
+import sqlite3
 from pathlib import Path
 
 import attrs

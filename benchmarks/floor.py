@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3  # noqa: TID251 - the floor has no store of its own
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 

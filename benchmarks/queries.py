@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import sqlite3  # noqa: TID251 - what is measured is SQL
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable

@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import signal
-import sqlite3  # noqa: TID251 - the bare path, and the file read from outside
+import sqlite3
 import struct
 import subprocess
 import sys

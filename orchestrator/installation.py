@@ -16,7 +16,7 @@ FOLDERS = ("orchestrator", "providers", "store", "suites", "verifiers")
 def warnings_here() -> list[str]:
     """All warnings about this installation."""
     import importlib.metadata
-    import sqlite3  # noqa: TID251 - opens no store, only asks the library for its version
+    import sqlite3
 
     return [
         *sqlite_warnings(sqlite3.sqlite_version_info),

@@ -11,7 +11,7 @@ others could wait for.
 from __future__ import annotations
 
 import asyncio
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections import deque
 from collections.abc import Callable
 from typing import Literal

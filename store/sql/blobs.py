@@ -6,7 +6,7 @@ A blob may only be deleted after a row in `forgotten`; the schema's triggers see
 from __future__ import annotations
 
 import hashlib
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 import zlib
 
 from store.errors import StoreError

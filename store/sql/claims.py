@@ -6,7 +6,7 @@ run writes nothing about the old attempt: it only claims the next number.
 
 from __future__ import annotations
 
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from store.errors import StoreRefused, StoreStalled
 from store.sql.statements import migrations
 
 if TYPE_CHECKING:
-    import aiosqlite  # noqa: TID251 - a SQL module of the store
+    import aiosqlite
 
     from store.sql.turnstile import Turnstile
 
@@ -234,7 +234,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
-    import aiosqlite  # noqa: TID251 - a SQL module of the store
+    import aiosqlite
 
     try:
         _create(path)

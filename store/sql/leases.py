@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable
 
 from store.rows import WorkerRow

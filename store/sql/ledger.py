@@ -7,7 +7,7 @@ writer, and an outcome is acknowledged once it is durable.
 from __future__ import annotations
 
 import math
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable, Sequence
 
 from store.documents.encoding import encode

@@ -8,7 +8,7 @@ keep the writer from trimming its log.
 from __future__ import annotations
 
 import json
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType

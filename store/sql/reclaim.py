@@ -6,7 +6,7 @@ another cap, that has to count.
 
 from __future__ import annotations
 
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable
 
 from store.rows import Amount, WorkerRow

@@ -5,7 +5,7 @@ Nothing that is there is touched: the outcome and its cost stay, the first verdi
 
 from __future__ import annotations
 
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 

@@ -7,7 +7,7 @@ given. The first failure to write is final: every waiter and every later produce
 
 from __future__ import annotations
 
-import sqlite3  # noqa: TID251 - a SQL module of the store
+import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 import json
 import socket
-import sqlite3  # noqa: TID251 - makes stores that evalctl must refuse
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any

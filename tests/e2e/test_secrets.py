@@ -5,7 +5,7 @@ The values are made up for this test; each is planted as it is and in the encodi
 
 import contextlib
 import json
-import sqlite3  # noqa: TID251 - a witness reads the store's file itself, not through the store
+import sqlite3
 import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator

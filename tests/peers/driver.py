@@ -9,7 +9,7 @@ import json
 import os
 import re
 import signal
-import sqlite3  # noqa: TID251 - a witness reads the store's file itself, not through the store
+import sqlite3
 import subprocess
 import sys
 import time  # noqa: TID251 - waits on processes with a deadline

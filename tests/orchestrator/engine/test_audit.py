@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3  # noqa: TID251 - a test writes what no writer of ours would
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

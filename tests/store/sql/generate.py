@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import sqlite3  # noqa: TID251 - a store without the store's own writer
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3  # noqa: TID251 - a test looks at the file itself
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path

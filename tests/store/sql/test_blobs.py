@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3  # noqa: TID251 - a test looks at the file itself
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3  # noqa: TID251 - a test looks at the file itself
+import sqlite3
 import stat
 import subprocess
 import sys

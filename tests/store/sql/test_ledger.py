@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3  # noqa: TID251 - a test looks at the file itself
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3  # noqa: TID251 - plans are asked of SQLite itself
+import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3  # noqa: TID251 - stores are made through plain SQL
+import sqlite3
 import subprocess
 import sys
 import tracemalloc

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sqlite3  # noqa: TID251 - a test looks at the file itself
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
