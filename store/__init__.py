@@ -1,8 +1,16 @@
-"""store: the append-only record of what happened.
+"""store: the append-only record of sweeps, and the value types that every package shares.
 
-Words (errors, events, rows, records, tallies, segments, canonical, encoding, text, positions, yaml_document,
-structure, money, secrets, scanner, stats) are modules without SQL that every folder may import. The SQL modules
-(database, turnstile, statements, writer, ledger, plans, verifications, controls, blobs, leases, claims, grants,
-reclaim, reader) are for the orchestrator alone. Knows nothing about providers, verifiers or how runs are scheduled.
-Start reading at `ledger.py`.
+The bottom layer: it knows nothing of providers, verifiers or scheduling. The modules here and in `documents/`,
+`secrets/` and `stats/` contain no SQL and may be imported from anywhere; `sql/` is for the orchestrator alone.
+
+Where a new thing goes:
+
+- a value that a sweep writes: `rows.py`; one that is only read back: `records.py`, or `tallies.py` for sums over a cell
+- an event of an attempt: a class in `events.py`
+- an error that a user sees: `errors.py`
+- a query, a table, a migration or a write: `sql/` (its docstring says which file)
+- reading or writing a JSON or YAML document: `documents/`; finding or removing secrets: `secrets/`
+- a statistic, as a pure function of numbers: `stats/`
+
+Start reading at `sql/ledger.py`.
 """

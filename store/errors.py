@@ -1,4 +1,4 @@
-"""The errors evalctl raises on purpose: data in, message out."""
+"""Exceptions that evalctl raises on purpose. Each holds data; `str()` makes the message for the user."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import attrs
 
 
 class EvalctlError(Exception):
-    """Anything evalctl raises on purpose. Everything else is a bug and crashes loudly."""
+    """Base class of every expected error. Any other exception is a bug and ends the process with a traceback."""
 
 
 @attrs.define(slots=False)
 class UsageError(EvalctlError):
-    """The user asked for something that cannot be done as asked; exit code 1."""
+    """An invalid request of the user; exit code 1."""
 
     problem: str
-    """What is wrong, in one line or one line per finding."""
+    """The problem, in one line, or one line for each problem of a file."""
     hint: str = ""
-    """What to do about it."""
+    """The suggested remedy; empty if there is none."""
 
     def __str__(self) -> str:
         return f"{self.problem}\n{self.hint}" if self.hint else self.problem
 
 
 class StoreError(EvalctlError):
-    """The store cannot do what was asked of it."""
+    """The store cannot carry out an operation."""
 
 
 @attrs.define(slots=False)
 class StoreRefused(StoreError):
-    """The file cannot serve as a store: newer, foreign, not a database, read-only."""
+    """The file cannot be used as a store: it is newer, foreign, not a database, or read-only."""
 
     path: str
     problem: str
@@ -43,7 +43,7 @@ class StoreRefused(StoreError):
 
 @attrs.define(slots=False)
 class StoreFailed(StoreError):
-    """The writer could not write; every producer learns it at its next append."""
+    """The writer failed for good. Every later append of any producer raises this too."""
 
     path: str
     cause: str
@@ -54,7 +54,7 @@ class StoreFailed(StoreError):
 
 @attrs.define(slots=False)
 class StoreStalled(StoreError):
-    """Another process has held the turnstile for longer than allowed."""
+    """Another process held the store's lock file for longer than `max_stall_s`."""
 
     path: str
     holder: str
@@ -66,7 +66,7 @@ class StoreStalled(StoreError):
 
 @attrs.define(slots=False)
 class BudgetSpent(EvalctlError):
-    """A cap of the sweep leaves no room for this request, and nothing in flight will give some back."""
+    """A spending cap of the sweep is exhausted: it does not cover this request, and nothing in flight will help."""
 
     cap: Literal["max-calls", "max-tokens", "max-cost-usd"]
 

@@ -1,8 +1,8 @@
-"""What happens during an attempt: a closed union, in the past tense, in the order of a run's life.
+"""The events of an attempt: a closed union of classes, in the order in which they occur.
 
-The stored `kind` is the class attribute `kind`; the stored payload is the class's fields by their names, with fields
-that are None left out. The text an answer streams is no event of its own here: the ledger turns deltas into
-`text` and `reasoning` segments (see `segments.py`).
+The stored `kind` is the class attribute `kind`; the stored payload is the fields by name, without those that are None.
+A new event is a class here and a member of `Event`; its field names are a stored format and never change. Streamed
+answer text has no class here: the ledger turns deltas into `text` and `reasoning` segments (`segments.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = Any
 
 @attrs.frozen(kw_only=True)
 class WorkStarted:
-    """The workspace is ready and the subject has its assignment."""
+    """The workspace is ready and the subject has received its assignment."""
 
     kind: ClassVar[str] = "work_started"
     instructions: str
@@ -26,15 +26,15 @@ class WorkStarted:
     tools: tuple[str, ...]
     model: str
     tool_specs: str | None = None
-    """The tools as the model is told about them, as JSON text: what a replay compares."""
+    """The tool specifications sent to the model, as JSON text; a replay compares them."""
 
 
 @attrs.frozen(kw_only=True)
 class CallSent:
-    """One HTTP (or CLI) request leaves for a provider.
+    """A request (HTTP or CLI) was sent to a provider.
 
-    `request` counts from 1 within the attempt and is the last part of the Idempotency-Key; `tries` is how often the
-    same request was sent before.
+    `request` counts from 1 within the attempt and is the last part of the Idempotency-Key; `tries` is the number of
+    earlier sends of the same request.
     """
 
     kind: ClassVar[str] = "call_sent"
@@ -48,7 +48,7 @@ class CallSent:
 
 @attrs.frozen(kw_only=True)
 class CallResponded:
-    """Status and headers have arrived; the body has not been read yet."""
+    """The response's status and headers arrived; its body has not been read yet."""
 
     kind: ClassVar[str] = "call_responded"
     request: int
@@ -59,7 +59,7 @@ class CallResponded:
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """One request has ended, answered or failed, and this is what it cost."""
+    """A request ended, answered or failed, with its usage and cost."""
 
     kind: ClassVar[str] = "call"
     request: int
@@ -71,15 +71,15 @@ class Call:
     finish: str | None = None
     usage: Mapping[str, int] | None = None
     tokens: int = 0
-    """What it was charged against the sweep's caps: the usage, or its bound where no usage was reported."""
+    """Tokens charged against the sweep's caps: the reported usage, or the request's upper bound without one."""
     cost_nusd: int | None = None
     cost_source: str | None = None
-    """`prices`; `reported`, by the provider itself; `bound`: at most so much. None: the cost is unknown."""
+    """`prices` (from the price table), `reported` (by the provider) or `bound` (upper bound); None: cost unknown."""
     wall_ms: int = 0
     tool_calls: tuple[Mapping[str, Json], ...] = ()
     refusal: str | None = None
     continuation: Json = None
-    """Provider data that goes back with the next request."""
+    """Opaque provider data to send back with the next request."""
     error: str | None = None
     message: str | None = None
     retry_in_ms: int | None = None
@@ -87,7 +87,7 @@ class Call:
 
 @attrs.frozen(kw_only=True)
 class Waited:
-    """The attempt stood still at the gate; its wall budget did too."""
+    """The attempt waited at the gate; the wait does not count against its wall-clock budget."""
 
     kind: ClassVar[str] = "waited"
     why: str
@@ -96,7 +96,7 @@ class Waited:
 
 @attrs.frozen(kw_only=True)
 class ToolStarted:
-    """The agent runs a tool the model called."""
+    """The agent started a tool that the model called."""
 
     kind: ClassVar[str] = "tool_started"
     id: str
@@ -107,7 +107,7 @@ class ToolStarted:
 
 @attrs.frozen(kw_only=True)
 class ToolCompleted:
-    """A tool call has been answered; `output` is the text given back to the model."""
+    """A tool call ended; `output` is the text returned to the model."""
 
     kind: ClassVar[str] = "tool_completed"
     id: str
@@ -119,7 +119,7 @@ class ToolCompleted:
 
 @attrs.frozen(kw_only=True)
 class Incident:
-    """Something a reader of the report should know; `name` is the word the report counts."""
+    """An incident worth reporting; the report counts incidents by `name`."""
 
     kind: ClassVar[str] = "incident"
     name: str
@@ -128,7 +128,7 @@ class Incident:
 
 @attrs.frozen(kw_only=True)
 class WorkEnded:
-    """The subject has stopped; verification comes next."""
+    """The subject stopped; verification follows."""
 
     kind: ClassVar[str] = "work_ended"
     stop: str
@@ -140,7 +140,7 @@ Event = WorkStarted | CallSent | CallResponded | Call | Waited | ToolStarted | T
 
 
 def payload(event: Event) -> dict[str, Json]:
-    """The event's stored fields: None, and nothing else, is left out."""
+    """Return the stored payload of *event*: its fields by name, without those that are None."""
     return {name: value for name in _FIELDS[type(event)] if (value := getattr(event, name)) is not None}
 
 

@@ -1,7 +1,7 @@
-"""Money: US dollars as people write them, and the integer nano-USD that is reckoned with.
+"""Money as integer nano-USD: parsing, formatting and exact division.
 
-Without SQL. Nothing here is ever a float: a dollar is 1,000,000,000 nano-USD, and a price per million tokens has
-at most nine decimals, so every cost is a sum and a division of integers.
+No floats: a dollar is 1,000,000,000 nano-USD, and a price per million tokens has at most nine decimals, so that every
+cost is a sum and a division of integers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ NUSD = 1_000_000_000
 """Nano-USD in a US dollar."""
 DECIMALS = 9
 DEAREST = 1_000_000
-"""US dollars: more is no price of a million tokens, and no cap that anybody means."""
+"""The largest accepted amount in US dollars, both for a price of a million tokens and for a cap."""
 
 _AMOUNT = re.compile(r"\$?[ ]*([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})[ ]*(?:usd)?", re.IGNORECASE)
 
 
 def parse_usd(text: str) -> int:
-    """Nano-USD from `5`, `$5`, `5 USD`, `0.25`.
+    """Parse an amount such as `5`, `$5`, `5 USD` or `0.25` into nano-USD.
 
     Raises:
-        ValueError: it is none of these, has more than nine decimals, or is more than a million; the message is one line
-            and complete.
+        ValueError: *text* has another form, more than nine decimals, or is above a million dollars. The message is one
+            complete line.
     """
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
@@ -35,22 +35,22 @@ def parse_usd(text: str) -> int:
 
 
 def to_nusd(value: Json) -> int:
-    """Nano-USD from a JSON number of dollars (int or Decimal) or from text.
+    """Convert a JSON number of dollars (int or Decimal) or a text into nano-USD.
 
     Raises:
-        ValueError: see `parse_usd`; a float is refused too, since what was written is lost in it.
+        ValueError: as for `parse_usd`, and for a float, which has lost the digits that were written.
     """
     if isinstance(value, str):
         return parse_usd(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise ValueError(  # noqa: TRY004 - one error for every value that is no amount
+        raise ValueError(  # noqa: TRY004 - one error for every invalid amount
             f"expected US dollars as a number or as text, got {show(value)}"
         )
     if isinstance(value, Decimal) and not value.is_finite():
         raise ValueError(f"expected US dollars, got {show(value)}")
     if not 0 <= value <= DEAREST:
         raise ValueError(f"expected 0 to {DEAREST:,} US dollars, got {show(value)}")
-    # By the digits themselves: arithmetic of decimals would round what is longer than its context.
+    # Uses the digits themselves: decimal arithmetic would round a number longer than its context.
     _sign, digits, exponent = Decimal(value).as_tuple()
     assert isinstance(exponent, int), "a finite number has an exponent"
     number, power = int("".join(map(str, digits))), exponent + DECIMALS
@@ -62,19 +62,19 @@ def to_nusd(value: Json) -> int:
 
 
 def usd(nusd: int) -> str:
-    """Nano-USD as an exact decimal number of dollars, without needless zeros: 1500000000 is `1.5`."""
+    """Format nano-USD as exact dollars without trailing zeros: 1500000000 becomes `1.5`."""
     whole, rest = divmod(abs(nusd), NUSD)
     decimals = f"{rest:0{DECIMALS}}".rstrip("0")
     return f"{'-' if nusd < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
 
 
 def divided(numerator: int, denominator: int) -> int:
-    """A quotient of whole numbers that are not negative, rounded half to even."""
+    """Divide two non-negative integers, rounding half to even."""
     quotient, rest = divmod(numerator, denominator)
     twice = 2 * rest
     return quotient + (twice > denominator or (twice == denominator and quotient % 2 == 1))
 
 
 def divided_up(numerator: int, denominator: int) -> int:
-    """The same, rounded up: what a bound needs."""
+    """Divide two non-negative integers, rounding up, as an upper bound needs."""
     return -(-numerator // denominator)

@@ -1,6 +1,6 @@
-"""What only a reader tells of a sweep: its attempts, counts, notices, orders and workers, as they are stored.
+"""Read-only records of a sweep: its attempts, counts, notices, commands and workers.
 
-Times are integer microseconds UTC, durations integer milliseconds. What was not measured is None, never 0.
+Times are integer microseconds UTC, durations integer milliseconds. A missing measurement is None, never 0.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class AttemptRecord:
-    """One attempt at a run, and how it ended; `outcome` is None while it runs, and for good if it was killed."""
+    """One attempt at a run and its ending. `outcome` is None while it runs, and for good if its process was killed."""
 
     attempt_id: int
     number: int
     worker_id: int
     claimed_at: int
     counts: bool
-    """The run's current result is this attempt's."""
+    """True if the run's current result comes from this attempt."""
     outcome: Outcome | None = None
     reason: str | None = None
     started_at: int | None = None
@@ -48,7 +48,7 @@ class AttemptRecord:
 
 @attrs.frozen(kw_only=True)
 class Tally:
-    """How many current results of a sweep came to the same."""
+    """The number of current results of a sweep with the same outcome, reason and flags."""
 
     outcome: Outcome
     reason: str | None
@@ -59,7 +59,7 @@ class Tally:
 
 @attrs.frozen(kw_only=True)
 class NoticeRow:
-    """Something that happened to a sweep."""
+    """A notice: an event of the sweep itself rather than of one attempt."""
 
     id: int
     worker_id: int | None
@@ -70,7 +70,7 @@ class NoticeRow:
 
 @attrs.frozen(kw_only=True)
 class ControlRow:
-    """Something a person told a sweep to do."""
+    """A command that a person gave to a sweep: pause, continue, cancel, raise a cap or acknowledge."""
 
     id: int
     verb: str
@@ -82,7 +82,7 @@ class ControlRow:
 
 @attrs.frozen(kw_only=True)
 class Doing:
-    """An unfinished attempt of a process that holds a lease, and what it was last about."""
+    """A running attempt: unfinished, in a process that holds a lease, with its most recent event."""
 
     attempt_id: int
     position: int
@@ -90,14 +90,14 @@ class Doing:
     worker_id: int
     claimed_at: int
     at: int | None
-    """Milliseconds from the claim to the event; None where nothing has happened yet, and it only waits to start."""
+    """Milliseconds from the claim to the event; None if the attempt has no event yet and is waiting to start."""
     kind: str | None
     payload: Mapping[str, Json]
 
 
 @attrs.frozen(kw_only=True)
 class WorkerState:
-    """A process that has claimed runs of a sweep."""
+    """A worker process that has claimed runs of a sweep, with its lease and its attempts."""
 
     id: int
     host: str
@@ -107,14 +107,14 @@ class WorkerState:
     version: str
     started_at: int
     expires_at: int | None
-    """Until when its lease holds; None once it has left or was found dead."""
+    """Expiry of its lease, in microseconds UTC; None after it has left or was found dead."""
     attempts: int
     open: int
-    """Attempts without an outcome."""
+    """Number of attempts without an outcome."""
 
     @property
     def row(self) -> WorkerRow:
-        """What tells whether it is alive."""
+        """The identity of the process, for a liveness check."""
         return WorkerRow(
             host=self.host,
             pid=self.pid,
@@ -127,34 +127,34 @@ class WorkerState:
 
 @attrs.frozen(kw_only=True)
 class WorkerAccount:
-    """What one process has taken of a sweep's caps, and what its requests came to by their own events."""
+    """Spending of one worker process: its allotments from the sweep's caps against what its requests' events prove."""
 
     worker_id: int
     grants: int
-    """Rows of `spend`; none where the process had no cap to keep to."""
+    """Number of its rows in `spend`; 0 if the process ran without a cap."""
     granted: Amount
-    """Taken and not given back."""
+    """Allotted and not returned."""
     proven: Amount
-    """Requests that were sent, and what those that have ended were charged."""
+    """The requests sent, and the charges of those that have ended, summed from `call_sent` and `call` events."""
     unpriced: int
-    """Requests whose cost is not known: without a price, under way, or lost with their process."""
+    """Number of requests of unknown cost: without a price, in flight, or lost with their process."""
     settled: bool
-    """Its last word was to give back all that was left."""
+    """True if its last row returned its whole balance."""
 
     @property
     def rest(self) -> Amount:
-        """Taken, and not accounted for by a request."""
+        """Allotted, but not accounted for by any request."""
         return self.granted - self.proven
 
 
 @attrs.frozen(kw_only=True)
 class Coverage:
-    """How a sweep's plan and its results agree."""
+    """Coverage of a sweep's plan by its results: planned, final, unfinished and doubled runs."""
 
     planned: int
     final: int
-    """Current results that `resume` does not run again."""
+    """Number of current results that `resume` does not run again."""
     unfinished: int
-    """Runs without one."""
+    """Number of runs without a final result."""
     doubled: int
-    """Runs with more than one current result: none, or the store is broken."""
+    """Number of runs with more than one current result; anything but 0 means that the store is corrupt."""

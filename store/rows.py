@@ -1,6 +1,7 @@
-"""The rows that cross the store's edge: what a sweep plans, what an attempt is handed and what it leaves behind.
+"""The row values at the store's edge: a sweep's plan, claims, endings of attempts, and rows read back.
 
-Times are integer microseconds UTC, money integer nano-USD, durations integer milliseconds. Absent is None, never 0.
+Times are integer microseconds UTC, money integer nano-USD, durations integer milliseconds. A missing
+value is None, never 0.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Basis = Literal["run", "retry", "verify", "rejudge", "invalidate"]
 
 @attrs.frozen(kw_only=True)
 class CellRow:
-    """One measured thing: a case under a variant, with its identity document (canonical JSON)."""
+    """A planned cell: one case under one variant, with its identity document as canonical JSON."""
 
     digest: bytes
     fingerprint: str
@@ -42,7 +43,7 @@ class CellRow:
 
 @attrs.frozen(kw_only=True)
 class PlannedRun:
-    """One repetition of one cell at its place in the stored order."""
+    """A planned run: one repetition of one cell, at its position in the run order."""
 
     position: int
     cell: int
@@ -50,12 +51,12 @@ class PlannedRun:
     repetition: int
     """Counts from 0."""
     pair: int
-    """Number of the pair group: the same case and repetition over all variants. Claimed whole."""
+    """Number of the pair group: the same case and repetition under every variant. A process claims whole groups."""
 
 
 @attrs.frozen(kw_only=True)
 class NewSweep:
-    """A plan, stored before anything runs."""
+    """A sweep's plan, stored before its first run starts."""
 
     name: str
     command: str
@@ -72,7 +73,7 @@ class NewSweep:
 
 @attrs.frozen(kw_only=True)
 class WorkerRow:
-    """One process that executes; `boot` and `born` (kernel clock ticks) tell a reused pid from a living one."""
+    """A worker process. `boot` (boot id) and `born` (start, in kernel clock ticks) detect a reused pid."""
 
     host: str
     pid: int
@@ -84,7 +85,7 @@ class WorkerRow:
 
 @attrs.frozen(kw_only=True)
 class Claim:
-    """An attempt at a run, held by this process; `number` is the fencing token."""
+    """A claim on a run: the attempt that this process may execute. `number` is its fencing token."""
 
     attempt_id: int
     run_id: int
@@ -97,14 +98,14 @@ class Claim:
     pair: int
     number: int
     supersedes: int | None
-    """The result that this attempt's result replaces, fixed when claimed."""
+    """Id of the result that this attempt's result will replace, read at the time of the claim."""
     claimed_at: int = 0
-    """When it was claimed; events count their milliseconds from here."""
+    """Time of the claim, in microseconds UTC; event times are milliseconds since then."""
 
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What one verifier said."""
+    """A verifier's verdict on one attempt, with its evidence in `detail`."""
 
     verifier: str
     kind: str
@@ -115,7 +116,7 @@ class Judgement:
 
 @attrs.frozen(kw_only=True)
 class FileChange:
-    """A file the attempt changed in its workspace; content is None where it was deleted or is no regular file."""
+    """A file that the attempt changed. `content` is None if the file was deleted or is not a regular file."""
 
     path: str
     change: Literal["added", "changed", "deleted"]
@@ -126,7 +127,7 @@ class FileChange:
 
 @attrs.frozen(kw_only=True)
 class Ending:
-    """How an attempt ended, what it cost, and what it means for its run."""
+    """The ending of an attempt: its outcome, cost and measurements, and whether its run is to be repeated."""
 
     claim: Claim
     outcome: Outcome
@@ -150,7 +151,7 @@ class Ending:
     cost_source: str | None = None
     model_resolved: str | None = None
     decision_status: DecisionStatus | None = None
-    """How a decision flow ended; None where there is none."""
+    """The status of a decision flow; None for an attempt without one."""
     detail: Mapping[str, Json] = attrs.field(factory=dict)
     verdicts: tuple[Judgement, ...] = ()
     changes: tuple[FileChange, ...] = ()
@@ -158,7 +159,7 @@ class Ending:
 
 @attrs.frozen(kw_only=True)
 class Amount:
-    """Something to spend: requests, tokens, nano-USD."""
+    """An amount of spending: requests, tokens and nano-USD."""
 
     calls: int = 0
     tokens: int = 0
@@ -173,7 +174,7 @@ class Amount:
 
 @attrs.frozen(kw_only=True)
 class Caps:
-    """What a sweep may spend in all; None is no cap."""
+    """The spending caps of a whole sweep; None means no cap."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -197,7 +198,7 @@ class SweepRow:
     repetitions: int
     planned_at: int
     runs: int
-    """Planned runs."""
+    """Number of planned runs."""
     conditions: Mapping[str, Json]
 
 
@@ -219,18 +220,18 @@ class CellRecord:
 
 @attrs.frozen(kw_only=True)
 class RunRecord:
-    """A planned run with its current result, if it has one, and the outcome of the attempt behind it."""
+    """A planned run with its current result, if any, and the measurements of the attempt behind that result."""
 
     run_id: int
     position: int
     repetition: int
     cell_id: int
     attempts: int
-    """Attempts claimed so far."""
+    """Number of attempts claimed so far."""
     attempt_id: int | None = None
     attempt_number: int | None = None
     outcome: Outcome | None = None
-    """None: no result yet."""
+    """None if the run has no result yet."""
     reason: str | None = None
     judged: bool = False
     again: bool = False

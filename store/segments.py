@@ -1,7 +1,7 @@
-"""Turns the deltas of an answer into segments: few rows that keep every delta's time and length.
+"""Batches the streamed deltas of an answer into segments: few rows that keep every delta's time and length.
 
-No secret gets into a segment, also not one that came split over deltas: what could be the beginning of a secret is
-held back until more text, or the end, has decided.
+Segments are redacted, also when a secret arrives split over deltas: text that may be the beginning of a secret is held
+back until further text, or the end of the stream, decides.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import attrs
 from store.secrets.redactor import CONTEXT, Redactor
 
 FULL = 4096
-"""Characters after which a segment is closed."""
+"""Close a segment after this many characters."""
 
 LONG_MS = 1000
-"""Milliseconds after which a segment is closed, at the next delta."""
+"""Close a segment after this many milliseconds, at the next delta."""
 
 Stream = Literal["text", "reasoning"]
 
 
 @attrs.frozen
 class Segment:
-    """A stretch of one answer's text.
+    """A segment: a redacted stretch of one answer's text.
 
     `payload` is `{"request": int, "text": str, "chunks": [[ms, length], ...]}`: the milliseconds of every delta since
     the segment's `at`, and how many characters of `text` came with it. The lengths add up to the text's. A mark
@@ -33,19 +33,19 @@ class Segment:
 
     kind: Stream
     at: int
-    """When its first delta came, in milliseconds of the clock."""
+    """Time of its first delta, in milliseconds of the clock."""
     payload: dict[str, Any]
 
 
 class Segmenter:
-    """Collects deltas; hands out a segment whenever one is complete.
+    """Collects deltas and returns each segment as soon as it is complete.
 
-    The concatenated texts of a request's segments of one stream are the redacted concatenation of its deltas, unless
-    the stream was left in between. Two halves of a surrogate pair in neighbouring deltas become one character, in the
+    The texts of one request's segments of one stream, joined, are the redacted text of its deltas, unless another
+    stream came in between. Two halves of a surrogate pair in neighbouring deltas become one character, in the
     first of the two.
 
     Args:
-        redactor: what may not be stored.
+        redactor: finds the secrets to replace.
         clock_ms: milliseconds since the attempt was claimed; never goes back.
     """
 
@@ -54,14 +54,14 @@ class Segmenter:
         self._clock = clock_ms
         self._stream: Stream = "text"
         self._request = 0
-        self._before = ""  # the last characters that have been released: they decide whether a key may start
+        self._before = ""  # the last released characters: they decide whether a key may start after them
         self._texts: list[str] = []
         self._times: list[int] = []
         self._size = 0
         self._due = 0
 
     def delta(self, stream: Stream, request: int, text: str) -> list[Segment]:
-        """Take a piece of an answer; the segments it completes, usually none."""
+        """Add a delta of an answer. Returns the segments that it completes, usually none."""
         if not text:
             return []
         now = self._clock()
@@ -86,7 +86,7 @@ class Segmenter:
         return done
 
     def flush(self) -> list[Segment]:
-        """End the stream: everything that was held back, in a last segment."""
+        """End the stream. Returns everything still held back as a last segment, or nothing."""
         if not self._texts:
             self._before = ""
             return []
@@ -99,7 +99,7 @@ class Segmenter:
         return self._release(final=False)
 
     def _release(self, *, final: bool) -> list[Segment]:
-        """Make a segment of all that is decided."""
+        """Make a segment of all text up to the first undecided character."""
         self._size = 0
         if not self._texts:
             return []
@@ -113,7 +113,7 @@ class Segmenter:
         self._texts, self._times, self._before = [], [], raw[max(0, end - CONTEXT) : end]
         pieces: list[str] = []
         chunks: list[list[int]] = []
-        position = start  # in raw, up to which pieces speak
+        position = start  # in raw: the end of what is in pieces
         edge = start
         nth = 0
         for text, time, length in zip(texts, times, stretches, strict=True):
@@ -145,7 +145,7 @@ class Segmenter:
         ]
 
     def _decided(self, raw: str, start: int, *, final: bool) -> tuple[list[tuple[int, int, str]], int]:
-        """The secrets in *raw* from *start* on, and up to where no further text can change what is one."""
+        """Find the secrets in *raw* from *start* on, and the offset up to which further text cannot change them."""
         end = len(raw) if final else self._redactor.open_from(raw, start)
         spans: list[tuple[int, int, str]] = []
         for span in self._redactor.scan(raw, start):
@@ -153,7 +153,7 @@ class Segmenter:
                 break
             spans.append(span)
             if span[1] > end:
-                # what seemed to begin a secret was the inside of one
+                # the apparent beginning of a secret lies inside another one
                 end = self._redactor.open_from(raw, span[1])
         if not final and end == len(raw) and "\ud800" <= raw[-1] <= "\udbff" and not (spans and spans[-1][1] == end):
             end -= 1  # its other half may come with the next delta

@@ -1,6 +1,6 @@
-"""What the runs of a cell came to, summed up: what comparisons read instead of runs.
+"""Aggregates per cell: outcome counts, token sums and durations. Comparisons read these instead of single runs.
 
-Durations are integer milliseconds. Sums are over judged runs, each over those that reported all it is about.
+Durations are integer milliseconds. Each sum is over the judged runs that reported every number in it.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class CellTally:
-    """The current results of one cell in one sweep."""
+    """The aggregated current results of one cell in one sweep."""
 
     cell_id: int
     planned: int
     finished: int
-    """Planned runs with a result."""
+    """Number of planned runs with a result."""
     passes: int
     judged: int
-    """Without those that ended in an error, which a lab judges but no comparison is over."""
+    """Number of judged runs; runs that ended in an error are left out, although a lab judges them."""
     budget_exceeded: int
     errored: int
     skipped: int
     input_tokens: int
     output_tokens: int
     token_runs: int
-    """Judged runs that reported both; the two sums are over them."""
+    """Number of judged runs that reported both counts; the two sums are over these."""
     cached_tokens: int
     cached_input: int
-    """Input tokens of the runs in `cached_runs`."""
+    """Sum of input tokens over the runs in `cached_runs`."""
     cached_runs: int
-    """Judged runs that reported cached tokens in every turn."""
+    """Number of judged runs that reported cached tokens in every turn."""
     compacted: int
-    """Judged runs whose context was compacted."""
+    """Number of judged runs with a compacted context."""
     walls_ms: tuple[int, ...]
-    """The judged runs' times of work."""
+    """Working times of the judged runs."""
     incidents: Mapping[str, int]
-    """Over all runs with a result."""
+    """Incident name -> count, over all runs with a result."""
     models: tuple[str, ...]
-    """That answered."""
+    """The models that answered."""
 
 
 @attrs.frozen(kw_only=True)
 class VerifierCount:
-    """How often one verifier said the same about the current results of a cell."""
+    """The number of times that one verifier gave one verdict on the current results of a cell."""
 
     cell_id: int
     verifier: str
@@ -56,11 +56,11 @@ class VerifierCount:
 
 @attrs.frozen(kw_only=True)
 class StartGaps:
-    """How far apart the two variants of a pair (same case, same repetition) began to work."""
+    """Time between the starts of the two runs of a pair (same case, same repetition, two variants)."""
 
     pairs: int
-    """Pairs of which both were judged and say when they began."""
+    """Number of pairs in which both runs were judged and have a start time."""
     mean_us: float | None
     longest_us: int | None
     wide: int
-    """Pairs further apart than was asked for."""
+    """Number of pairs with a longer gap than the bound of the query."""

@@ -1,10 +1,10 @@
-"""Spending: what a process may still spend of a sweep's caps.
+"""Allotments: blocks of a sweep's spending caps that each process takes, and reserves from in memory.
 
-Every process takes blocks from the sweep's caps (rows of `spend`, which carry the running totals) and reserves from
-its block in memory, so that nobody waits for a commit in the normal case. What is granted counts as spent until it is
-given back: over all processes nothing is ever granted beyond a cap, and a dead process takes its unused rest with it.
+A process takes blocks from the caps (rows of `spend`, which carry the running totals) and reserves from its block in
+memory, so that a request normally does not wait for a commit. An allotment counts as spent until it is returned: all
+allotments together never exceed a cap, and the unused rest of a dead process is lost.
 
-A `settle` row gives back everything its process had left. So a process whose last row is a `settle` holds nothing that
+A `settle` row returns the whole balance of its process, so a process whose last row is a `settle` holds nothing that
 others could wait for.
 """
 
@@ -24,13 +24,13 @@ from store.sql.statements import statement
 from store.sql.writer import Writer
 
 POLL_S = 0.5
-"""How often a request that must wait for other processes asks again."""
+"""Interval in seconds at which a request that waits for other processes asks again."""
 IDLE_S = 1.0
-"""How long a process without a request in flight keeps what it was granted."""
+"""Seconds for which a process without a request in flight keeps its balance."""
 BLOCK = Amount(calls=200, tokens=2_000_000, nusd=5_000_000_000)
-"""The most that is granted at once, unless a single request needs more."""
+"""Largest allotment at once, unless a single request needs more."""
 FRACTION = 4
-"""A block is at most this part of what is left, for each live process: blocks shrink as the cap comes near."""
+"""A block is at most the rest of the cap divided by this and by the live processes, so blocks shrink near the cap."""
 
 MAX_ID = 2**63 - 1
 
@@ -45,33 +45,33 @@ _CAP: dict[Dimension, Literal["max-calls", "max-tokens", "max-cost-usd"]] = {
 
 @attrs.frozen(kw_only=True)
 class _Question:
-    """What a process tells the store when it asks for a block. Amounts count in capped dimensions only."""
+    """A request for an allotment, with the process's state. Amounts are in capped dimensions only."""
 
     returned: Amount
-    """Taken out of the process's balance, to be given back; negative parts were spent beyond what was granted."""
+    """Taken out of the balance to be returned; a negative part was spent beyond the allotment."""
     extra: Amount
     """Spent in dimensions without a cap."""
     left: Amount
-    """The process's balance without `returned`."""
+    """The balance after taking out `returned`."""
     head: Amount | None
-    """What the first request in the queue needs; None when nobody waits."""
+    """The bound of the first request in the queue; None if the queue is empty."""
     all: Amount
-    """What all requests in the queue need."""
+    """The sum of the bounds of all requests in the queue."""
     idle: bool
-    """Nothing is in flight: all is given back, and only other processes could still make room."""
+    """True if nothing is in flight: the whole balance is returned, and only other processes could still return some."""
     more: bool
-    """Whether a block is wanted at all, or only something given back."""
+    """True if a block is wanted; False to only return a balance."""
 
 
 @attrs.frozen(kw_only=True)
 class _Reply:
-    """What the store said."""
+    """The store's reply to a request for an allotment."""
 
     granted: Amount
     short: Dimension | None = None
-    """The cap that leaves no room for what is needed; None when it was granted."""
+    """The cap that cannot cover the first request; None if it was covered."""
     hope: bool = False
-    """Another live process may give something back."""
+    """True if another live process may still return a balance."""
     question: _Question
 
 
@@ -82,19 +82,19 @@ class _Waiter:
 
 
 class SqliteBudget:
-    """What the sweep may still spend, as seen by one process; implements `orchestrator.engine.ports.Budget`.
+    """One process's share of a sweep's spending caps; implements `orchestrator.engine.ports.Budget`.
 
-    Without caps nothing is written and nobody waits.
+    Without caps nothing is written and nothing waits.
 
     Args:
         writer: commits the blocks.
         sweep_id: the sweep.
         worker_id: this process.
-        caps: totals for the sweep, whatever was spent before.
+        caps: totals for the whole sweep, earlier spending included.
         wall: microseconds since 1970 UTC.
-        block: the most that is granted at once.
-        poll_s: how often a request that must wait for other processes asks again.
-        idle_s: how long a process without a request in flight keeps what it was granted.
+        block: largest allotment at once.
+        poll_s: interval at which a request that waits for other processes asks again.
+        idle_s: time for which a process without a request in flight keeps its balance.
     """
 
     def __init__(
@@ -120,29 +120,29 @@ class SqliteBudget:
         self._poll_s = poll_s
         self._idle_s = idle_s
         self._free = Amount()
-        """Granted, neither reserved nor spent. Negative where a provider reported more than its bound."""
+        """Allotted, neither reserved nor spent. Negative if a provider reported more than the request's bound."""
         self._extra = Amount()
-        """Spent where there is no cap, and in no row yet."""
+        """Spent in dimensions without a cap, not yet in a row."""
         self._low = Amount()
-        """Below this the next block is asked for."""
+        """The balance below which the next block is requested."""
         self._in_flight = 0
         self._waiters: deque[_Waiter] = deque()
         self._asking = False
         self._dry = False
-        """The last answer was nothing: asking again only makes sense for who waits."""
+        """True if the last reply was empty: only a waiting request makes it worth asking again."""
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self.spent = Amount()
-        """What this process has spent."""
+        """Total spending of this process."""
 
     def __repr__(self) -> str:
         return f"<SqliteBudget {self._caps}: {self._in_flight} in flight, {len(self._waiters)} waiting, {self._free}>"
 
     async def reserve(self, bound: Amount) -> None:
-        """Set the upper bound of one request aside, waiting for others to settle if need be. First come, first served.
+        """Reserve the upper bound of one request, waiting for others to settle if necessary. First come, first served.
 
         Raises:
-            BudgetSpent: waiting cannot help.
+            BudgetSpent: a cap is exhausted, and waiting cannot help.
             StoreFailed: the writer has failed.
         """
         if not self._caps:
@@ -165,11 +165,11 @@ class SqliteBudget:
                 self._waiters.remove(waiter)
                 self._serve()
             elif not waiter.future.cancelled() and waiter.future.exception() is None:
-                self.settle(bound, Amount())  # it was let in at the very moment of the cancellation
+                self.settle(bound, Amount())  # it was admitted at the very moment of the cancellation
             raise
 
     def settle(self, bound: Amount, spent: Amount) -> None:
-        """Replace a reservation by what was really spent, also where that is more than the bound."""
+        """Replace a reservation by the actual spending, even if that exceeds the bound."""
         self.spent += spent
         self._in_flight -= 1
         if not self._caps:
@@ -180,12 +180,12 @@ class SqliteBudget:
             return
         self._serve()
         if any(getattr(self._free, name) < 0 for name in self._caps):
-            self._ask(more=bool(self._waiters))  # the other processes have to learn of it
+            self._ask(more=bool(self._waiters))  # record the overdraft for the other processes
         elif not self._in_flight and not self._waiters:
             self._alarm(self._idle_s)
 
     async def totals(self) -> Amount:
-        """What all processes have been granted of the sweep's caps, and not given back.
+        """Read the allotments of all processes that have not been returned.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -193,7 +193,7 @@ class SqliteBudget:
         return await self._writer.transact(lambda connection: _balance(connection, self._sweep_id)[1])
 
     async def close(self) -> None:
-        """Give back what is unused; nothing can be reserved afterwards.
+        """Return the unused balance; nothing can be reserved afterwards.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -202,7 +202,7 @@ class SqliteBudget:
         self._silence()
         if not self._caps:
             return
-        # An answer that is still under way arrives before this returns.
+        # A reply that is still under way arrives before this returns.
         await self._writer.transact(lambda _connection: None)
         question = self._question(idle=True, more=False)
         await self._writer.transact(lambda connection: self._exchange(connection, question))
@@ -221,7 +221,7 @@ class SqliteBudget:
         self._silence()
 
     def _admit(self) -> None:
-        """Let in whoever fits, in order."""
+        """Admit waiting requests in order, as long as the balance covers them."""
         while self._waiters and self._fits(self._waiters[0].bound):
             waiter = self._waiters.popleft()
             if not waiter.future.done():
@@ -229,11 +229,11 @@ class SqliteBudget:
                 waiter.future.set_result(None)
 
     def _serve(self) -> None:
-        """Let in whoever fits; see to it that the others get an answer."""
+        """Admit the waiting requests that the balance covers; for the others ask the store, now or later."""
         self._admit()
         if self._waiters:
             if self._dry and self._in_flight:
-                self._alarm(self._poll_s)  # what is in flight gives back by itself
+                self._alarm(self._poll_s)  # requests in flight will return some when they settle
             else:
                 self._ask()
 
@@ -252,7 +252,7 @@ class SqliteBudget:
             self._ask(more=bool(self._waiters))
 
     def _question(self, *, idle: bool, more: bool) -> _Question:
-        """Take out of the balance what is to be recorded, so that nobody can use it meanwhile."""
+        """Build a request, and take the amounts that it records out of the balance, so that they are not used twice."""
         free = self._free
         returned = free if idle else Amount(**{name: min(0, getattr(free, name)) for name in self._caps})
         extra, self._extra = self._extra, Amount()
@@ -271,7 +271,7 @@ class SqliteBudget:
         )
 
     def _ask(self, *, more: bool = True) -> None:
-        """Hand a question to the writer, unless one is under way."""
+        """Send a request for an allotment to the writer, unless one is under way."""
         if self._asking or self._closed:
             return
         self._asking = True
@@ -350,7 +350,7 @@ class SqliteBudget:
     def _share(
         self, question: _Question, room: dict[Dimension, int], processes: int
     ) -> tuple[Amount, Dimension | None]:
-        """How much to grant of what is left in the caps, and which cap is too short for the first in the queue."""
+        """Compute the allotment from the rest of the caps, and the cap that cannot cover the first request, if any."""
         if not question.more:
             return Amount(), None
         granted: dict[Dimension, int] = {}
@@ -365,7 +365,7 @@ class SqliteBudget:
         return Amount(**granted), None
 
     def _to_be_marked(self, connection: sqlite3.Connection, question: _Question) -> bool:
-        """Whether a row has to say that this process holds nothing any more."""
+        """Whether a `settle` row is needed to show that this process holds nothing any more."""
         if not question.idle:
             return False
         last = connection.execute(statement("grant_last_of_worker"), (self._sweep_id, self._worker_id)).fetchone()
@@ -373,9 +373,9 @@ class SqliteBudget:
 
 
 def _balance(connection: sqlite3.Connection, sweep_id: int) -> tuple[int, Amount]:
-    """The last number of the sweep's `spend` rows, and the running totals.
+    """Read the last number of the sweep's `spend` rows and the running totals.
 
-    A sweep that ran without caps has no rows; what it has used by then counts when it gets caps later.
+    A sweep that ran without caps has no rows; its spending so far counts when it gets caps later.
     """
     row = connection.execute(statement("grant_balance"), (sweep_id,)).fetchone()
     if row is None:

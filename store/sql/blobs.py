@@ -1,6 +1,6 @@
-"""Content-addressed text and files: stored once, however many attempts refer to it.
+"""Content-addressed blobs: equal texts and files are stored once, however many attempts refer to them.
 
-A blob may only be deleted after a row in `forgotten`; the schema's triggers see to that.
+The schema's triggers allow deleting a blob only after a row in `forgotten` names it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from store.errors import StoreError
 from store.sql.statements import statement
 
 WORTH_COMPRESSING = 256
-"""Bytes; below, the saving is noise."""
+"""Smallest size in bytes that is compressed; below it the saving is negligible."""
 LEVEL = 1
-"""Fast: most of what compression saves on text, at a third of the cost of the default."""
+"""Most of the saving on text, at a third of the time of the default level."""
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
-    """The id of the blob with this content; inserted if there is none. Runs inside the caller's transaction."""
+    """Return the id of the blob with this content, inserting it if it is new. Runs in the caller's transaction."""
     key = hashlib.sha256(data).digest()
     found = connection.execute(statement("blob_by_hash"), (key,)).fetchone()
     if found:
@@ -35,10 +35,10 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes | None:
-    """The content of a blob; None when it has been forgotten.
+    """Return the content of a blob; None if it has been forgotten.
 
     Raises:
-        StoreError: the stored bytes do not decode to what was put in.
+        StoreError: the stored bytes are damaged.
     """
     row = connection.execute(statement("blob_content"), (blob_id,)).fetchone()
     if row is None:

@@ -1,7 +1,7 @@
-"""Claims: handing out a sweep's runs, each to one process at a time.
+"""Claims with fencing tokens: each run of a sweep goes to one process at a time.
 
-A claim is a row of `attempt`; its number, one more than the last, is the fencing token. Taking over a dead worker's
-run writes nothing about the old attempt: it only claims the next number.
+A claim is a row of `attempt`; its number, one higher than the last, is the fencing token. Taking over a dead worker's
+run leaves the old attempt untouched and claims the next number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.sql.writer import Writer
 
 
 class DeadAttempt(NamedTuple):
-    """An attempt that nobody will finish; its processes may still run."""
+    """An unfinished attempt of a dead worker; processes that it started may still run."""
 
     sweep: str
     """The sweep's name."""
@@ -26,40 +26,40 @@ class DeadAttempt(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What another living process holds of a sweep. Two looks that differ: something has happened there."""
+    """The unfinished attempts of another living process. Two readings that differ show progress there."""
 
     host: str
     pid: int
     runs: int
-    """Unfinished attempts."""
+    """Number of unfinished attempts."""
     first: int
     """The lowest position."""
     newest: int
     """The newest attempt's id."""
     events: int
-    """Of all of them."""
+    """Number of events of all of them."""
 
 
 class SqliteClaims:
     """Claims of one process in one sweep; implements `orchestrator.engine.ports.Claims`.
 
-    A run is free when it wants doing and no live process holds an unfinished attempt at it. It wants doing when it has
-    no result, or one that is to be run again and is older than this object's first look: what this invocation itself
-    leaves for later is not tried again by it, for ever.
+    A run is free if it is due and no live process holds an unfinished attempt at it. It is due if it has no result, or
+    one that is to be repeated and is older than this object's first query. So an invocation does not repeat a run that
+    it has itself left for later, which could go on without end.
 
     Args:
         writer: commits the claims.
         sweep_id: the sweep.
         worker_id: this process.
         wall: microseconds since 1970 UTC.
-        monotonic: seconds that no setting of the clock changes and no sleep of the machine adds to. With it a clock
-            that was set is noticed: then leases, which were written by the old one, are not taken for expired before
-            their holders have had the time to renew them.
-        lease_us: how long a process is believed to live after it was last heard of.
-        is_alive: whether a worker's process runs; None where this machine cannot know. A process known to be gone
-            loses its runs at once, any other when its lease expires.
-        errors: results with an infrastructural error are to be run again too.
-        cancelled: cancelled runs are to be run again too.
+        monotonic: seconds of a clock that nobody can set and that stops while the machine sleeps. It reveals a change
+            of the wall clock: leases written before the change then count as valid until their holders have had the
+            time to renew them.
+        lease_us: duration of a lease in microseconds; a process that has not renewed for longer counts as dead.
+        is_alive: checks a worker's process; None if this machine cannot know. A process known to be gone loses its
+            runs at once, any other when its lease expires.
+        errors: repeat runs whose result is an infrastructure error.
+        cancelled: repeat cancelled runs.
     """
 
     def __init__(
@@ -81,20 +81,20 @@ class SqliteClaims:
         self._wall = wall
         self._monotonic = monotonic
         self._clocks: tuple[int, float] | None = None
-        """Both clocks when they were last looked at."""
+        """Both clocks at their last reading."""
         self._trusting_until = 0.0
-        """Until when, by the monotonic clock, no lease counts as expired."""
+        """Monotonic time until which no lease counts as expired."""
         self._lease_us = lease_us
         self._is_alive = is_alive
         self._policy = {"errors": int(errors), "cancelled": int(cancelled)}
         self._high: int | None = None
         self._cursor = 0
         self._expires_at: int | None = None
-        """Until when the lease is known to hold; None before the first claim."""
+        """Expiry of this process's lease as last committed; None before the first claim."""
         self._lapsed = False
 
     async def claim(self, limit: int) -> Sequence[Claim]:
-        """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
+        """Claim up to about *limit* runs, in whole pair groups and in the run order; empty if none is free now.
 
         Renews this process's lease. Returns once the claims are committed.
 
@@ -110,7 +110,7 @@ class SqliteClaims:
         return claims
 
     def renew(self) -> None:
-        """Renew this process's lease, without waiting for it.
+        """Renew this process's lease without waiting for the commit.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -123,15 +123,15 @@ class SqliteClaims:
         self._writer.submit(renew(self._worker_id, expires_at), acknowledged=renewed)
 
     def lapsed(self) -> bool:
-        """Whether the lease has run out since `keep` was last asked, as it does when the process was stopped.
+        """Whether the lease has expired since claims were last confirmed, as it does while the process is stopped.
 
-        What is claimed and not started may have gone to others since; ask `keep` before starting it.
+        Other processes may have taken over claims that have not started yet; confirm them before starting one.
         """
         self._next_expiry()
         return self._lapsed
 
     async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Those of *claims* that are still this process's. Renews its lease.
+        """Return those of *claims* that this process still holds. Renews its lease.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -147,7 +147,7 @@ class SqliteClaims:
         return kept
 
     async def remaining(self) -> int:
-        """Runs of the sweep that want doing, whoever holds them.
+        """Count the runs of the sweep that are due, whichever process holds them.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -160,7 +160,7 @@ class SqliteClaims:
         return await self._writer.transact(job)
 
     async def others(self) -> tuple[Held, ...]:
-        """What other living processes hold of the sweep.
+        """List the runs that other living processes hold.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -173,7 +173,7 @@ class SqliteClaims:
         return await self._writer.look(job)
 
     async def dead_attempts(self) -> list[DeadAttempt]:
-        """Unfinished attempts at this sweep's runs whose process is known to be gone, in the stored order.
+        """List the unfinished attempts whose process is known to be gone, in the run order.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -199,7 +199,7 @@ class SqliteClaims:
         return bool(held)
 
     def _next_expiry(self) -> int:
-        """When a lease renewed now will run out; notices when it already has, and when the clock was set."""
+        """Compute the expiry of a lease renewed now; notice an expired lease and a change of the wall clock."""
         now = self._wall()
         self._notice_jump(now)
         if self._expires_at is not None and now > self._expires_at:
@@ -229,8 +229,8 @@ class SqliteClaims:
         connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
         drop_dead(connection, self._worker_id, self._is_alive)
         question = {**self._question(connection), "worker": self._worker_id, "now": expired_by}
-        # The cursor only moves forward, so that claiming a whole sweep looks at every run once. What others have lost
-        # or given up lies behind it: for that the scan starts over, once nothing is left ahead.
+        # The cursor only moves forward, so that claiming a whole sweep reads every run once. Runs that other processes
+        # lost or gave up lie behind it: the scan starts over for them once nothing is left ahead.
         found = self._free(connection, question, self._cursor, limit)
         if not found and self._cursor:
             found = self._free(connection, question, 0, limit)
@@ -268,5 +268,5 @@ class SqliteClaims:
             if rows and len(rows) >= limit and row[2] != rows[-1][2]:
                 break
             rows.append(row)
-        cursor.close()  # or the open statement would keep the transaction's snapshot
+        cursor.close()  # an open statement would keep the transaction's snapshot
         return rows

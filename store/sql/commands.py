@@ -1,4 +1,4 @@
-"""What people tell a sweep to do, written down: who, why and when. `Reader.control` reads all of it back."""
+"""Commands to a sweep (pause, continue, cancel, ...), stored with author, reason and time. `Reader` lists them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Verb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
 def tell(
     sweep_id: int, verb: Verb, *, who: str, why: str, payload: Mapping[str, Json], at: int
 ) -> Callable[[sqlite3.Connection], None]:
-    """The job that records *verb*; *at* is microseconds UTC."""
+    """Make the transaction that records the command *verb*; *at* is microseconds UTC."""
 
     def job(connection: sqlite3.Connection) -> None:
         row = (sweep_id, verb, to_column(who), to_column(why), encode(dict(payload)), at)
@@ -29,7 +29,7 @@ def tell(
 
 
 def in_force(sweep_id: int) -> Callable[[sqlite3.Connection], ControlRow | None]:
-    """The job that finds the last order to pause, continue or cancel: the one that holds. It only reads."""
+    """Make the read-only query for the command in force: the last pause, continue or cancel."""
 
     def job(connection: sqlite3.Connection) -> ControlRow | None:
         row = connection.execute(statement("control_in_force"), (sweep_id,)).fetchone()

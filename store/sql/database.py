@@ -1,8 +1,8 @@
-"""The store's file: where it is, what it is, and how it is opened for writing.
+"""The store's SQLite file: locating it, examining it, and opening it for writing, with migrations.
 
-Opening happens under the turnstile and leaves a file of the current schema in WAL mode, with `synchronous=FULL`: what
-is committed survives the process. On a network file system, where WAL's shared memory does not work, the journal is
-a plain one and the process keeps the turnstile until it closes.
+Opening happens under the turnstile and leaves a file of the current schema with a write-ahead log and
+`synchronous=FULL`: a commit survives the process. On a network file system, where the log's shared memory does not
+work, the store uses a rollback journal and the process keeps the turnstile until it closes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA = 1
-"""The schema this version writes (`PRAGMA user_version`)."""
+"""The schema version that this evalctl writes (`PRAGMA user_version`)."""
 APPLICATION_ID = 0x65766374
 """`PRAGMA application_id`: "evct"."""
 BUSY_MS = 30_000
-"""How long SQLite waits for a lock that a stranger holds; our own processes meet at the turnstile."""
+"""How long SQLite waits for a lock of a foreign program; evalctl's own processes wait at the turnstile."""
 EXAMINE_S = 15.0
-"""How long looking at a file waits for one that is just being made."""
+"""How long `examine` waits for a file that another process is just creating."""
 NETWORK = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "orangefs"),
@@ -44,13 +44,13 @@ NETWORK = frozenset(
 MOUNTS = Path("/proc/self/mountinfo")
 
 SMALLEST = 512
-"""Bytes of the smallest page; SQLite takes a shorter file for an empty one, and would write over it."""
+"""Smallest database in bytes (one page). SQLite would take a shorter file for an empty one and overwrite it."""
 
 State = Literal["absent", "current", "older"]
 
 
 def locate_store(flag: str | None, environment: Mapping[str, str], cwd: Path) -> Path:
-    """Where the store is: `--store`, `EVALCTL_STORE`, the nearest `.evalctl/out/runs.db` upwards, the state folder."""
+    """Locate the store: `--store`, `EVALCTL_STORE`, the nearest `.evalctl/out/runs.db` upwards, the state folder."""
     for given in (flag, environment.get("EVALCTL_STORE")):
         if given:
             return (cwd / Path(given).expanduser()).absolute()
@@ -65,13 +65,13 @@ def locate_store(flag: str | None, environment: Mapping[str, str], cwd: Path) ->
 
 
 def examine(path: Path) -> State:
-    """What is at *path*: nothing yet, a store of the current schema, or one of an older schema.
+    """Examine *path*: absent (or empty), a store of the current schema, or one of an older schema.
 
-    Only asks SQLite, never opens the file itself: closing a descriptor of one's own would drop the locks that other
-    connections of this process hold on the file.
+    Only SQLite opens the file: closing a descriptor of our own would drop the locks that other connections of this
+    process hold on it.
 
     Raises:
-        StoreRefused: a newer store, another program's database, no database at all, or unreadable.
+        StoreRefused: *path* is a newer store, another program's database, not a database, or unreadable.
     """
     try:
         status = path.stat()
@@ -98,9 +98,9 @@ def examine(path: Path) -> State:
 
 
 class Database:
-    """An open store, written through one thread of its own.
+    """An open store with a writing connection on a thread of its own.
 
-    `warning` is what the user should know about the file system; empty when there is nothing to say.
+    `warning` is a sentence about the file system for the user; empty if there is nothing to warn about.
     """
 
     def __init__(self, path: Path, turnstile: Turnstile, connection: aiosqlite.Connection, warning: str) -> None:
@@ -112,18 +112,18 @@ class Database:
         self._file = _file_at(path)
 
     def check_in_place(self) -> None:
-        """See to it that what is committed will be found again.
+        """Check that the store's path still leads to the open file, so that commits will be found again.
 
         Raises:
-            StoreRefused: the path no longer leads to the file that is open; nobody will ever read what goes there.
+            StoreRefused: the file has been removed or replaced.
         """
         if _file_at(self.path) != self._file:
             raise StoreRefused(str(self.path), "the file has been removed or replaced while it was in use")
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Run *job* on the connection's thread: one hop, however many statements it executes.
+        """Run *job* on the connection's thread, in one hop however many statements it executes.
 
-        Cancelling the wait does not stop the job.
+        Cancelling the wait does not stop it.
         """
         # aiosqlite has no public way to run a function on its thread, and a hop per statement costs 13 to 18 times as
         # much. These two private names are used here and nowhere else.
@@ -140,18 +140,18 @@ async def open_database(
     mounts: Path = MOUNTS,
     steps: Mapping[int, Sequence[str]] | None = None,
 ) -> AsyncIterator[Database]:
-    """Open the store at *path* for writing; make or migrate it first if need be.
+    """Open the store at *path* for writing; create or migrate it first if necessary.
 
     Args:
-        path: the store's file; missing folders are made, for their owner alone.
+        path: the store's file; missing folders are created, accessible to their owner only.
         turnstile: held while opening, migrating and closing; closed at the end.
-        mounts: the kernel's table of mounts.
-        steps: schema version -> texts of SQL; the migrations that are shipped unless given.
+        mounts: the kernel's mount table.
+        steps: schema version -> SQL texts; the shipped migrations by default.
 
     Raises:
-        StoreRefused: see `examine`; also when the file cannot be written, or on a network file system when another
-            process has it open.
-        StoreStalled: another process did not leave the turnstile.
+        StoreRefused: as for `examine`; also if the file cannot be written, or is open in another process on a network
+            file system.
+        StoreStalled: another process did not release the turnstile.
     """
     import anyio
 
@@ -175,7 +175,7 @@ async def open_database(
             try:
                 await database.run(lambda raw: _set_up(path, raw, wal=database.wal, steps=steps))
             except BaseException as error:
-                # Also when cancelled: the turnstile is not left before the thread has ended what it does.
+                # Also when cancelled: the turnstile is held until the thread has finished.
                 with anyio.CancelScope(shield=True):
                     await connection.close()
                 if isinstance(error, sqlite3.Error):
@@ -184,8 +184,8 @@ async def open_database(
         try:
             yield database
         finally:
-            # The last connection to close checkpoints and removes the WAL, so closing passes the turnstile too. When
-            # another process is stuck inside, it has the file open: ours is not the last, nothing is to be kept apart.
+            # The last connection to close checkpoints and removes the WAL, so closing needs the turnstile too. If
+            # another process does not release it, it has the file open: ours is not the last, and closing is safe.
             with anyio.CancelScope(shield=True):
                 with suppress(StoreStalled):
                     async with turnstile.hold():
@@ -196,7 +196,7 @@ async def open_database(
 
 
 def filesystem(path: Path, mounts: Path = MOUNTS) -> str:
-    """The type of the file system that holds *path*, by the kernel's table of mounts; empty if it cannot be told."""
+    """Detect the type of the file system that holds *path*, from the kernel's mount table; empty if unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -216,10 +216,10 @@ def filesystem(path: Path, mounts: Path = MOUNTS) -> str:
 
 
 def read_only(path: Path) -> str:
-    """The URI that opens the store for reading.
+    """Build the URI that opens the store read-only.
 
-    Where the folder cannot be written and no WAL is left, SQLite cannot set up WAL's shared memory and need not: nobody
-    can be writing.
+    If the folder is not writable and there is no WAL, SQLite cannot set up the WAL's shared memory and does not need
+    it: there can be no writer.
     """
     unchanging = not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists()
     return f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if unchanging else ''}"
@@ -254,9 +254,11 @@ def _judge(path: Path, connection: sqlite3.Connection, newest: int = SCHEMA) -> 
             raise StoreRefused(
                 str(path),
                 "is the run history of another tool (it has a table `runs`), not an evalctl store",
-                "Use another file (--store FILE); `evalctl import` takes such histories in.",
+                "Use another file (--store FILE); `evalctl import` imports such histories.",
             )
-        raise StoreRefused(str(path), "is another program's database, not an evalctl store", "Use --store FILE.")
+        raise StoreRefused(
+            str(path), "is another program's database, not an evalctl store", "Use another file: --store FILE"
+        )
     if version > newest:
         raise StoreRefused(
             str(path),
@@ -287,7 +289,7 @@ def _prepare_folder(path: Path) -> None:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StoreRefused(str(path), f"its folder cannot be made: {error.strerror}") from error
+        raise StoreRefused(str(path), f"its folder cannot be created: {error.strerror}") from error
     examine(path)
     blocked = path if path.exists() else folder
     if not os.access(blocked, os.W_OK):
@@ -295,7 +297,7 @@ def _prepare_folder(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file for its owner alone; SQLite gives its side files the same mode."""
+    """Create the file with mode 0600; SQLite gives its side files the same mode."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
@@ -309,11 +311,13 @@ def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Map
     (journal,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
     if journal != wanted:
         raise StoreRefused(
-            str(path), f"its file system allows no {wanted} journal", "Use a store on a local disk: --store FILE"
+            str(path),
+            f"its file system does not support the {wanted} journal",
+            "Use a store on a local disk: --store FILE",
         )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
-    # A WAL that had to grow while a reader stayed is cut back when it starts over.
+    # A WAL that grew during a long read is cut back when it starts over.
     connection.execute("PRAGMA journal_size_limit = 4194304")
     if state == "current":
         return
@@ -325,7 +329,7 @@ def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Map
 
 
 def _copy(path: Path, connection: sqlite3.Connection, version: int) -> None:
-    """Keep the file as it was before a migration, as `<store>.schema-<version>`."""
+    """Back the file up before a migration, as `<store>.schema-<version>`."""
     unfinished = Path(f"{path}.schema-{version}.part")
     unfinished.unlink(missing_ok=True)
     _create(unfinished)
@@ -334,7 +338,7 @@ def _copy(path: Path, connection: sqlite3.Connection, version: int) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, step: int, texts: Sequence[str]) -> None:
-    """One step in one transaction; `user_version` is written last, so that a step is done or never happened."""
+    """Apply one migration in one transaction; it writes `user_version` last, so it happens whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for text in texts:
@@ -350,7 +354,7 @@ def _migrate(connection: sqlite3.Connection, step: int, texts: Sequence[str]) ->
 
 
 def split(text: str) -> list[str]:
-    """The statements of a SQL text; `executescript` would commit the open transaction first."""
+    """Split a SQL text into statements; `executescript` would commit the open transaction first."""
     statements: list[str] = []
     begun = ""
     for piece in text.split(";"):

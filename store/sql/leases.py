@@ -1,6 +1,6 @@
-"""Workers and their leases: a process is believed to live as long as it renews its lease.
+"""Leases of worker processes: a process counts as alive as long as it renews its lease.
 
-`lease` is the one table of the store that changes. Times are microseconds UTC.
+`lease` is the only table of the store whose rows change. Times are microseconds UTC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from store.sql.statements import statement
 
 
 def register(worker: WorkerRow, expires_at: int) -> Callable[[sqlite3.Connection], int]:
-    """The job that introduces a process, with a lease; its result is the worker's id."""
+    """Make the transaction that registers a worker process with a lease; its result is the worker's id."""
 
     def job(connection: sqlite3.Connection) -> int:
         cursor = connection.execute(
@@ -28,7 +28,7 @@ def register(worker: WorkerRow, expires_at: int) -> Callable[[sqlite3.Connection
 
 
 def renew(worker_id: int, expires_at: int) -> Callable[[sqlite3.Connection], None]:
-    """The job that renews a lease, also one that another process has taken for dead."""
+    """Make the transaction that renews a lease, even one that another process has ended as dead."""
 
     def job(connection: sqlite3.Connection) -> None:
         connection.execute(statement("lease_renew"), (worker_id, expires_at))
@@ -37,7 +37,7 @@ def renew(worker_id: int, expires_at: int) -> Callable[[sqlite3.Connection], Non
 
 
 def leave(worker_id: int) -> Callable[[sqlite3.Connection], None]:
-    """The job that gives a lease up: what the process still holds is free at once."""
+    """Make the transaction that ends a lease: the runs that the process still holds are free at once."""
 
     def job(connection: sqlite3.Connection) -> None:
         connection.execute(statement("lease_end"), (worker_id,))
@@ -48,7 +48,7 @@ def leave(worker_id: int) -> Callable[[sqlite3.Connection], None]:
 def living(
     worker_id: int, is_alive: Callable[[WorkerRow], bool | None]
 ) -> Callable[[sqlite3.Connection], frozenset[int]]:
-    """The job that tells which processes hold a lease and are not known to be gone, the caller's own included."""
+    """Make the transaction that finds the workers with a lease that are not known to be gone, the caller included."""
 
     def job(connection: sqlite3.Connection) -> frozenset[int]:
         drop_dead(connection, worker_id, is_alive)
@@ -61,7 +61,7 @@ def living(
 def drop_dead(
     connection: sqlite3.Connection, worker_id: int, is_alive: Callable[[WorkerRow], bool | None]
 ) -> list[int]:
-    """End the leases of processes that are known to be gone; their ids. The caller's own (*worker_id*) stays."""
+    """End the leases of processes known to be gone and return their ids; the caller's own (*worker_id*) stays."""
     others = connection.execute(statement("lease_holders"), (worker_id,)).fetchall()
     dead = [int(row[0]) for row in others if is_alive(worker_row(row[1:])) is False]
     connection.executemany(statement("lease_end"), ((one,) for one in dead))
@@ -69,6 +69,6 @@ def drop_dead(
 
 
 def worker_row(columns: tuple[str, int, str, int, str, int]) -> WorkerRow:
-    """A worker from its columns, in the table's order without the id."""
+    """Make a worker from its columns, in the table's order without the id."""
     host, pid, boot, born, version, started_at = columns
     return WorkerRow(host=host, pid=pid, boot=boot, born=born, version=version, started_at=started_at)

@@ -1,7 +1,7 @@
-"""The record of a sweep, as it is being written: redact, cap, encode, batch, commit.
+"""The ledger: writes the record of a sweep. Redacts, caps, encodes and batches, then hands rows to the writer.
 
-The one place where text on its way to the store is redacted. Nothing here waits: events and outcomes are handed to the
-writer, and an outcome is acknowledged once it is durable.
+The only place that redacts text on its way into the store. Appending never waits: the writer takes events and outcomes,
+and acknowledges an outcome once it is durable.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from store.sql.statements import statement
 from store.sql.writer import Ticket, Writer
 
 SHORT = 2048
-"""Characters of a payload that stay in the event's row; a longer one goes to a blob."""
+"""Longest payload, in characters, that is stored in the event's row; a longer one goes to a blob."""
 SCALAR = 200
-"""Characters of a field that stays in the row although its payload went to a blob."""
+"""Longest field, in characters, that stays in the row when its payload goes to a blob."""
 REPEATED = 256
-"""The same as `SHORT` for what every run of a cell repeats: blobs are shared, so that its text is stored once."""
+"""The same limit for payloads that every run of a cell repeats: a blob is shared, so their text is stored once."""
 ALIKE = 256
-"""Events that are kept encoded, because the next run's will be the same."""
+"""Size of the cache of encoded events, which later runs of a cell repeat."""
 PACKET_ROWS = 500
-"""Event rows that are written by one statement."""
+"""Largest number of event rows that one statement writes."""
 INT_MAX = 2**63 - 1
 
 EventRow = tuple[int, int, int, str, str, str | None]
-"""attempt, seq, at, kind, payload, and the text of the blob."""
+"""The columns attempt, seq, at, kind and payload, and the text of the blob or None."""
 
 
 class SqliteLedger:
-    """The record of a sweep, kept by one process; implements `orchestrator.engine.ports.Ledger`.
+    """The ledger of one process in one sweep; implements `orchestrator.engine.ports.Ledger`.
 
     Args:
-        writer: writes; its failure is raised by whatever is appended next.
-        redactor: takes secrets out of everything.
+        writer: commits the rows; after it has failed, every append raises `StoreFailed`.
+        redactor: removes secrets from every text.
         sweep_id: the sweep.
         worker_id: this process.
         wall: microseconds since 1970 UTC.
-        monotonic: seconds; only differences mean something.
-        on_acknowledged: told of every ending that is durable, and whether its result counts. It does not when another
-            attempt at the run was first: then the outcome is kept, with its cost, and the result is refused.
+        monotonic: seconds; only differences have a meaning.
+        on_acknowledged: called with every ending that is durable, and whether its result counts. It does not count if
+            another attempt at the run was first (fencing): then the outcome and its cost are kept without a result.
     """
 
     def __init__(
@@ -71,24 +71,24 @@ class SqliteLedger:
         self._monotonic = monotonic
         self._on_acknowledged = on_acknowledged
         self._logs: dict[int, AttemptLog] = {}
-        # Kept beyond the end of an attempt: a late event must not meet the key of an earlier one.
+        # Kept beyond the end of an attempt, so that a late event never reuses the key of an earlier one.
         self._seqs: dict[int, int] = {}
         self._alike: dict[Event, tuple[str, str | None]] = {}
         self._packet: list[EventRow] = []
         self._ticket: Ticket | None = None
 
     def log(self, claim: Claim) -> AttemptLog:
-        """Open the record of one attempt; the same one until the attempt is finished."""
+        """Open the log of one attempt. Returns the same object until the attempt is finished."""
         log = self._logs.get(claim.attempt_id)
         if log is None:
-            # Between the claim and now only the wall clock has been looking; from here on the other one counts.
+            # The time since the claim is known by the wall clock only; from here on the monotonic clock counts.
             late_ms = max(0, self._wall() - claim.claimed_at) // 1000 if claim.claimed_at else 0
             log = AttemptLog(self, self._redactor, claim.attempt_id, late_ms, self._monotonic)
             self._logs[claim.attempt_id] = log
         return log
 
     def finish(self, ending: Ending) -> None:
-        """Hand over how an attempt ended. Of two endings of one attempt the first one stands.
+        """Record the ending of an attempt. The first of several endings wins.
 
         Raises:
             ValueError: a score outside [0, 1], or an outcome without the reason it needs.
@@ -109,7 +109,7 @@ class SqliteLedger:
         )
 
     def notice(self, kind: str, payload: dict[str, Json]) -> None:
-        """Record something that belongs to the sweep, not to an attempt.
+        """Record a notice: an event of the sweep, not of an attempt.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -119,7 +119,7 @@ class SqliteLedger:
         self._writer.submit(lambda connection: connection.execute(statement("insert_notice"), row), size=len(text))
 
     async def room(self) -> None:
-        """Wait until the backlog is small again. Usually returns at once.
+        """Wait until the writer's backlog is small again (backpressure). Usually returns at once.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -127,7 +127,7 @@ class SqliteLedger:
         await self._writer.room()
 
     def encoded(self, event: Event) -> tuple[str, str | None]:
-        """An event as its row keeps it, without secrets: the payload, and the whole of it where that is another."""
+        """Encode an event without secrets: the payload for its row, and the whole payload if that goes to a blob."""
         if not isinstance(event, _ALIKE):
             return _parted(self._clean(event), SHORT)
         found = self._alike.get(event)
@@ -138,9 +138,9 @@ class SqliteLedger:
         return found
 
     def append(self, attempt_id: int, at: int, kind: str, text: str, long: str | None) -> None:
-        """Add an event's row to the open packet; *long* is the whole payload when *text* is not.
+        """Add an event's row to the open packet; *long* is the whole payload if *text* holds only its short fields.
 
-        Rows may overtake other jobs of the queue but never fall behind: an outcome is not written before its events.
+        Rows may overtake other queued transactions but never fall behind: events are written before their outcome.
 
         Raises:
             StoreFailed: the writer has failed.
@@ -158,7 +158,7 @@ class SqliteLedger:
 
     def _clean(self, event: Event) -> dict[str, Json]:
         clean, fields = self._redactor, payload(event)
-        # The names are our own and most fields are plain: walking only what is nested halves the cost of an event.
+        # Field names need no redaction and most fields are plain: walking only nested ones halves the cost of an event.
         for name, value in fields.items():
             if type(value) is str:
                 fields[name] = clean.text(value)
@@ -169,9 +169,9 @@ class SqliteLedger:
     def _ending(self, ending: Ending) -> _WriteEnding:
         for what, score in (("composite", ending.composite), *((v.verifier, v.score) for v in ending.verdicts)):
             if score is not None and not 0 <= score <= 1:
-                raise ValueError(f"{what}: a score lies in [0, 1], not {score}")
+                raise ValueError(f"{what}: a score must be between 0 and 1, got {score}")
         if ending.reason is None and ending.outcome in ("budget_exceeded", "error", "skipped"):
-            raise ValueError(f"an outcome {ending.outcome} has a reason")
+            raise ValueError(f"an outcome {ending.outcome!r} needs a reason")
         claim = ending.claim
         reason = self._column(ending.reason)
         outcome: dict[str, Any] = {
@@ -186,7 +186,7 @@ class SqliteLedger:
         }
         for name in _NUMBERS:
             value = getattr(ending, name)
-            # Some of these are a provider's word, and it may say anything.
+            # Some of these numbers come from a provider and may be of any size.
             outcome[name] = None if value is None else max(-INT_MAX, min(INT_MAX, value))
         result = {
             "run_id": claim.run_id,
@@ -222,7 +222,7 @@ class SqliteLedger:
 
 
 class AttemptLog:
-    """The record of one attempt while it runs; opened by `SqliteLedger.log`."""
+    """The log of one running attempt; the ledger opens it."""
 
     def __init__(
         self, ledger: SqliteLedger, redactor: Redactor, attempt_id: int, late_ms: int, monotonic: Callable[[], float]
@@ -235,19 +235,19 @@ class AttemptLog:
         self._segmenter = Segmenter(redactor, self._clock_ms)
 
     def note(self, event: Event) -> None:
-        """Append an event, after the answer text that came before it.
+        """Append an event, after any answer text that is still held back.
 
         Raises:
             StoreFailed: the writer has failed; stop producing.
         """
-        # These two may fall into the middle of an answer, where ending the stream could part a secret in two.
+        # These two may occur in the middle of an answer, where a flush could split a secret in two.
         if not isinstance(event, _ASIDE):
             self.flush()
         text, long = self._ledger.encoded(event)
         self._ledger.append(self._attempt_id, self._clock_ms(), event.kind, text, long)
 
     def delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
-        """Append a piece of an answer; pieces become segments that keep every piece's time and length.
+        """Append a delta of an answer; deltas become segments that keep every delta's time and length.
 
         Raises:
             StoreFailed: the writer has failed; stop producing.
@@ -255,7 +255,7 @@ class AttemptLog:
         self._write(self._segmenter.delta(stream, request, text))
 
     def flush(self) -> None:
-        """Write what is held back of an answer.
+        """Write the answer text that is still held back.
 
         Raises:
             StoreFailed: the writer has failed; stop producing.
@@ -269,7 +269,7 @@ class AttemptLog:
 
 
 class _WriteEnding:
-    """The job that writes an ending; True when its result counts."""
+    """The transaction that writes an ending; its result is True if the attempt's result counts."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class _WriteEnding:
         self.not_kept = [
             (path, len(change.content)) for path, change in changes if change.content and len(change.content) > LONGEST
         ]
-        """Files too long to be kept, with their sizes in bytes."""
+        """Files too large to store, with their sizes in bytes."""
 
     def __call__(self, connection: sqlite3.Connection) -> bool:
         if not connection.execute(statement("insert_outcome"), self._outcome).rowcount:
@@ -314,7 +314,7 @@ class _WriteEnding:
         try:
             text = content.decode()
         except UnicodeDecodeError:
-            # Not text: latin-1 keeps every byte, and the exact values are found in it all the same.
+            # Not text: latin-1 keeps every byte, and the redactor still finds the exact values in it.
             return self._redactor.text(content.decode("latin-1")).encode("latin-1", "replace")
         return scanned(self._redactor.text(text)).encode()
 
@@ -338,7 +338,7 @@ _NUMBERS = (
 
 _ASIDE = (Incident, Waited)
 _ALIKE = (WorkStarted, CallSent)
-"""Mostly the same for all runs of a cell."""
+"""Events whose payload is mostly the same for all runs of a cell."""
 
 
 def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> None:
@@ -355,13 +355,13 @@ def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> No
 
 
 def _parted(value: Mapping[str, Json], at_most: int) -> tuple[str, str | None]:
-    """A payload for the row, and the whole of it for a blob where it has more than *at_most* characters."""
+    """Encode a payload for its row, and the whole of it for a blob if it is longer than *at_most* characters."""
     text = encode(value)
     return (text, None) if len(text) <= at_most else (_scalars(value), text)
 
 
 def _scalars(value: Mapping[str, Json]) -> str:
-    """What of a long payload stays in the row: its short fields, so that most questions need no blob."""
+    """Encode the short fields of a long payload: they stay in the row, so that most queries need no blob."""
     kept: dict[str, Json] = {}
     room = SHORT
     for name, field in value.items():
@@ -375,7 +375,7 @@ def _scalars(value: Mapping[str, Json]) -> str:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """The names, in order, numbered where redaction has made two of them the same."""
+    """Number the names that redaction has made equal; the order stays."""
     taken: set[str] = set()
     result: list[str] = []
     for name in names:

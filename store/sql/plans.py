@@ -1,4 +1,4 @@
-"""Storing a plan, before anything runs."""
+"""Stores a sweep's plan before its first run, and finds cases whose content changed without a new version."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from store.sql.statements import statement
 
 
 def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[sqlite3.Connection], int]:
-    """The job that stores a sweep with its cells and runs; its result is the sweep's id.
+    """Make the transaction that stores a sweep with its cells and runs; its result is the sweep's id.
 
     Args:
-        sweep: the plan. Cells that the store knows already, by digest, are used again.
-        redactor: takes secrets out of the command line and the conditions.
+        sweep: the plan. Cells that the store already has, by digest, are reused.
+        redactor: removes secrets from the command line and the conditions.
 
     Raises:
-        UsageError: by the job; a sweep of this name exists.
+        UsageError: from the transaction, if a sweep of this name exists.
     """
     conditions = dict(sweep.conditions)
     command = sweep.command
@@ -61,7 +61,7 @@ def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[s
 
 
 def changed_content(cells: Sequence[CellRow]) -> Callable[[sqlite3.Connection], list[str]]:
-    """The job that names the cases whose content differs from what it last was under the same version, sorted."""
+    """Make the transaction that lists, sorted, the cases whose content changed while their version did not."""
 
     def job(connection: sqlite3.Connection) -> list[str]:
         changed = set()
@@ -75,10 +75,10 @@ def changed_content(cells: Sequence[CellRow]) -> Callable[[sqlite3.Connection], 
 
 
 def _cells(connection: sqlite3.Connection, sweep: NewSweep) -> list[int]:
-    """The ids of the plan's cells, in its order."""
+    """Return the ids of the plan's cells, in its order; insert those that are new."""
     ids: list[int] = []
     for cell in sweep.cells:
-        # Asked first: the guard of an append-only table aborts INSERT OR IGNORE as well.
+        # Looked up first: the guard of an append-only table aborts INSERT OR IGNORE as well.
         found = connection.execute(statement("cell_by_digest"), (cell.digest,)).fetchone()
         if found:
             ids.append(int(found[0]))

@@ -1,8 +1,8 @@
-"""Reads the store: synchronous, read-only, a page at a time, and one state of the world throughout.
+"""The read side of the store: synchronous, read-only and paged, on one consistent snapshot.
 
-A reader sees what was there when it was opened (or last refreshed): rows above that high-water mark are left out, so
-that the parts of a report agree while a sweep goes on. No statement stays open between two pages: an open one would
-keep the writer from trimming its log.
+A reader sees the store as of its opening (or last refresh): rows above that high-water mark are left out, so that the
+parts of a report agree while a sweep continues. No statement stays open between two pages, because an open one would
+keep the writer from truncating the write-ahead log.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE = 500
-"""Rows that are fetched at once."""
+"""Number of rows fetched at once."""
 CELL_PAGE = 200
-"""Cells that are summed up at once, each with the times of all its runs."""
+"""Number of cells aggregated at once, each with the times of all its runs."""
 EVENT_PAGE = 100
-"""Events that are fetched at once; each may bring a blob along."""
+"""Number of events fetched at once; each may have a blob."""
 SHOWN = 10
-"""Names that an error lists."""
+"""Largest number of names that an error lists."""
 
 _TEXT = ("reason", "cost_source", "model_resolved", "command", "path", "link", "verifier", "kind", "who", "why")
-"""Columns of free text, escaped by the writer where SQLite could not hold them."""
+"""Columns of free text, in which the writer escapes characters that SQLite cannot hold."""
 
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """The highest ids that a reader sees, table by table."""
+    """A snapshot: the highest id of each table that a reader sees."""
 
     sweep: int
     attempt: int
@@ -63,16 +63,16 @@ class Snapshot:
 
 
 class Reader:
-    """An open store, for reading.
+    """A read-only connection to the store.
 
-    Outcomes, events, files and spending are read as they are at the time of the call, for attempts within the
-    snapshot; everything else is the snapshot's.
+    Outcomes, events, files and spending are read as of the call, for attempts within the snapshot; everything else is
+    as of the snapshot.
 
     Args:
         path: the store's file.
 
     Raises:
-        StoreRefused: there is no store, or the file is none, or one that this version cannot read.
+        StoreRefused: the file does not exist, is not a store, or has a schema that this version cannot read.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -82,13 +82,13 @@ class Reader:
             raise StoreRefused(
                 str(self.path),
                 "there is no store here yet",
-                "The first `evalctl run SUITE` makes one; another one is named by --store FILE.",
+                "Run `evalctl run SUITE` to create one, or name another store: --store FILE",
             )
         if state == "older":
             raise StoreRefused(
                 str(self.path),
                 f"was written by an older evalctl; this one reads schema {SCHEMA}",
-                "The next `evalctl run` or `evalctl resume` brings it up to date, and keeps a copy.",
+                "Run `evalctl run` or `evalctl resume`: both upgrade it and keep a copy of the old file.",
             )
         try:
             self._connection = sqlite3.connect(read_only(self.path), uri=True, isolation_level=None)
@@ -114,11 +114,11 @@ class Reader:
         return f"<Reader {self.path}: {self.snapshot.sweep} sweeps, {self.snapshot.result} results>"
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close()
 
     def refresh(self) -> Snapshot:
-        """Move on to the present state of the world."""
+        """Move the snapshot forward to the present."""
         (row,) = self._rows("read_high_water", {})
         self._seen = row
         self.snapshot = Snapshot(**row)
@@ -127,18 +127,18 @@ class Reader:
     # --- sweeps -------------------------------------------------------------------------------------------------
 
     def sweeps(self, limit: int = 50) -> list[SweepRow]:
-        """The newest sweeps, newest first."""
+        """List the newest sweeps, newest first."""
         return [_value(SweepRow, row) for row in self._rows("read_sweeps", {"limit": limit})]
 
     def sweep(self, name: str) -> SweepRow:
-        """The sweep with this name, or the only one whose name begins so; `last` is the newest.
+        """Find the sweep with this name or this unique prefix; `last` is the newest.
 
         Raises:
-            UsageError: there is none, with the nearest names; or there are several, with theirs.
+            UsageError: no sweep matches (lists the nearest names), or several do (lists theirs).
         """
         newest = self.sweeps(200 if name != "last" else 1)
         if not newest:
-            raise UsageError(f"{self.path} holds no sweep yet", "`evalctl run SUITE` makes one.")
+            raise UsageError(f"{self.path} holds no sweep yet", "Run `evalctl run SUITE` to make one.")
         if name == "last":
             return newest[0]
         found = self._rows("read_sweeps_by_prefix", {"prefix": name, "limit": SHOWN + 1}) if _storable(name) else []
@@ -150,63 +150,63 @@ class Reader:
             more = ", and more" if len(names) > SHOWN else ""
             raise UsageError(
                 f"several sweeps begin with {name!r}: {', '.join(names[:SHOWN])}{more}",
-                "Give more of the name, or `last` for the newest.",
+                "Type more of the name, or `last` for the newest.",
             )
         raise UsageError(f"there is no sweep {name!r}", _nearest(name, [sweep.name for sweep in newest]))
 
     def cells(self, sweep_id: int, variant: str | None = None) -> list[CellRecord]:
-        """The cells that a sweep planned, or those of one *variant*."""
+        """List the cells of a sweep's plan, or those of one *variant*."""
         return [_value(CellRecord, row) for row in self._rows("read_cells", {"sweep": sweep_id, "variant": variant})]
 
     def tally(self, sweep_id: int) -> list[Tally]:
-        """What the runs with a current result came to, counted by outcome and reason."""
+        """Count the current results by outcome, reason and flags."""
         return [_value(Tally, row) for row in self._rows("read_tally", {"sweep": sweep_id})]
 
     def remaining(self, sweep_id: int) -> int:
-        """Runs that have no result yet, or one that `resume` runs again."""
+        """Count the runs that have no result yet, or one that `resume` repeats."""
         (row,) = self._rows("read_remaining", {"sweep": sweep_id})
         return int(row["count"])
 
     def notices(self, sweep_id: int) -> list[NoticeRow]:
-        """What happened to the sweep, in order."""
+        """List the notices of the sweep, in order."""
         return [_value(NoticeRow, row) for row in self._rows("read_notices", {"sweep": sweep_id})]
 
     def control(self, sweep_id: int) -> list[ControlRow]:
-        """What people told the sweep to do, in order."""
+        """List the commands given to the sweep, in order."""
         return [_value(ControlRow, row) for row in self._rows("read_control", {"sweep": sweep_id})]
 
     def workers(self, sweep_id: int) -> list[WorkerState]:
-        """The processes that have claimed runs of the sweep, oldest first."""
+        """List the worker processes that have claimed runs of the sweep, oldest first."""
         return [_value(WorkerState, row) for row in self._rows("read_workers", {"sweep": sweep_id})]
 
     def doing(self, sweep_id: int) -> list[Doing]:
-        """Attempts that are under way in processes with a lease, in the stored order of their runs."""
+        """List the unfinished attempts of processes with a lease, in the run order."""
         return [_value(Doing, row) for row in self._rows("read_doing", {"sweep": sweep_id})]
 
     def recent(self, sweep_id: int, since: int) -> int:
-        """Current results that are final and not older than *since* (microseconds UTC)."""
+        """Count the current results that are final and not older than *since* (microseconds UTC)."""
         (row,) = self._rows("read_recent", {"sweep": sweep_id, "since": since})
         return int(row["count"])
 
     def spent(self, sweep_id: int, variant: str | None = None) -> Amount:
-        """What all attempts of the sweep have used up, late and repeated ones too; with *variant* those of one arm.
+        """Sum the spending of all attempts, late and repeated ones included, of the sweep or of one *variant*.
 
-        An attempt with an outcome counts by its `detail.spent` (every request, retries included) or, where that says
-        nothing, by the outcome's columns; an attempt without one, running or killed, by its `call_sent` and `call`
-        events. Tokens of requests whose usage was never reported are missing.
+        An attempt with an outcome counts by its `detail.spent` (every request, retries included) or, without that, by
+        the outcome's columns; a running or killed attempt counts by its `call_sent` and `call` events. Tokens of
+        requests without reported usage are missing.
         """
         (row,) = self._rows("read_spent", {"sweep": sweep_id, "variant": variant})
         return _value(Amount, row)
 
     def granted(self, sweep_id: int) -> Amount:
-        """What the processes of the sweep hold or have used of its caps; nothing for a sweep without caps."""
+        """Sum the allotments that the sweep's processes hold or have used; zero for a sweep without caps."""
         rows = self._rows("read_granted", {"sweep": sweep_id})
         return _value(Amount, rows[0]) if rows else Amount()
 
     def accounts(self, sweep_id: int) -> list[WorkerAccount]:
-        """What each process of the sweep has taken of its caps and spent, at one moment: that of the call.
+        """List the allotments and the spending of each process, as of the call.
 
-        Looks at every event of a request; a question for the end of a sweep, not for every second of it.
+        Reads the events of every request: call it at the end of a sweep, not every second.
         """
         return [
             WorkerAccount(
@@ -221,14 +221,14 @@ class Reader:
         ]
 
     def coverage(self, sweep_id: int) -> Coverage:
-        """How the plan and the results agree, at the moment of the call."""
+        """Measure the coverage of the plan by results, as of the call."""
         (row,) = self._rows("read_coverage", {"sweep": sweep_id})
         return _value(Coverage, row)
 
     # --- comparisons --------------------------------------------------------------------------------------------
 
     def tallies(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[CellTally]:
-        """What the runs of each planned cell, or of those of *cells*, came to, by cell. Memory stays flat."""
+        """Iterate over the aggregates of every planned cell, or of *cells*, by cell id. Memory stays flat."""
         asked = {"sweep": sweep_id, "cells": _list(cells), "limit": CELL_PAGE}
         cell = 0
         while page := self._rows("compare_cells", {**asked, "cell": cell}):
@@ -240,11 +240,11 @@ class Reader:
             cell = page[-1]["cell_id"]
 
     def verifier_counts(self, sweep_id: int) -> list[VerifierCount]:
-        """What each verifier said about the runs of each cell, counted."""
+        """Count the verdicts of each verifier on the runs of each cell."""
         return [_value(VerifierCount, row) for row in self._rows("compare_verdicts", {"sweep": sweep_id})]
 
     def start_gaps(self, sweep_id: int, baseline: str, candidate: str, *, bound_us: int) -> StartGaps:
-        """How far apart two variants began to work; `wide` counts the pairs further apart than *bound_us*."""
+        """Measure the time between the starts of paired runs; `wide` counts the pairs with more than *bound_us*."""
         asked = {"sweep": sweep_id, "baseline": baseline, "candidate": candidate, "bound_us": bound_us}
         (row,) = self._rows("compare_gaps", asked)
         return _value(StartGaps, row)
@@ -252,7 +252,7 @@ class Reader:
     # --- runs ---------------------------------------------------------------------------------------------------
 
     def runs(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[RunRecord]:
-        """All planned runs, or those of *cells*, in the stored order, with what counts for them. Memory stays flat."""
+        """Iterate over all planned runs, or those of *cells*, with current results, in run order. Memory stays flat."""
         wanted = _list(cells)
         position = 0
         while page := self._runs(sweep_id, position, PAGE, wanted):
@@ -260,7 +260,7 @@ class Reader:
             position = page[-1].position + 1
 
     def run(self, sweep_id: int, position: int) -> RunRecord:
-        """One planned run.
+        """Find the planned run at a position.
 
         Raises:
             UsageError: the sweep has no such position.
@@ -269,22 +269,22 @@ class Reader:
         if not page or page[0].position != position:
             raise UsageError(
                 f"the sweep has no run at position {position}",
-                "`evalctl status SWEEP` tells how many it has; they count from 1.",
+                "`evalctl status SWEEP` shows how many there are; positions count from 1.",
             )
         return page[0]
 
     def attempts(self, run_id: int) -> list[AttemptRecord]:
-        """Every attempt at a run, first to last, with its outcome or none."""
+        """List the attempts at a run, first to last, each with its outcome or None."""
         return [_value(AttemptRecord, row) for row in self._rows("read_attempts", {"run": run_id})]
 
     def verdicts(self, attempt_id: int) -> tuple[Judgement, ...]:
-        """What the verifiers said about an attempt, in the order they were asked."""
+        """List the verdicts on an attempt, in the order in which the verifiers ran."""
         return self._verdicts([attempt_id]).get(attempt_id, ())
 
     def events(self, attempt_id: int) -> Iterator[EventRow]:
-        """The events of an attempt in order, each with its whole payload.
+        """Iterate over the events of an attempt in order, each with its whole payload.
 
-        Of a payload whose blob was forgotten its short fields remain, and a field `forgotten`.
+        A payload whose blob was forgotten has only its short fields, and a field `forgotten`.
 
         Raises:
             StoreError: a stored payload is damaged.
@@ -300,7 +300,7 @@ class Reader:
             seq = page[-1]["seq"]
 
     def file_changes(self, attempt_id: int) -> Iterator[FileChange]:
-        """The files an attempt changed, sorted by path; content is None where none is kept, or no longer.
+        """Iterate over the files that an attempt changed, by path; content is None if it is not, or no longer, stored.
 
         Raises:
             StoreError: a stored content is damaged.
@@ -310,7 +310,7 @@ class Reader:
             yield FileChange(**row, content=None if blob is None else self._blob(blob))
 
     def blob(self, blob_id: int) -> bytes:
-        """The content of a blob.
+        """Read the content of a blob.
 
         Raises:
             StoreError: it was forgotten, never existed, or is damaged.
@@ -338,7 +338,7 @@ class Reader:
         return found
 
     def _rows(self, name: str, values: Mapping[str, Json]) -> list[dict[str, Any]]:
-        """All rows of a named statement; it is over when this returns."""
+        """Fetch all rows of a named statement, which is closed when this returns."""
         try:
             rows = self._connection.execute(statement(name), {**self._seen, **values}).fetchall()
         except sqlite3.Error as error:
@@ -371,10 +371,10 @@ _BOOLEAN = ("judged", "again", "counts")
 
 
 def _value(kind: type[T], row: dict[str, Any], **more: Any) -> T:
-    """A row as the value it stands for."""
+    """Build a value of class *kind* from a row, decoding JSON and boolean columns."""
     for column in _JSON:
         if column in row:
-            # Of an attempt without outcome there is no detail.
+            # An attempt without an outcome has no detail.
             row[column] = _decoded(row[column]) if row[column] is not None else {}
     for column in _BOOLEAN:
         if column in row:
@@ -398,17 +398,17 @@ def _decoded(text: str | bytes) -> dict[str, Json]:
     try:
         value = json.loads(text)
     except RecursionError:
-        # What a model has nested beyond reading is shown as it stands.
+        # A value that a model nested too deeply to parse is returned as text.
         return {"unreadable": text if isinstance(text, str) else text.decode()}
     except ValueError as error:
         raise StoreError(f"a stored JSON text is damaged: {error}") from error
     if not isinstance(value, dict):
-        raise StoreError("a stored JSON text is damaged: it is no object")
+        raise StoreError("a stored JSON text is damaged: it is not an object")
     return value
 
 
 def _storable(name: str) -> bool:
-    """Whether SQLite can be asked for the name: what a shell hands over may be no Unicode text."""
+    """Whether SQLite can hold the name: an argument from a shell may contain lone surrogates."""
     return bool(name) and not any("\ud800" <= char <= "\udfff" or char == "\0" for char in name)
 
 

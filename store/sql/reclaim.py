@@ -1,7 +1,7 @@
-"""Spending that was never recorded: what dead processes used where they had no cap to keep to.
+"""Charges the unrecorded spending of dead processes to a sweep's caps.
 
-A process records what it spends beyond its caps now and then; one that was killed has not done so. When a sweep gets
-another cap, that has to count.
+A process records its spending in dimensions without a cap only now and then, and a killed one loses the rest. That
+spending has to count when the sweep gets a cap in such a dimension later.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from store.sql.statements import statement
 def reclaim(
     sweep_id: int, *, is_alive: Callable[[WorkerRow], bool | None], at: int
 ) -> Callable[[sqlite3.Connection], Amount]:
-    """The job that charges a sweep's caps with it, by the events of every request; its result is how much it was.
+    """Make the transaction that charges it, computed from the events of every request; its result is the amount.
 
-    A sweep that has charged nothing yet needs none of it: its first cap counts all that was spent. *at* is microseconds
+    Does nothing for a sweep without any charge yet: its first cap counts all earlier spending. *at* is microseconds
     UTC.
     """
 
@@ -29,7 +29,7 @@ def reclaim(
         if last is None:
             return charged
         seq, total = last[0], Amount(calls=last[1], tokens=last[2], nusd=last[3])
-        drop_dead(connection, 0, is_alive)  # 0 is nobody: this process is no worker yet
+        drop_dead(connection, 0, is_alive)  # 0 is no worker's id: this process is not registered yet
         living = {row[0] for row in connection.execute(statement("lease_holders"), (0,))}
         for account in connection.execute(statement("read_accounts"), {"sweep": sweep_id}).fetchall():
             worker, grants, *amounts = account[:8]
@@ -39,7 +39,7 @@ def reclaim(
                     for place, name in enumerate(("calls", "tokens", "nusd"))
                 }
             )
-            # One without a row of its own had no cap at all: it came before the first one, which has counted it.
+            # A process without a row ran before the first cap, which has counted its spending.
             if worker in living or not grants or missing == Amount():
                 continue
             seq, total, charged = seq + 1, total + missing, charged + missing

@@ -1,4 +1,4 @@
-"""Named SQL: every statement is a file in `queries/`; Python never puts SQL together."""
+"""Named SQL: every statement is a file in `queries/`, every migration one in `schema/`. Python never composes SQL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ HERE = Path(__file__).parent
 
 @cache
 def statement(name: str) -> str:
-    """The text of `queries/NAME.sql`."""
+    """Return the text of `queries/NAME.sql`."""
     return (HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
 
 
 def migrations() -> dict[int, list[str]]:
-    """Schema version -> the texts of its files, in order. Names are `NNNN_what.sql`."""
+    """Map each schema version to the texts of its files, in order. Files are named `NNNN_subject.sql`."""
     steps: dict[int, list[str]] = {}
     for file in sorted((HERE / "schema").glob("[0-9][0-9][0-9][0-9]_*.sql"), key=_step):
         steps.setdefault(int(file.name[:4]), []).append(file.read_text(encoding="utf-8"))

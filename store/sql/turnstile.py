@@ -1,8 +1,8 @@
-"""The turnstile: a lock file beside the store, passed by one process at a time.
+"""The turnstile: an exclusive file lock beside the store, held by one process at a time.
 
-Held around every commit, checkpoint, first open and migration. It makes simultaneous first opens work, keeps the worst
-commit short when many processes write, and keeps commits and checkpoints of different connections apart, which
-SQLite before 3.51.3 needs in order not to lose pages.
+Held around every commit, checkpoint, first open and migration. It makes simultaneous first opens safe, keeps the
+longest commit short when many processes write, and separates the commits and checkpoints of different connections:
+without that, SQLite before 3.51.3 may lose pages.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ FIRST_WAIT_S = 0.001
 LONGEST_WAIT_S = 0.020
 REPORT_AFTER_S = 5.0
 LINE = 128
-"""Bytes of the holder's line: fixed, so that rewriting it is one write."""
+"""Length in bytes of the line that names the holder; fixed, so that one write replaces it."""
 
 
 class Turnstile:
-    """One process's way through the lock file of a store.
+    """One process's handle on the lock file of a store.
 
     Args:
         store: the store's file; the lock is `<store>.lock`.
-        report: called once per wait, with a sentence that names the holder, when it takes longer than 5 s.
-        max_stall_s: how long a wait may last.
+        report: called once per wait that takes longer than *report_after_s*, with a sentence that names the holder.
+        max_stall_s: longest wait in seconds.
+        report_after_s: see *report*.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Turnstile:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Pass, waiting in small steps without blocking the event loop; leave at the end, or at `release`.
+        """Hold the lock, waiting without blocking the event loop; release it at the end, or earlier by `release`.
 
         Raises:
             StoreStalled: another process held it for longer than `max_stall_s`.
@@ -73,7 +74,7 @@ class Turnstile:
             self.release()
 
     def enter(self) -> bool:
-        """Pass if nobody is inside. Never blocks.
+        """Take the lock if it is free. Never blocks.
 
         Raises:
             StoreRefused: the lock file cannot be made.
@@ -91,43 +92,43 @@ class Turnstile:
                 return False
             raise StoreRefused(f"{self.store}.lock", f"cannot be locked: {error.strerror}") from error
         self._held = True
-        # Only a courtesy to those who wait: a full disk must not stop us here.
+        # The line only informs waiting processes: a full disk must not matter here.
         with suppress(OSError):
             os.pwrite(self._fd, self._line, 0)
         return True
 
     def release(self) -> None:
-        """Leave; does nothing when not inside. May be called from the thread that has just committed."""
+        """Release the lock, if held. May be called from the thread that has just committed."""
         if self._held:
             self._held = False
             if not self._kept and self._fd is not None:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def keep(self) -> None:
-        """Stay inside until `close`: the one-process rule of network file systems. Call while inside."""
+        """Keep the lock until `close`: on a network file system only one process may write. Call it while held."""
         assert self._held
         self._kept = True
 
     def hurry(self, seconds: float) -> None:
-        """The process is to end: from now on no wait may last longer than so many seconds, one that goes on neither."""
+        """Limit every wait, also the current one, to *seconds* from now on, because the process is ending."""
         import anyio
 
         self._hurried_at = anyio.current_time()
         self._hurry_s = seconds
 
     def close(self) -> None:
-        """Leave for good."""
+        """Release the lock and close the file."""
         self._kept = self._held = False
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def holder(self) -> str:
-        """Who is inside, for people: `process 4711 (stopped)`, `process 12 on otherhost`."""
+        """Describe the holder for a message: `process 4711 (stopped)`, `process 12 on otherhost`."""
         try:
             with open(f"{self.store}.lock", "rb") as file:  # noqa: PTH123 - the name is made by appending, not a path part
-                told = json.loads(file.read(LINE))
-            pid, host = int(told["pid"]), str(told["host"])
+                line = json.loads(file.read(LINE))
+            pid, host = int(line["pid"]), str(line["host"])
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"
         if host != socket.gethostname()[:64]:
@@ -138,15 +139,15 @@ class Turnstile:
         import anyio
 
         begun = anyio.current_time()
-        pause, told = FIRST_WAIT_S, False
+        pause, reported = FIRST_WAIT_S, False
         while not self.enter():
             now = anyio.current_time()
             waited = now - begun
             hurried = self._hurry_s is not None and now - max(begun, self._hurried_at) > self._hurry_s
             if waited > self._max_stall_s or hurried:
                 raise StoreStalled(str(self.store), self.holder(), waited)
-            if not told and waited > self._report_after_s:
-                told = True
+            if not reported and waited > self._report_after_s:
+                reported = True
                 self._report(f"{self.store}: waiting for {self.holder()}, which is writing to the store")
             await anyio.sleep(pause)
             pause = min(pause * 2, LONGEST_WAIT_S)

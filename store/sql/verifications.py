@@ -1,6 +1,6 @@
-"""Storing what verifiers say when they are asked again: verdicts of a further pass, and a result that follows the old.
+"""Stores a re-verification: the verdicts of a further pass, and a result that supersedes the current one.
 
-Nothing that is there is touched: the outcome and its cost stay, the first verdicts stay, the result is superseded.
+Append-only like everything else: the outcome with its cost and the earlier verdicts stay as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Verification:
-    """What the verifiers say now about an attempt."""
+    """The verdicts of a re-verification of one attempt, and the outcome that follows from them."""
 
     run_id: int
     attempt_id: int
@@ -33,9 +33,9 @@ class Verification:
 
 
 def store_verification(found: Verification, redactor: Redactor) -> Callable[[sqlite3.Connection], bool]:
-    """The job that stores it; its result is whether it counts.
+    """Make the transaction that stores a re-verification; its result is whether it counts.
 
-    It does not where the run's current result has become another attempt's meanwhile: then nothing is stored.
+    It does not count, and nothing is stored, if the run's current result has meanwhile come from another attempt.
     """
     verdicts = [
         (

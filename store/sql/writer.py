@@ -1,8 +1,8 @@
-"""The single writer of a process: many small jobs in, few transactions out.
+"""The single writer of a process, with group commit: many small transactions in, few SQLite transactions out.
 
-Nobody on the hot path waits for a commit. Jobs are queued; the loop collects what is queued, lingers a moment for more,
-passes the turnstile once and commits everything in one transaction. Only then are waiters resolved and acknowledgements
-given. The first failure to write is final: every waiter and every later producer gets `StoreFailed`.
+The hot path never waits for a commit. Callers queue functions; the loop waits a moment for more of them, takes the
+store's lock file once and commits the whole batch. Only then does it resolve waiters and call acknowledgements. The
+first failure to write is final: every waiter and every later caller gets `StoreFailed`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
 
 from store.errors import EvalctlError, StoreError, StoreFailed, StoreRefused
 
@@ -24,41 +26,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
-"""A piece of a transaction; runs on the database's thread and must not begin or commit."""
+"""A function that runs inside the writer's transaction, on the database's thread; it must not begin or commit."""
 
 LINGER_S = 0.015
-"""How long a batch waits for company when nobody waits for it."""
+"""How long a batch without waiters waits for more to join it."""
 BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
 HIGH_ROWS = 20_000
-"""A backlog of more rows than this makes `room` wait until half of it is gone."""
+"""A larger backlog makes producers wait until half of it is written."""
 HIGH_BYTES = 64 << 20
 CHECKPOINT_BYTES = 8 << 20
-"""Size of the WAL from which it is copied into the database."""
+"""Size of the write-ahead log from which on it is copied into the database."""
 
 
+@attrs.define(eq=False)
 class Ticket:
-    """A queued job. Until it is `taken` into a batch it may still grow."""
+    """A queued function with its callbacks. Its row and byte counts may grow until a batch has taken it."""
 
-    __slots__ = ("acknowledged", "failed", "future", "hurry", "job", "rows", "size", "taken", "what")
-
-    def __init__(self, job: Job[Any], rows: int, size: int) -> None:
-        self.job = job
-        self.rows = rows
-        self.size = size
-        self.taken = False
-        self.hurry = False
-        self.future: asyncio.Future[Any] | None = None
-        self.acknowledged: Callable[[Any], None] | None = None
-        self.failed: Callable[[StoreFailed], None] | None = None
-        self.what = ""
+    job: Job[Any]
+    acknowledged: Callable[[Any], None] | None
+    failed: Callable[[StoreFailed], None] | None
+    hurry: bool
+    what: str
+    future: asyncio.Future[Any] | None = None
+    taken: bool = False
+    rows: int = 0
+    size: int = 0
 
 
 class Writer:
-    """Collects jobs and commits them in groups.
+    """Queues transactions and commits them in groups.
 
-    All methods belong to the event loop's thread. `run` must be running for anything to be written, and only `close`
-    ends it: start it in the outermost task group and close in a `finally`.
+    Call all methods on the event loop's thread. Nothing is written unless `run` is running, and only `close` ends it:
+    start it in the outermost task group and close in a `finally`.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Writer:
         self._hurry: anyio.Event | None = None
         self._room: anyio.Event | None = None
         self.transactions = 0
-        """Committed so far."""
+        """Number of SQLite transactions committed so far."""
         self.checkpoints = 0
-        """Checkpoints made so far."""
+        """Number of checkpoints made so far."""
         self.lost: Counter[str] = Counter()
-        """What was offered and will never be written, counted by what it is; only of jobs that say what they are."""
+        """Counts of transactions that will never be written, by their label; those without a label are left out."""
 
     def __repr__(self) -> str:
         state = "failed" if self._failure else "ended" if self._ended else "closing" if self._closing else "open"
@@ -91,11 +91,11 @@ class Writer:
 
     @property
     def backlog(self) -> int:
-        """Rows offered and not committed yet."""
+        """Number of rows queued and not yet committed."""
         return self._rows
 
     def check(self) -> None:
-        """Raise if nothing can be written any more.
+        """Check that the writer can still write.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
@@ -116,26 +116,22 @@ class Writer:
         hurry: bool = False,
         what: str = "",
     ) -> Ticket:
-        """Queue *job*; nobody waits.
+        """Queue *job* and return at once.
 
         Args:
             job: runs after everything queued before it, in the same or a later transaction.
-            rows: about how many rows it writes.
-            size: about how many bytes it writes.
-            acknowledged: called with the job's result, on the event loop, once it is durable.
-            failed: called instead when it never will be.
-            hurry: somebody waits for it; the batch does not linger.
-            what: what people call it, to be counted in `lost` when it cannot be written.
+            rows: approximate number of rows that it writes.
+            size: approximate number of bytes that it writes.
+            acknowledged: called on the event loop with the result of *job*, once that is durable.
+            failed: called instead if it will never be durable.
+            hurry: commit soon, without waiting for more to join the batch.
+            what: label under which `lost` counts it if it cannot be written, such as `outcomes`.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
         """
         self.check()
-        ticket = Ticket(job, 0, 0)
-        ticket.acknowledged = acknowledged
-        ticket.failed = failed
-        ticket.hurry = hurry
-        ticket.what = what
+        ticket = Ticket(job, acknowledged, failed, hurry, what)
         self._queue.append(ticket)
         self.grow(ticket, rows, size)
         if hurry and self._hurry is not None:
@@ -145,7 +141,7 @@ class Writer:
         return ticket
 
     def grow(self, ticket: Ticket, rows: int, size: int) -> None:
-        """Count more rows and bytes for a ticket that has not been taken yet."""
+        """Add rows and bytes to the counts of a ticket that no batch has taken yet."""
         ticket.rows += rows
         ticket.size += size
         self._rows += rows
@@ -154,22 +150,22 @@ class Writer:
             self._hurry.set()
 
     async def transact(self, job: Job[T]) -> T:
-        """Queue *job* and wait until it is durable. Cancelling the wait does not take the job back.
+        """Queue *job*, wait until it is durable and return its result. Cancelling the wait does not undo it.
 
-        An `EvalctlError` that the job raises undoes this job alone and is raised here.
+        An `EvalctlError` raised by *job* rolls back this job alone and is raised here.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
         """
         import asyncio
 
-        # The failure is told by the future, also to a job that nobody awaits any more.
+        # The future carries the failure, also after its waiter was cancelled.
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(job, hurry=True).future = future
         return await future
 
     async def look(self, job: Job[T]) -> T:
-        """Run a *job* that only reads, between two transactions, on what is committed. It waits for no other process.
+        """Run a read-only *job* on the committed state, between two transactions. Never waits for another process.
 
         Raises:
             StoreFailed: the writer has failed or has ended, or the store cannot be read.
@@ -181,11 +177,11 @@ class Writer:
             raise self._describe(error) from error
 
     def hurry(self, seconds: float) -> None:
-        """The process is to end: wait no longer than so many seconds for another one; what is not written is `lost`."""
+        """Limit every wait for another process to *seconds*, because this one is ending; unwritten rows are `lost`."""
         self._database.turnstile.hurry(seconds)
 
     async def room(self) -> None:
-        """Wait until the backlog is small again. Usually returns at once.
+        """Wait until the backlog is small again (backpressure). Usually returns at once.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
@@ -201,7 +197,7 @@ class Writer:
         self.check()
 
     def close(self) -> None:
-        """Let `run` end once everything queued is written."""
+        """Let `run` end after it has written everything queued."""
         self._closing = True
         for event in (self._work, self._hurry):
             if event is not None:
@@ -210,8 +206,8 @@ class Writer:
     async def run(self) -> None:
         """Write until closed and drained, or until writing fails.
 
-        Cancellation does not reach it: rows of tasks that are just being cancelled still have to be written, and a
-        cancelled commit would commit all the same.
+        Shielded from cancellation: rows of tasks that are being cancelled still have to be written, and cancelling a
+        commit does not stop it.
         """
         import anyio
 
@@ -279,20 +275,20 @@ class Writer:
         if self._room is not None and self._rows <= HIGH_ROWS // 2 and self._bytes <= HIGH_BYTES // 2:
             self._room.set()
             self._room = None
-        told = 0
+        resolved = 0
         try:
             for ticket, (result, refusal) in zip(batch, results, strict=True):
-                told += 1
+                resolved += 1
                 _tell(ticket, result, refusal)
         except BaseException as error:
-            # A bug of whoever listens; the others must not wait for ever.
-            self._fail(error, batch[told:])
+            # A bug in a callback; the waiters after it must not hang.
+            self._fail(error, batch[resolved:])
             raise
 
     def _transaction(
         self, connection: sqlite3.Connection, batch: list[Ticket]
     ) -> list[tuple[Any, EvalctlError | None]]:
-        """One BEGIN IMMEDIATE .. COMMIT, and the checkpoint when it is due. On the database's thread."""
+        """Run a batch as one SQLite transaction, then a checkpoint if one is due. Runs on the database's thread."""
         try:
             self._database.check_in_place()
             connection.execute("BEGIN IMMEDIATE")
@@ -307,7 +303,7 @@ class Writer:
             self._checkpoint_if_due(connection)
             return results
         finally:
-            # Left here and not by the loop, which may be busy, so that others pass as early as possible.
+            # Released here and not by the loop, which may be busy, so that other processes get in as early as possible.
             self._database.turnstile.release()
 
     def _checkpoint_if_due(self, connection: sqlite3.Connection) -> None:
@@ -322,10 +318,10 @@ class Writer:
         _busy, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self.checkpoints += 1
         if pages > copied:
-            # A reader still needs the older pages: grow on, and try again when it is worth it.
+            # A reader still needs the older pages: let the log grow, and try again later.
             self._checkpoint_at = size + self._checkpoint_bytes // 2
             return
-        # Everything is copied. Cut the file, unless a reader is in the way: it is waited for not at all.
+        # Everything is copied. Truncate the file, but without waiting for a reader that is in the way.
         self._checkpoint_at = self._checkpoint_bytes
         (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
         connection.execute("PRAGMA busy_timeout = 0")
@@ -334,7 +330,7 @@ class Writer:
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
         if busy:
-            # The next commit starts the file over from its beginning; its length says little until then.
+            # The next commit overwrites the file from its beginning; until then its length says little.
             self._checkpoint_at = size + self._checkpoint_bytes // 2
 
     async def _last_checkpoint(self) -> None:
@@ -344,7 +340,7 @@ class Writer:
             async with self._database.turnstile.hold():
                 await self._database.run(lambda connection: connection.execute("PRAGMA wal_checkpoint(PASSIVE)"))
         except (sqlite3.Error, StoreError) as error:
-            # Everything is committed; whoever opens the store next reads the WAL.
+            # Everything is committed; the next process to open the store reads the WAL.
             self._failure = self._describe(error)
 
     def _describe(self, error: BaseException) -> StoreFailed:
@@ -362,7 +358,7 @@ class Writer:
         self._queue.extendleft(reversed(batch))
 
     def _abandon(self) -> None:
-        """Tell everybody who still waits that it will not happen."""
+        """Fail every queued ticket, with the writer's failure."""
         failure = self._failure or StoreFailed(str(self._database.path), "the writer has been closed")
         while self._queue:
             ticket = self._queue.popleft()
@@ -394,7 +390,7 @@ def _tell(ticket: Ticket, result: Any, refusal: EvalctlError | None) -> None:
 def _perform(connection: sqlite3.Connection, ticket: Ticket) -> tuple[Any, EvalctlError | None]:
     if ticket.future is None:
         return ticket.job(connection), None
-    # Somebody waits and can be told: a refusal undoes this job and leaves the others of the batch alone.
+    # A waiter can receive the refusal: roll back this job and keep the others of the batch.
     connection.execute("SAVEPOINT job")
     try:
         result = ticket.job(connection)
