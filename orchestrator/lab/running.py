@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from orchestrator.credentials import resolve_key
 from orchestrator.engine.kind import Asked
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.execute import RECORDED
 from orchestrator.lab.model import Lab
-from orchestrator.suite.config import config_hash, resolve_key
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.settings import Settings
 from orchestrator.suite.variant import Variant

@@ -6,13 +6,20 @@ named by `--config` in its place), flags. Every key remembers where its value ca
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
+from orchestrator.credentials import expect_variable
+from orchestrator.measured import (
+    MEASURED,
+    Check,
+    expect_flag,
+    expect_text,
+    expect_whole,
+)
 from providers.base import AgentSettings
 from providers.prices import table
 from providers.prices.price import Price
@@ -26,46 +33,6 @@ if TYPE_CHECKING:
 PROJECT_FILE = "evalctl.json"
 USER_FILE = "config.json"
 BUILT_IN_AGENT = "build"
-
-Check = Callable[[Json], str | None]
-"""Why a value does not fit, or None."""
-
-
-def _whole(least: int, most: int, *, unset: bool = False) -> Check:
-    def check(value: Json) -> str | None:
-        if unset and value is None:
-            return None
-        wanted = f"an integer from {least:,} to {most:,}{', or null' if unset else ''}"
-        fits = type(value) is int and least <= value <= most
-        return None if fits else f"expected {wanted}, got {show(value)}"
-
-    return check
-
-
-def _fraction(least: float, most: float) -> Check:
-    def check(value: Json) -> str | None:
-        fits = type(value) in (int, float) and least <= value <= most
-        return None if fits else f"expected a number from {least:g} to {most:g}, got {show(value)}"
-
-    return check
-
-
-def _flag(value: Json) -> str | None:
-    return None if type(value) is bool else f"expected true or false, got {show(value)}"
-
-
-def _text(value: Json) -> str | None:
-    return None if isinstance(value, str) and value.strip() else f"expected some text, got {show(value)}"
-
-
-def _word(value: Json) -> str | None:
-    fits = value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value))
-    return None if fits else f"expected a word such as low, medium or high, or null, got {show(value)}"
-
-
-def _objects(value: Json) -> str | None:
-    fits = isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return None if fits else f"expected an array of objects, got {show(value)}"
 
 
 def _url(value: Json) -> str | None:
@@ -90,53 +57,15 @@ def _url(value: Json) -> str | None:
     return None
 
 
-def _variable(value: Json) -> str | None:
-    """Never shows the value: it may be a key that was put in the place of its variable's name."""
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", value):
-        return None
-    return "expected the name of an environment variable (what was given is not shown: it may be a key)"
-
-
-@attrs.frozen(kw_only=True)
-class Key:
-    """One key of the measured configuration."""
-
-    name: str
-    """As files, variants and reports spell it."""
-    field: str
-    """Of `AgentSettings`."""
-    check: Check
-
-
-MEASURED = {
-    key.name: key
-    for key in (
-        Key(name="limits.maxTurns", field="max_turns", check=_whole(1, 100)),
-        Key(name="limits.maxOutputTokens", field="max_output_tokens", check=_whole(1, 1_000_000, unset=True)),
-        Key(name="limits.maxContextChars", field="max_context_chars", check=_whole(1_000, 100_000_000)),
-        Key(name="limits.truncationRecoveries", field="truncation_recoveries", check=_whole(0, 5)),
-        Key(name="limits.firstTokenTimeoutMs", field="first_token_timeout_ms", check=_whole(1, 3_600_000)),
-        Key(name="limits.firstTokenRetries", field="first_token_retries", check=_whole(0, 3)),
-        Key(name="compaction.auto", field="compaction_auto", check=_flag),
-        Key(name="compaction.threshold", field="compaction_threshold", check=_fraction(0.1, 0.99)),
-        Key(name="compaction.keepTurns", field="compaction_keep_turns", check=_whole(0, 20)),
-        Key(name="compaction.maxOutputTokens", field="compaction_max_output_tokens", check=_whole(1, 1_000_000)),
-        Key(name="reasoningEffort", field="reasoning_effort", check=_word),
-        Key(name="nativeTools", field="native_tools", check=_objects),
-        Key(name="agents.active", field="agent", check=_text),
-    )
-}
-"""What enters the configuration hash and what a variant may override, beside the active agent's definition."""
-
 DEFINITIONS = "agents.definitions"
 
 CONNECTION: Mapping[str, tuple[str, Check]] = {
-    "provider": ("provider", _text),
-    "model": ("model", _text),
+    "provider": ("provider", expect_text),
+    "model": ("model", expect_text),
     "baseUrl": ("base_url", _url),
-    "apiKeyEnv": ("api_key_env", _variable),
-    "contextWindow": ("context_window", _whole(1, 100_000_000, unset=True)),
-    "fetch.allowPrivate": ("fetch_private", _flag),
+    "apiKeyEnv": ("api_key_env", expect_variable),
+    "contextWindow": ("context_window", expect_whole(1, 100_000_000, unset=True)),
+    "fetch.allowPrivate": ("fetch_private", expect_flag),
 }
 """Who is asked, and what may be reached: field of `Config` and check. Conditions of a sweep, no part of the hash."""
 
@@ -246,25 +175,6 @@ def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str
     return attrs.evolve(settings, agent=name, instructions=definitions.get(name))
 
 
-def measured(settings: AgentSettings) -> dict[str, Json]:
-    """The measured configuration as a document: every key by its name, defaults included."""
-    document: dict[str, Json] = {name: getattr(settings, key.field) for name, key in MEASURED.items()}
-    document["nativeTools"] = list(settings.native_tools)
-    document["agents.definition"] = settings.instructions
-    return document
-
-
-def config_hash(settings: AgentSettings) -> str:
-    """SHA-256 (hex) over the canonical JSON of the measured configuration.
-
-    Raises:
-        UsageError: `nativeTools` holds something canonical JSON cannot.
-    """
-    from store.documents.canonical import digest
-
-    return digest(measured(settings)).hex()
-
-
 def user_file(environment: Mapping[str, str]) -> Path | None:
     """Where the user's own configuration would be; None where the environment names no home."""
     if environment.get("EVALCTL_CONFIG_HOME"):
@@ -280,35 +190,6 @@ def project_file(cwd: Path) -> Path | None:
     """The nearest `evalctl.json`, from *cwd* upwards."""
     here = cwd.resolve()
     return next((at / PROJECT_FILE for at in (here, *here.parents) if (at / PROJECT_FILE).is_file()), None)
-
-
-def resolve_key(
-    variable: str | None, provider: str, environment: Mapping[str, str], *, named_by: str = "--api-key-env"
-) -> tuple[str | None, str | None]:
-    """The variable that holds the provider's key, and the key.
-
-    *variable* is what a flag or a file names; messages say *named_by* for where another can be named. Without one, the
-    provider's usual variable is used if it is set; else no key is sent.
-
-    Raises:
-        UsageError: the named variable is not set, or what was named is no variable's name (then it is not shown).
-    """
-    if variable is None:
-        from providers.registry import DEFAULT_KEY_VARIABLE
-
-        usual = DEFAULT_KEY_VARIABLE.get(provider)
-        return (usual, environment[usual]) if usual and environment.get(usual) else (None, None)
-    problem = _variable(variable)
-    if problem:
-        raise UsageError(f"{named_by}: {problem}")
-    if not environment.get(variable):
-        # a key of letters only looks like a name; names of variables that anybody uses are not that long in lower case
-        shown = variable if variable.isupper() or len(variable) <= 20 else "given by --api-key-env or apiKeyEnv"
-        raise UsageError(
-            f"the environment variable {shown} is not set",
-            f"Set it to the key of {provider}, or name another with {named_by}.",
-        )
-    return variable, environment[variable]
 
 
 # --- files ------------------------------------------------------------------------------------------------------
@@ -392,7 +273,7 @@ def _definitions(value: Json) -> Iterator[Problem]:
         if "instructions" not in definition:
             yield at, "missing required field 'instructions'"
         for key, inner in definition.items():
-            problem = _text(inner) if key == "instructions" else f"unknown field {key!r}"
+            problem = expect_text(inner) if key == "instructions" else f"unknown field {key!r}"
             if problem:
                 yield (*at, key), problem
 

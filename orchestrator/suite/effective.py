@@ -7,7 +7,8 @@ from typing import Literal
 
 import attrs
 
-from orchestrator.suite.config import CONNECTION, Config, config_hash, measured, with_agent
+from orchestrator.measured import config_hash, measured_document
+from orchestrator.suite.config import CONNECTION, Config, with_agent
 from orchestrator.suite.model import Task
 from store.events import Json
 
@@ -120,7 +121,7 @@ def rows(found: Effective) -> list[tuple[Literal["*", ""], str, Json, str]]:
 
 
 def _measured(config: Config) -> Iterable[Setting]:
-    for name, value in measured(config.agent).items():
+    for name, value in measured_document(config.agent).items():
         key = "agents.definitions" if name == "agents.definition" else name
         used = value is not None or key != "agents.definitions"
         yield Setting(

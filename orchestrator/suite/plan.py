@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from orchestrator.engine.run_order import ordered
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
 from store.documents.canonical import digest

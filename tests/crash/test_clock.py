@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.kind import AgentJob

@@ -24,7 +24,7 @@ from orchestrator.lab.plan import plan as plan_lab
 from orchestrator.lab.recordings.offline import programme
 from orchestrator.lab.running import settings_of
 from orchestrator.lab.selection import select
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.plan import plan as plan_suite

@@ -120,8 +120,9 @@ def run(  # noqa: PLR0917 - typer takes options by position
     """
     from orchestrator.cli.suite import replaying, sweeping
     from orchestrator.engine.caps import prices_of_asked
+    from orchestrator.measured import config_hash
     from orchestrator.suite.catalog import find_suite
-    from orchestrator.suite.config import config_hash, load_config, with_flags, with_prices, with_values
+    from orchestrator.suite.config import load_config, with_flags, with_prices, with_values
     from orchestrator.suite.effects import Grants, refuse_ungranted
     from orchestrator.suite.plan import choose
     from orchestrator.suite.settings import Settings

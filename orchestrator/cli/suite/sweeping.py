@@ -17,9 +17,9 @@ from orchestrator.cli.streams import printing
 from orchestrator.cli.suite import arms, replaying
 from orchestrator.cli.suite.records import Records
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
+from orchestrator.credentials import resolve_key
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.suite.config import resolve_key
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.suite.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS, MEASURED
+from orchestrator.measured import MEASURED
+from orchestrator.suite.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS
 from orchestrator.suite.formats.suite_rules import ID, ID_RULE
 from orchestrator.suite.variant import Variant
 from store.documents.positions import DocumentPath, read_json

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import directory_of, read_cassette, recorded_tasks, rules_of

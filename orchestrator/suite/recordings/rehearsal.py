@@ -15,8 +15,8 @@ import attrs
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import Part, SweepEnd
 from orchestrator.installation import BUNDLED
+from orchestrator.measured import config_hash
 from orchestrator.suite.catalog import find_places, read_place
-from orchestrator.suite.config import config_hash
 from orchestrator.suite.effects import Grants, refuse_ungranted
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task

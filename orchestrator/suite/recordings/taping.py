@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.kind import AgentJob
 from orchestrator.suite.model import Suite, Task

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.caps import prices_of, prices_of_asked, refuse_uncounted
-from orchestrator.suite.config import Config, config_hash, load_config, with_prices
+from orchestrator.measured import config_hash
+from orchestrator.suite.config import Config, load_config, with_prices
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.settings import Settings
 from providers.prices.price import Price

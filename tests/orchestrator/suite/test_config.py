@@ -6,18 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.suite.config import (
-    MEASURED,
-    Config,
-    config_hash,
-    load_config,
-    measured,
-    project_file,
-    resolve_key,
-    with_agent,
-    with_flags,
-    with_values,
-)
+from orchestrator.credentials import resolve_key
+from orchestrator.measured import MEASURED, config_hash, measured_document
+from orchestrator.suite.config import Config, load_config, project_file, with_agent, with_flags, with_values
 from providers.base import AgentSettings
 from store.errors import UsageError
 
@@ -262,7 +253,7 @@ def test_the_hash_is_pinned_because_stored_rows_hold_it() -> None:
 def test_every_setting_is_measured() -> None:
     fields = {field.name for field in attrs.fields(AgentSettings)}
     assert fields == {key.field for key in MEASURED.values()} | {"instructions"}
-    assert set(measured(AgentSettings())) == {*MEASURED, "agents.definition"}
+    assert set(measured_document(AgentSettings())) == {*MEASURED, "agents.definition"}
 
 
 def test_overrides_are_refused_all_at_once_with_suggestions() -> None:
@@ -310,7 +301,7 @@ DOCUMENT = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration
 def test_the_document_names_every_measured_key_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+) \| [^|]*\|$", DOCUMENT, re.MULTILINE))
     assert {name: json.loads(default) for name, default in rows.items()} == {
-        name: value for name, value in measured(AgentSettings()).items() if name in MEASURED
+        name: value for name, value in measured_document(AgentSettings()).items() if name in MEASURED
     }
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.suite.config import Config, config_hash
+from orchestrator.measured import config_hash
+from orchestrator.suite.config import Config
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.model import Suite, Task, TaskBudget
 from orchestrator.suite.plan import choose, plan

@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.suite.config import Config, config_hash
+from orchestrator.measured import config_hash
+from orchestrator.suite.config import Config
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.variants_json import read_variants
 from orchestrator.suite.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.installation import BUNDLED
-from orchestrator.suite.config import config_hash
+from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.recordings.recordings import UNKNOWN_MODEL, of_directory

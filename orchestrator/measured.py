@@ -1,0 +1,111 @@
+"""The measured configuration of the built-in agent: its keys, the check of each value, and the hash over them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import attrs
+
+from providers.base import AgentSettings
+from store.documents.structure import show
+from store.events import Json
+
+Check = Callable[[Json], str | None]
+"""Why a value does not fit, or None."""
+
+
+def expect_whole(least: int, most: int, *, unset: bool = False) -> Check:
+    """A check for an integer from *least* to *most*, or with *unset* for null."""
+
+    def check(value: Json) -> str | None:
+        if unset and value is None:
+            return None
+        wanted = f"an integer from {least:,} to {most:,}{', or null' if unset else ''}"
+        fits = type(value) is int and least <= value <= most
+        return None if fits else f"expected {wanted}, got {show(value)}"
+
+    return check
+
+
+def expect_fraction(least: float, most: float) -> Check:
+    """A check for a number from *least* to *most*."""
+
+    def check(value: Json) -> str | None:
+        fits = type(value) in (int, float) and least <= value <= most
+        return None if fits else f"expected a number from {least:g} to {most:g}, got {show(value)}"
+
+    return check
+
+
+def expect_flag(value: Json) -> str | None:
+    """Check for true or false."""
+    return None if type(value) is bool else f"expected true or false, got {show(value)}"
+
+
+def expect_text(value: Json) -> str | None:
+    """Check for a string that is not blank."""
+    return None if isinstance(value, str) and value.strip() else f"expected some text, got {show(value)}"
+
+
+def expect_word(value: Json) -> str | None:
+    """Check for a short word or null."""
+    fits = value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value))
+    return None if fits else f"expected a word such as low, medium or high, or null, got {show(value)}"
+
+
+def expect_objects(value: Json) -> str | None:
+    """Check for an array of objects."""
+    fits = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    return None if fits else f"expected an array of objects, got {show(value)}"
+
+
+@attrs.frozen(kw_only=True)
+class Key:
+    """One key of the measured configuration."""
+
+    name: str
+    """As files, variants and reports spell it."""
+    field: str
+    """Of `AgentSettings`."""
+    check: Check
+
+
+MEASURED = {
+    key.name: key
+    for key in (
+        Key(name="limits.maxTurns", field="max_turns", check=expect_whole(1, 100)),
+        Key(name="limits.maxOutputTokens", field="max_output_tokens", check=expect_whole(1, 1_000_000, unset=True)),
+        Key(name="limits.maxContextChars", field="max_context_chars", check=expect_whole(1_000, 100_000_000)),
+        Key(name="limits.truncationRecoveries", field="truncation_recoveries", check=expect_whole(0, 5)),
+        Key(name="limits.firstTokenTimeoutMs", field="first_token_timeout_ms", check=expect_whole(1, 3_600_000)),
+        Key(name="limits.firstTokenRetries", field="first_token_retries", check=expect_whole(0, 3)),
+        Key(name="compaction.auto", field="compaction_auto", check=expect_flag),
+        Key(name="compaction.threshold", field="compaction_threshold", check=expect_fraction(0.1, 0.99)),
+        Key(name="compaction.keepTurns", field="compaction_keep_turns", check=expect_whole(0, 20)),
+        Key(name="compaction.maxOutputTokens", field="compaction_max_output_tokens", check=expect_whole(1, 1_000_000)),
+        Key(name="reasoningEffort", field="reasoning_effort", check=expect_word),
+        Key(name="nativeTools", field="native_tools", check=expect_objects),
+        Key(name="agents.active", field="agent", check=expect_text),
+    )
+}
+"""What enters the configuration hash and what a variant may override, beside the active agent's definition."""
+
+
+def measured_document(settings: AgentSettings) -> dict[str, Json]:
+    """The measured configuration as a JSON object: every key by its name, defaults included."""
+    document: dict[str, Json] = {name: getattr(settings, key.field) for name, key in MEASURED.items()}
+    document["nativeTools"] = list(settings.native_tools)
+    document["agents.definition"] = settings.instructions
+    return document
+
+
+def config_hash(settings: AgentSettings) -> str:
+    """SHA-256 (hex) over the canonical JSON of the measured configuration.
+
+    Raises:
+        UsageError: `nativeTools` holds something canonical JSON cannot.
+    """
+    from store.documents.canonical import digest
+
+    return digest(measured_document(settings)).hex()
