@@ -1,5 +1,5 @@
-"""orchestrator: make it happen.
+"""orchestrator: make it happen: read suites and labs, plan, execute runs, report, and hold the command line.
 
-Reads the layouts, plans, dispatches, executes runs, reports, and holds the command line. Everything below it takes
-clocks, randomness and settings as arguments. Start reading at `sweep.py`.
+A kind of sweep is one folder (`suite/`, `lab/`); what the kinds share lies in the folders below them, and the
+contracts in `pyproject.toml` hold that order. Start reading at `engine/sweep.py`.
 """

@@ -1,4 +1,4 @@
-"""What the readers of YAML layouts share: fields in snake_case, ids, ranges, and how findings are told.
+"""Typed values of YAML documents, shared by their readers: fields in snake_case, ids, ranges, and messages of findings.
 
 Rules look at the plain document, not at what was made of it: a value of a wrong type does not hide what is wrong beside
 it. They pass over values of a wrong type, which `store.documents.structure` tells.

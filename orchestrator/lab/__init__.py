@@ -1,5 +1,6 @@
 """lab: decision cases that are run through decision flows, offline from recorded answers or live.
 
-`model.py` is what a lab's files say, `planning.py` lays out its runs, `deciding.py` is one run. `orchestrator/layouts/`
-reads the files. Reports are in `report/`.
+`model.py` holds the contents of a lab's files, which `formats/` reads; `plan.py` lays out its runs and `execute.py`
+executes one. Cassettes are in `recordings/`, reports in `report/`, decisions over HTTP in `hub/`. Start reading at
+`model.py`.
 """

@@ -1,4 +1,4 @@
-"""reports: what a sweep's stored rows say. One value, `Report`, and one module per format.
+"""reports: what all kinds of sweeps show: conditions, phrases, tables, listings, one run in full, and `status/`.
 
-A report is built from rows alone, so that `show` can rebuild what `run` printed. Start reading at `model.py`.
+A kind's own report is in its folder (`suite/report/`, `lab/report/`). Start reading at `conditions.py`.
 """

@@ -1,5 +1,5 @@
-"""sharing: one file of a stored sweep that can be given to somebody else.
+"""export: one file of a stored sweep that can be given to other people.
 
-Takes out where things lay and whom they were asked of, and refuses what holds a secret; cassettes are refused by the
-same search, `secret_fields.py`. Start reading at `bundle.py`.
+An export leaves out paths, hosts and endpoints, and is refused where it holds a secret (`store/secrets/fields.py`,
+which cassettes are checked with too). Start reading at `bundle.py`.
 """

@@ -1,7 +1,7 @@
-"""replay: runs recorded as cassettes, and played back without a model.
+"""recordings: cassettes of a suite's runs, and their replay without a model.
 
-Who records and who plays stands at the provider's port and lives there (`providers/recording/`); here
-is what goes with suites, sweeps and files. `recordings.py` finds what to play, from `cassettes.py` or from the events
-of a stored sweep (`stored_recordings.py`); `taping.py` records a sweep, `rehearsal.py` does both with nothing of
-the user's in it. Start reading at `recordings.py`.
+Recorder and replayer stand at the provider's port (`providers/recording/`); this package joins them to suites, sweeps
+and files. `recordings.py` finds what to play: `cassettes.py` reads files, `stored_recordings.py` the events of a
+stored sweep. `taping.py` records a sweep, `rehearsal.py` records and plays the bundled suites. Start reading at
+`recordings.py`.
 """
