@@ -37,6 +37,8 @@ class SweepKind:
     """Builds the report of a stored sweep: takes the reader, the sweep and `variant`."""
     printer: str
     """Prints a report for people."""
+    proposer: str
+    """Proposes the commands to run after reading a report."""
     encoder: str
     """Writes a report as one line of JSON."""
     conditions: str
@@ -61,6 +63,7 @@ SUITE = SweepKind(
     resume="orchestrator.cli.suite.resuming:resume_sweep",
     report="orchestrator.suite.report.build:build_report",
     printer="orchestrator.suite.report.terminal:present",
+    proposer="orchestrator.suite.report.terminal:propose_next",
     encoder="orchestrator.suite.report.json_report:encode_line",
     conditions="orchestrator.reports.conditions:conditions_of",
 )
@@ -70,6 +73,7 @@ LAB = SweepKind(
     resume="orchestrator.cli.lab.resuming:resume_sweep",
     report="orchestrator.lab.report.stored:stored_report",
     printer="orchestrator.lab.report.terminal:present",
+    proposer="orchestrator.lab.report.terminal:propose_next",
     encoder="orchestrator.lab.report.json_form:line",
     conditions="orchestrator.lab.report.conditions:flow_conditions",
     refused={

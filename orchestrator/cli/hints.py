@@ -1,14 +1,16 @@
-"""How a command in a hint is to be typed: as this one was called, at the same store."""
+"""Hints on the terminal: each command spelled as this process was called, at the same store."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrator.cli.common import COMMON
+from orchestrator.cli.common import COMMON, out
+from orchestrator.reports.hints import Hint, Line
+from orchestrator.text import printable
 
 
 def command(words: str, environment: Mapping[str, str]) -> str:
@@ -17,6 +19,20 @@ def command(words: str, environment: Mapping[str, str]) -> str:
     """
     store = "" if COMMON.store is None else f" --store {shlex.quote(COMMON.store)}"
     return f"{_program(sys.argv[0], environment.get('PATH'))} {words}{store}"
+
+
+def spell_line(line: Line, environment: Mapping[str, str]) -> str:
+    """*line* as text, a hint with its whole command."""
+    if not isinstance(line, Hint):
+        return line
+    remark = f"   {line.remark}" if line.remark else ""
+    return f"{line.lead} {command(line.command, environment)}{remark}"
+
+
+def print_lines(lines: Iterable[Line], environment: Mapping[str, str]) -> None:
+    """Print *lines* to stdout, at once: a secret may lie across several."""
+    if spelled := [spell_line(line, environment) for line in lines]:
+        out(printable("\n".join(spelled), sys.stdout.encoding))
 
 
 def _program(called: str, path: str | None) -> str:

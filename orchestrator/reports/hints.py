@@ -1,9 +1,44 @@
-"""Commands in a report's hints, as a person types them."""
+"""Commands that a report proposes, as values: the command line adds the program's name and the store when it prints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
-Typed = Callable[[str], str]
-"""Makes a command line of a command's words: the program's name, and options that every command needs."""
-TYPED: Typed = "evalctl {}".format
+import attrs
+
+from orchestrator.reports.phrases import describe_resume
+
+
+@attrs.frozen
+class Hint:
+    """A command to run next, without the program's name: `resume S --errors`."""
+
+    command: str
+    remark: str = ""
+    """What the command does; printed behind it."""
+    lead: str = "next:"
+    """Words printed before the command."""
+
+
+Line = str | Hint
+"""A line of a report."""
+
+
+def propose_commands(
+    sweep: str, *, left: int, capped: bool, errors: int, first_not_passed: int | None
+) -> Iterator[Hint]:
+    """Propose what to do after the report of *sweep*.
+
+    Args:
+        sweep: its name.
+        left: runs that a plain `resume` runs.
+        capped: whether runs were skipped because a cap was spent.
+        errors: runs that only `resume --errors` runs again.
+        first_not_passed: position of the first run that did not pass.
+    """
+    if left:
+        yield Hint(f"resume {sweep}", describe_resume(left, capped=capped))
+    if errors:
+        yield Hint(f"resume {sweep} --errors", f"also runs again what ended in an error ({errors:,})")
+    if first_not_passed is not None:
+        yield Hint(f"show {sweep}/{first_not_passed}", "shows the first run that did not pass")

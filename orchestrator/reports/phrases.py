@@ -70,7 +70,7 @@ def usd(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.4f} USD"
 
 
-def resumption(left: int, *, capped: bool) -> str:
-    """What a `resume` would do; where runs were skipped for a spent cap, what it takes."""
+def describe_resume(left: int, *, capped: bool) -> str:
+    """`runs the 2 that are left`; *capped* adds that a spent cap has to be raised."""
     more = ", given a higher cap where one is spent" if capped else ""
     return f"runs the {left:,} that are left{more}"

@@ -4,7 +4,7 @@ code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
-from orchestrator.cli.hints import command
+from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import printing
 from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
 from orchestrator.engine import sweep
@@ -159,9 +159,9 @@ def _present(report: LabReport, directory: Path, world: World) -> None:
     if COMMON.json:
         out(json_form.line(report))
         return
-    typed: Callable[[str], str] = partial(command, environment=world.environment)
     with printing():
-        terminal.present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+        terminal.present(report, sys.stdout, directory=directory, color=COMMON.color)
+    print_lines(terminal.propose_next(report), world.environment)
 
 
 def _offline_code(end: SweepEnd, report: LabReport) -> int:

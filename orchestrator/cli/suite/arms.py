@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.hints import print_lines
 from orchestrator.comparison import json_form, lines
-from orchestrator.reports import phrases
+from orchestrator.reports.hints import Hint
+from orchestrator.reports.phrases import describe_resume
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from store.sql.reader import Reader
 
 
-def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, typed: Callable[[str], str]) -> Report:
+def tell(
+    reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, environment: Mapping[str, str]
+) -> Report:
     """Write the files into *directory*, print what they say, and return the report on all variants together."""
     found = write_variants(reader, sweep, ids, directory)
     whole = build_report(reader, sweep)
@@ -38,8 +42,8 @@ def tell(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path,
     _print(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
     left = whole.summary.unfinished + whole.summary.again
     if left:
-        remark = phrases.resumption(left, capped="budget" in whole.summary.skipped)
-        _print(f"next: {typed(f'resume {sweep.name}')}   {remark}")
+        remark = describe_resume(left, capped="budget" in whole.summary.skipped)
+        print_lines([Hint(f"resume {sweep.name}", remark)], environment)
     return whole
 
 

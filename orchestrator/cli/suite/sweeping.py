@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import anyio
 import attrs
 
 from orchestrator.cli.common import COMMON, Exit, out, say
-from orchestrator.cli.hints import command
+from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import printing
 from orchestrator.cli.suite import arms, replaying
 from orchestrator.cli.suite.records import Records
@@ -25,7 +25,7 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.model import Report
-from orchestrator.suite.report.terminal import present
+from orchestrator.suite.report.terminal import present, propose_next
 from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World, conceal
@@ -152,18 +152,17 @@ def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
     with Reader(part.store) as reader:
         row = reader.sweep(end.name)
         directory = part.settings.report_directory(part.store, row.name)
-        typed = partial(command, environment=part.world.environment)
         if part.settings.variants:
-            report = arms.tell(reader, row, part.settings.variant_ids(), directory, typed)
+            report = arms.tell(reader, row, part.settings.variant_ids(), directory, part.world.environment)
         else:
-            report = _told(reader, row, directory, records, typed)
+            report = _told(reader, row, directory, records, part.world.environment)
         balanced = audited(reader, row, part.world)
     code = _exit_code(end, report)
     return code if balanced or code != Exit.DONE else Exit.FAILED
 
 
 def _told(
-    reader: Reader, row: SweepRow, directory: Path, records: Records | None, typed: Callable[[str], str]
+    reader: Reader, row: SweepRow, directory: Path, records: Records | None, environment: Mapping[str, str]
 ) -> Report:
     """Write the report and print it, with the records of runs that were not told yet where those are wanted."""
     report = write_report(reader, row, directory)
@@ -172,7 +171,8 @@ def _told(
         out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
     else:
         with printing():
-            present(report, sys.stdout, directory=directory, color=COMMON.color, typed=typed)
+            present(report, sys.stdout, directory=directory, color=COMMON.color)
+        print_lines(propose_next(report), environment)
     return report
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.common import COMMON, out
-from orchestrator.cli.hints import command
+from orchestrator.cli.hints import print_lines
 
 if TYPE_CHECKING:
     from store.sql.reader import Reader
@@ -70,9 +69,9 @@ def _sweep(reader: Reader, name: str) -> None:
     if COMMON.json:
         out(load_part(kind.encoder)(report))
         return
-    typed = partial(command, environment=real_world().environment)
     with printing():
-        load_part(kind.printer)(report, sys.stdout, color=COMMON.color, typed=typed)
+        load_part(kind.printer)(report, sys.stdout, color=COMMON.color)
+    print_lines(load_part(kind.proposer)(report), real_world().environment)
 
 
 def _runs(reader: Reader, name: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.common import COMMON, out
-from orchestrator.cli.hints import command
+from orchestrator.cli.hints import command, print_lines
 
 if TYPE_CHECKING:
     from store.sql.reader import Reader
@@ -41,20 +40,18 @@ def status(
     from orchestrator.cli.surroundings import store_of
     from orchestrator.engine import audit
     from orchestrator.reports.status import glance, standing
-    from orchestrator.text import printable
     from orchestrator.world import is_alive, real_world
     from store.sql.database import examine
     from store.sql.reader import Reader
 
     world = real_world()
-    typed = partial(command, environment=world.environment)
     path = store_of(world)
     if sweep == "last" and examine(path) == "absent":
-        _nothing_yet(path, typed)
+        _nothing_yet(path, world.environment)
         return
     with Reader(path) as reader:
         if sweep == "last" and not reader.sweeps(1):
-            _nothing_yet(path, typed)
+            _nothing_yet(path, world.environment)
             return
         if why or "/" in sweep:
             _why(reader, sweep, world.wall())
@@ -65,13 +62,12 @@ def status(
     if watch:
         from orchestrator.cli.sweeps.watching import watch as keep_watching
 
-        keep_watching(path, found.sweep.name, world=world, typed=typed)
+        keep_watching(path, found.sweep.name, world=world)
     elif COMMON.json:
         facts = {**standing.document(found), **glance.document(now), "audit": audit.document(books)}
         out(json.dumps({"store": str(path), **facts}))
     else:
-        told = [*standing.lines(found, typed), *glance.lines(now), *audit.lines(books)]
-        out(printable("\n".join(told), sys.stdout.encoding))
+        print_lines([*standing.lines(found), *glance.lines(now), *audit.lines(books)], world.environment)
 
 
 def _why(reader: Reader, what: str, now: int) -> None:
@@ -92,9 +88,9 @@ def _why(reader: Reader, what: str, now: int) -> None:
         out(printable("\n".join(why.lines(case)), sys.stdout.encoding))
 
 
-def _nothing_yet(path: Path, typed: Callable[[str], str]) -> None:
+def _nothing_yet(path: Path, environment: Mapping[str, str]) -> None:
     if COMMON.json:
         out('{"schema": "evalctl.status/1", "sweep": null}')
     else:
-        out(f"There is no sweep yet in {path}. Start one with\n  {typed(DEMO)}")
-        out(f"`{typed('list')}` shows what else there is to run.")
+        out(f"There is no sweep yet in {path}. Start one with\n  {command(DEMO, environment)}")
+        out(f"`{command('list', environment)}` shows what else there is to run.")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.hints import spell_line
 from orchestrator.cli.streams import printing
 from orchestrator.reports.status import glance, standing
 from orchestrator.reports.status.glance import Glance
@@ -26,9 +27,9 @@ PLAIN_EVERY_S = 10.0
 Show = Callable[[Glance], None]
 
 
-def watch(path: Path, name: str, *, world: World, typed: Callable[[str], str]) -> None:
+def watch(path: Path, name: str, *, world: World) -> None:
     """Show the sweep until nothing is left to do and nobody works on it, or Ctrl-C. Only reads."""
-    with Reader(path) as reader, _display(path, world, typed) as show, _interrupted() as interrupted:
+    with Reader(path) as reader, _display(path, world) as show, _interrupted() as interrupted:
         sweep = reader.sweep(name)
         over = False
         while not over:
@@ -52,13 +53,13 @@ def _interrupted() -> Iterator[Callable[[float], bool]]:
 
 
 @contextmanager
-def _display(path: Path, world: World, typed: Callable[[str], str]) -> Iterator[Show]:
+def _display(path: Path, world: World) -> Iterator[Show]:
     if COMMON.json:
         yield lambda found: out(
             json.dumps({"store": str(path), **standing.document(found.standing), **glance.document(found)})
         )
     elif sys.stdout.isatty():
-        with _drawing(typed) as show:
+        with _drawing(world) as show:
             yield show
     else:
         yield _plain(world)
@@ -80,7 +81,7 @@ def _plain(world: World) -> Show:
 
 
 @contextmanager
-def _drawing(typed: Callable[[str], str]) -> Iterator[Show]:
+def _drawing(world: World) -> Iterator[Show]:
     """Redraw in place on the terminal."""
     from rich.console import Console
     from rich.live import Live
@@ -90,7 +91,8 @@ def _drawing(typed: Callable[[str], str]) -> Iterator[Show]:
     with printing(), Live(console=console, auto_refresh=False) as live:
 
         def show(found: Glance) -> None:
-            told = [*standing.lines(found.standing, typed), *glance.lines(found)]
-            live.update(Text(printable("\n".join(told), sys.stdout.encoding)), refresh=True)
+            lines = [*standing.lines(found.standing), *glance.lines(found)]
+            text = "\n".join(spell_line(line, world.environment) for line in lines)
+            live.update(Text(printable(text, sys.stdout.encoding)), refresh=True)
 
         yield show

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
-from orchestrator.reports.hints import TYPED, Typed
-from orchestrator.reports.phrases import NOT_BY_ERRORS, PLAYING, resumption
+from orchestrator.reports.hints import Hint, propose_commands
+from orchestrator.reports.phrases import NOT_BY_ERRORS, PLAYING
 from orchestrator.text import aligned, counted, one_line, printable
 
 if TYPE_CHECKING:
@@ -34,26 +34,36 @@ Part = str | list[Sequence[str]]
 """A line, or a table with its head."""
 
 
-def present(
-    report: LabReport, stream: TextIO, *, directory: Path | None = None, color: bool = True, typed: Typed = TYPED
-) -> None:
-    """Print the report to *stream*; *directory* is where its files are, *typed* words a command of a hint."""
+def present(report: LabReport, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
+    """Print the report to *stream*; *directory* holds its files."""
     if color and stream.isatty():
-        _draw(report, stream, directory, typed)
+        _draw(report, stream, directory)
     else:
-        stream.write(printable(plain(report, directory, typed), stream.encoding) + "\n")
+        stream.write(printable(plain(report, directory), stream.encoding) + "\n")
     stream.flush()
 
 
-def plain(report: LabReport, directory: Path | None = None, typed: Typed = TYPED) -> str:
+def plain(report: LabReport, directory: Path | None = None) -> str:
     """The report as plain lines, without a control character but the line ends."""
     found: list[str] = []
-    for part in _parts(report, directory, typed):
+    for part in _parts(report, directory):
         found += [part] if isinstance(part, str) else aligned(part)
     return "\n".join(found)
 
 
-def _parts(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[Part]:
+def propose_next(report: LabReport) -> Iterator[Hint]:
+    """Propose the commands to run after reading *report*."""
+    failing = [one.position for capability in report.capabilities for one in capability.failing]
+    return propose_commands(
+        report.facts.sweep,
+        left=report.again,
+        capped=any("budget" in row.skipped for capability in report.capabilities for row in capability.rows),
+        errors=_errors(report),
+        first_not_passed=min((position for position in failing if position is not None), default=None),
+    )
+
+
+def _parts(report: LabReport, directory: Path | None) -> Iterator[Part]:
     facts = report.facts
     yield _line(f"lab {facts.lab} {facts.version}, sweep {facts.sweep}")
     yield _line(wording.headline(facts))
@@ -72,7 +82,8 @@ def _parts(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[
     if (spent := wording.ledger(facts)) is not None:
         yield spent
     yield from (_line(f"note: {note}") for note in report.notes)
-    yield from _next(report, directory, typed)
+    if directory is not None:
+        yield f"report: {one_line(str(directory), 1000)}/report.md"
 
 
 def _below(capability: CapabilityReport) -> Iterator[Part]:
@@ -100,25 +111,6 @@ def _cut(label: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{label}: and {len(lines) - DETAILS} more: --json and report.md tell them all"
 
 
-def _next(report: LabReport, directory: Path | None, typed: Typed) -> Iterator[str]:
-    sweep = report.facts.sweep
-    if directory is not None:
-        yield f"report: {one_line(str(directory), 1000)}/report.md"
-    if report.again:
-        capped = any("budget" in row.skipped for capability in report.capabilities for row in capability.rows)
-        yield f"next: {typed(f'resume {sweep}')}   {resumption(report.again, capped=capped)}"
-    if errors := _errors(report):
-        yield f"next: {typed(f'resume {sweep} --errors')}   also runs again what ended in an error ({errors:,})"
-    positions = [
-        failing.position
-        for capability in report.capabilities
-        for failing in capability.failing
-        if failing.position is not None
-    ]
-    if positions:
-        yield f"next: {typed(f'show {sweep}/{min(positions)}')}   shows the first run that did not pass"
-
-
 def _errors(report: LabReport) -> int:
     """Runs that ended in an error of infrastructure, and that only `resume --errors` runs again."""
     rows = [row for capability in report.capabilities for row in capability.rows]
@@ -130,13 +122,13 @@ def _line(text: str, indent: str = "") -> str:
     return f"{indent}{one_line(text, LONGEST)}"
 
 
-def _draw(report: LabReport, stream: TextIO, directory: Path | None, typed: Typed) -> None:
+def _draw(report: LabReport, stream: TextIO, directory: Path | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
     # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
-    for part in _parts(report, directory, typed):
+    for part in _parts(report, directory):
         if isinstance(part, str):
             console.print(Text(part, style=_style(part)))
         else:

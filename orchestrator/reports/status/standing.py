@@ -9,8 +9,9 @@ import attrs
 
 from orchestrator.engine.caps import caps_of
 from orchestrator.engine.control.commands import in_force
-from orchestrator.reports import phrases
 from orchestrator.reports.conditions import moment
+from orchestrator.reports.hints import Hint, Line
+from orchestrator.reports.phrases import describe_resume
 from orchestrator.text import counted, one_line
 from store.money import usd
 from store.rows import Amount, SweepRow
@@ -163,8 +164,8 @@ def document(standing: Standing) -> dict[str, Json]:
     }
 
 
-def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
-    """For people; nothing in it is a control character. *typed* words a command of a hint."""
+def lines(standing: Standing) -> Iterator[Line]:
+    """For people; nothing in it is a control character. The last line proposes a command."""
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
     have = "has" if sweep.runs == 1 else "have"
@@ -190,17 +191,16 @@ def lines(standing: Standing, typed: Callable[[str], str]) -> Iterator[str]:
         )
     yield f"spent: {_against(standing)}"
     if standing.state == "cancelled":
-        yield f"next: {typed(f'resume {sweep.name} --cancelled')}   runs what was cancelled after all"
+        yield Hint(f"resume {sweep.name} --cancelled", "runs what was cancelled after all")
     elif standing.state == "done":
-        yield f"next: {typed(f'show {sweep.name}')}"
+        yield Hint(f"show {sweep.name}")
     elif standing.state == "stopped":
         capped = any((tally.outcome, tally.reason) == ("skipped", "budget") for tally in standing.tallies)
-        remark = phrases.resumption(standing.remaining, capped=capped)
-        yield f"next: {typed(f'resume {sweep.name}')}   {remark}"
+        yield Hint(f"resume {sweep.name}", describe_resume(standing.remaining, capped=capped))
     else:
-        command = typed(f"resume {sweep.name}")
         are = "is" if standing.remaining == 1 else "are"
-        yield f"{counted(standing.remaining, 'run')} {are} left; another process may share them: {command}"
+        lead = f"{counted(standing.remaining, 'run')} {are} left; another process may share them:"
+        yield Hint(f"resume {sweep.name}", lead=lead)
 
 
 def ordered(order: ControlRow) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.reports import phrases
-from orchestrator.reports.hints import TYPED, Typed
+from orchestrator.reports.hints import Hint, propose_commands
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Report
 from orchestrator.text import aligned, one_line, printable
@@ -28,20 +28,32 @@ UNBROKEN = ("PASSED", "RATE (95 % WILSON)", *TIGHT)
 COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
 
 
-def present(
-    report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True, typed: Typed = TYPED
-) -> None:
-    """Print the report to *stream*; *directory* is where its files are, *typed* words a command of a hint."""
+def present(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
+    """Print the report to *stream*; *directory* holds its files."""
     if color and stream.isatty():
-        _draw(report, stream, directory, typed)
+        _draw(report, stream, directory)
     else:
-        stream.write(printable(plain(report, directory, typed), stream.encoding) + "\n")
+        stream.write(printable(plain(report, directory), stream.encoding) + "\n")
     stream.flush()
 
 
-def plain(report: Report, directory: Path | None = None, typed: Typed = TYPED) -> str:
+def plain(report: Report, directory: Path | None = None) -> str:
     """The report as plain lines, without a control character but the line ends."""
-    return "\n".join([*_header(report), "", *aligned([HEAD, *_rows(report)]), "", *_footer(report, directory, typed)])
+    return "\n".join([*_header(report), "", *aligned([HEAD, *_rows(report)]), "", *_footer(report, directory)])
+
+
+def propose_next(report: Report) -> Iterator[Hint]:
+    """Propose the commands to run after reading *report*."""
+    summary = report.summary
+    return propose_commands(
+        report.sweep,
+        left=summary.unfinished + summary.again,
+        capped="budget" in summary.skipped,
+        errors=sum(count for cause, count in summary.errored.items() if cause not in phrases.NOT_BY_ERRORS),
+        first_not_passed=min(
+            (task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None
+        ),
+    )
 
 
 def _header(report: Report) -> Iterator[str]:
@@ -71,7 +83,7 @@ def _rows(report: Report) -> Iterator[Sequence[str]]:
         yield tuple(map(one_line, row))
 
 
-def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:
+def _footer(report: Report, directory: Path | None) -> Iterator[str]:
     summary, measured = report.summary, report.summary.measured
     yield (
         f"measured over {summary.judged} judged runs: wall median {phrases.seconds(measured.wall_median_ms)}, "
@@ -92,25 +104,11 @@ def _footer(report: Report, directory: Path | None, typed: Typed) -> Iterator[st
     for task in report.tasks:
         for cause, message in task.examples.items():
             yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {phrases.told(cause, message)}"
-    yield from _next(report, directory, typed)
-
-
-def _next(report: Report, directory: Path | None, typed: Typed) -> Iterator[str]:
     if directory is not None:
         yield f"report: {one_line(str(directory), 1000)}/report.md"
-    left = report.summary.unfinished + report.summary.again
-    if left:
-        remark = phrases.resumption(left, capped="budget" in report.summary.skipped)
-        yield f"next: {typed(f'resume {report.sweep}')}   {remark}"
-    errors = sum(count for cause, count in report.summary.errored.items() if cause not in phrases.NOT_BY_ERRORS)
-    if errors:
-        yield f"next: {typed(f'resume {report.sweep} --errors')}   also runs again what ended in an error ({errors:,})"
-    look = min((task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None)
-    if look is not None:
-        yield f"next: {typed(f'show {report.sweep}/{look}')}   shows the first run that did not pass"
 
 
-def _draw(report: Report, stream: TextIO, directory: Path | None, typed: Typed) -> None:
+def _draw(report: Report, stream: TextIO, directory: Path | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -124,7 +122,7 @@ def _draw(report: Report, stream: TextIO, directory: Path | None, typed: Typed) 
     for line in _header(report):
         console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
     console.print(table, soft_wrap=False)
-    for line in _footer(report, directory, typed):
+    for line in _footer(report, directory):
         console.print(Text(line, style="yellow" if line.startswith("note:") else ""))
 
 

@@ -18,6 +18,7 @@ from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.model import Row
 from orchestrator.lab.report.notes import ONCE
 from orchestrator.lab.report.run import LabRun
+from orchestrator.reports.hints import Hint
 from store.stats.rates import wilson_interval
 from tests.orchestrator.lab.report.runs import JEV, NIMBLE, broken, facts, run
 
@@ -251,8 +252,8 @@ def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed
 
     assert (report.judged, report.again) == (1, 2)
     assert "2 of 3 planned runs are in no rate: 1 not judged(interrupted), 1 without a result." in report.notes
-    assert "evalctl resume s" in terminal.plain(report)
-    assert "--errors" not in terminal.plain(report)
+    assert "resume s" in [hint.command for hint in terminal.propose_next(report)]
+    assert "resume s --errors" not in [hint.command for hint in terminal.propose_next(report)]
 
 
 def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so() -> None:
@@ -264,7 +265,8 @@ def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_say
         run("d", outcome="error", reason="subject", judged=False),
     ]
 
-    assert "next: evalctl resume s --errors   also runs again what ended in an error (3)" in text(runs).splitlines()
+    hint = Hint("resume s --errors", "also runs again what ended in an error (3)")
+    assert hint in list(terminal.propose_next(build_report(facts(), runs)))
 
 
 def pair(rates: list[tuple[int, int]], k: int = 4) -> list[LabRun]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.reports.hints import Hint
 from orchestrator.reports.phrases import told
 from orchestrator.suite.report import json_report, markdown, terminal, wording
 from orchestrator.suite.report.build import build_report
@@ -362,8 +363,6 @@ def test_hostile_text_stays_text_in_markdown(make: Callable[..., Reader]) -> Non
 def test_a_terminal_gets_no_control_characters_of_others(make: Callable[..., Reader]) -> None:
     text = terminal.plain(report_of(make(CASES)))
     assert all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") for letter in text)
-    assert f"evalctl resume {stored.NAME}" in text
-    assert "runs the 2 that are left" in text
     assert "60.0 % [23.1 %, 88.2 %]" in text
 
 
@@ -402,14 +401,9 @@ def test_on_a_narrow_terminal_columns_go_before_figures_break(
     assert all(len(line) <= columns for line in drawn.splitlines() if line.startswith(" "))
 
 
-def test_on_a_terminal_a_command_is_one_line_that_can_be_copied(
-    make: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("COLUMNS", "40")
-    screen = Terminal()
-    terminal.present(report_of(make(CASES)), screen)
-    assert f"next: evalctl resume {stored.NAME}   runs the 2 that are left" in screen.getvalue()
+def test_a_report_proposes_the_commands_to_run_next(make: Callable[..., Reader]) -> None:
+    hints = list(terminal.propose_next(report_of(make(CASES))))
+    assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left")
 
 
 @pytest.mark.parametrize(("reason", "told"), [("budget", True), ("provider_blocked", False)])
@@ -417,9 +411,9 @@ def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(
     make: Callable[..., Reader], reason: str, told: bool
 ) -> None:
     skipped = {"outcome": "skipped", "reason": reason, "again": True}
-    page = terminal.plain(report_of(make({"a": [PASS, skipped]})))
-    assert "runs the 1 that are left" in page
-    assert ("given a higher cap" in page) == told
+    hint = next(terminal.propose_next(report_of(make({"a": [PASS, skipped]}))))
+    assert hint.remark.startswith("runs the 1 that are left")
+    assert ("given a higher cap" in hint.remark) == told
 
 
 @pytest.mark.parametrize(("cause", "told"), [("auth", True), ("interrupted", False), ("replay_divergence", False)])
@@ -427,8 +421,8 @@ def test_running_errors_again_is_proposed_where_it_may_help(
     make: Callable[..., Reader], cause: str, told: bool
 ) -> None:
     error = {"outcome": "error", "reason": cause, "detail": {"message": "no"}, "again": cause == "interrupted"}
-    page = terminal.plain(report_of(make({"a": [PASS, error]})))
-    assert ("--errors   also runs again what ended in an error (1)" in page) == told
+    hint = Hint(f"resume {stored.NAME} --errors", "also runs again what ended in an error (1)")
+    assert (hint in list(terminal.propose_next(report_of(make({"a": [PASS, error]}))))) == told
 
 
 def test_away_from_a_terminal_nothing_is_drawn(make: Callable[..., Reader]) -> None:
