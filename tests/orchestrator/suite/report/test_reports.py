@@ -403,7 +403,7 @@ def test_on_a_narrow_terminal_columns_go_before_figures_break(
 
 def test_a_report_proposes_the_commands_to_run_next(make: Callable[..., Reader]) -> None:
     hints = list(terminal.propose_next(report_of(make(CASES))))
-    assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left")
+    assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left, given a higher cap where one is spent")
 
 
 @pytest.mark.parametrize(("reason", "told"), [("budget", True), ("provider_blocked", False)])
