@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) and SHA-256: what identities and fingerprints are made of."""
+"""Canonical JSON (RFC 8785) and its SHA-256, for identities and fingerprints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def canonical(value: Any) -> bytes:
     """Encode *value* as canonical JSON (RFC 8785).
 
     Raises:
-        UsageError: a value that canonical JSON cannot hold (NaN, an integer beyond 2**53, a lone surrogate).
+        UsageError: canonical JSON cannot hold a value (NaN, an integer beyond 2**53, a lone surrogate).
     """
     import rfc8785
 
@@ -23,5 +23,5 @@ def canonical(value: Any) -> bytes:
 
 
 def digest(value: Any) -> bytes:
-    """SHA-256 over the canonical JSON of *value*: 32 bytes."""
+    """Compute the SHA-256 of the canonical JSON of *value*: 32 bytes."""
     return hashlib.sha256(canonical(value)).digest()

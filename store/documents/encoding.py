@@ -1,7 +1,7 @@
-"""JSON as it is stored: compact, pure ASCII, whatever a model or a tool has put into the strings.
+"""The stored JSON encoding: compact and pure ASCII, for any value that a model or a tool produces.
 
-Every character beyond ASCII is written as an escape, so NUL, control characters and lone surrogates never reach SQLite
-as such and come back as they were.
+Non-ASCII and control characters are written as escapes, so NUL and lone surrogates never reach SQLite as such, and
+are read back unchanged.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 LONGEST = 64 << 20
-"""Characters of one string that are kept."""
+"""Largest number of characters kept of one string."""
 DEEPEST = 200
-"""Levels of nesting that are kept where the encoder cannot follow."""
+"""Levels of nesting kept of a value that is nested too deeply for the encoder."""
 
 
 def _plain(value: Any) -> Any:
@@ -29,10 +29,10 @@ _encode: Callable[[Any], str] = json.JSONEncoder(
 
 
 def encode(value: Any) -> str:
-    """*value* as JSON text.
+    """Encode *value* as JSON text.
 
-    Strings longer than 64 Mi characters end in a marker; NaN and infinities, which JSON does not have, become strings;
-    what is nested too deeply to be written becomes a marker at level 200.
+    Strings longer than 64 Mi characters are cut and end in a marker. NaN and infinities, which JSON lacks, become
+    strings. A value nested too deeply for the encoder is replaced by a marker from level 200 on.
     """
     try:
         text = _encode(value)

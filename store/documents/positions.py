@@ -1,7 +1,7 @@
-"""Strict JSON in, with the place of every value: what makes `suite.json:8:64: ...` possible.
+"""A strict JSON parser that keeps the source position of every value, for messages such as `suite.json:8:64: ...`.
 
-The counterpart of `canonical`, and a leaf like it: every folder that reads a user's file reads it with this. A document
-is plain data plus a map from paths to offsets, whatever syntax it was written in; `yaml_document` reads another one.
+Every package reads users' files with this. A document is plain data plus a map from paths to offsets, independent of
+its syntax; `yaml.py` makes the same of YAML.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from store.errors import UsageError
 from store.events import Json
 
 DocumentPath = tuple[str | int, ...]
-"""Where a value is: keys and indices from the root."""
+"""The path of a value: keys and indices from the root."""
 
 MAX_DEPTH = 100
 MAX_BYTES = 32 * 1024 * 1024
 MAX_NUMBER = 400
-"""Characters of a number; more is no measure of anything, and slow to convert."""
+"""Largest number of characters of a number; longer ones are slow to convert."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -37,56 +37,56 @@ _SUGGESTED = {"True": "true", "False": "false", "None": "null", "undefined": "nu
 
 @attrs.frozen(kw_only=True, order=True)
 class Finding:
-    """One thing wrong with a document. Findings sort by where they are."""
+    """A problem at one position of a document. Problems sort by position."""
 
     line: int
     """Counts from 1."""
     column: int
     """Counts from 1, in characters."""
     path: str
-    """Such as `tasks[1].budget.maxTurns`; empty where the syntax is broken."""
+    """Such as `tasks[1].budget.maxTurns`; empty for a syntax error."""
     message: str
     excerpt: str = ""
-    """Lines shown below it, such as a part of a text with a caret."""
+    """Lines to show below the message, such as a part of a text with a caret."""
 
 
 @attrs.frozen(kw_only=True)
 class Document:
-    """What a file says, and where it says it."""
+    """A parsed file: its value, and the source position of every value in it."""
 
     name: str
-    """How messages call the file."""
+    """The file's name in messages."""
     value: Json
     raw: bytes
     offsets: Mapping[DocumentPath, int]
-    """Of each value; of the key, where the value has one."""
+    """Offset of each value, or of its key if it has one."""
     starts: tuple[int, ...]
     """Offsets at which lines begin."""
 
     def place(self, path: DocumentPath) -> tuple[int, int]:
-        """Line and column of *path*, or of what it would be in where the document has no such value."""
+        """Return line and column of *path*, or of its nearest existing parent if the document has no such value."""
         while path and path not in self.offsets:
             path = path[:-1]
         return self.position(self.offsets.get(path, 0))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset."""
+        """Return line and column of an offset; both count from 1."""
         return _place(self.starts, offset)
 
     def finding(self, path: DocumentPath, message: str) -> Finding:
-        """Say *message* about the value at *path*."""
+        """Make a problem with *message* at the position of *path*."""
         line, column = self.place(path)
         return Finding(line=line, column=column, path=spell(path), message=message)
 
     def refusal(self, findings: Iterable[Finding]) -> UsageError:
-        """One error that lists all *findings*, in the order of the file."""
+        """Make one error that lists all *findings*, in the order of the file."""
         return UsageError("\n".join(tell(self.name, finding) for finding in sorted(set(findings))))
 
 
 def tell(name: str, finding: Finding) -> str:
-    """`suite.json:8:64: tasks[1].budget.maxTurns: expected an integer, got '30'`, on one line whatever a file holds.
+    """Format a problem: `suite.json:8:64: tasks[1].budget.maxTurns: expected an integer, got '30'`.
 
-    Its excerpt, where it has one, stands below.
+    The message is one line with unprintable characters escaped; an excerpt follows on lines of its own.
     """
     where = f"{finding.path}: " if finding.path else ""
     text = f"{name}:{finding.line}:{finding.column}: {where}{finding.message}"
@@ -94,7 +94,7 @@ def tell(name: str, finding: Finding) -> str:
 
 
 def spell(path: DocumentPath) -> str:
-    """Write a path as people do: `tasks[1].budget.maxTurns`."""
+    """Format a path for a message: `tasks[1].budget.maxTurns`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -107,7 +107,7 @@ def spell(path: DocumentPath) -> str:
 
 
 def read_json(file: Path, *, name: str | None = None, surrogates: bool = False) -> Document:
-    """Read a JSON file strictly. Messages call it *name*, or its path.
+    """Read a strict JSON file. Messages name it *name*, by default its path.
 
     Raises:
         UsageError: it cannot be read, is larger than 32 MiB, or is not strict JSON; see `parse_json`.
@@ -117,14 +117,14 @@ def read_json(file: Path, *, name: str | None = None, surrogates: bool = False) 
 
 
 def read_raw(file: Path, name: str) -> bytes:
-    """What a file holds; one byte more than 32 MiB at most.
+    """Read the bytes of a file, at most one more than 32 MiB.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read, or is not a regular file.
     """
     try:
         if file.exists() and not file.is_file():
-            raise UsageError(f"{name}: not a file")  # opening a pipe would wait for somebody to write
+            raise UsageError(f"{name}: not a file")  # opening a pipe would wait for a writer
         with file.open("rb") as stream:
             return stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
@@ -137,7 +137,7 @@ def read_raw(file: Path, name: str) -> bytes:
 def parse_json(raw: bytes, *, name: str, surrogates: bool = False) -> Document:
     """Parse strict JSON: no duplicate keys, no NaN or Infinity, no comments, no trailing commas, depth at most 100.
 
-    Strings may hold lone surrogates only where *surrogates* says so: most text ends in a place that cannot hold them.
+    Lone surrogates in strings are refused unless *surrogates* is true, since most destinations cannot hold them.
 
     Raises:
         UsageError: with line and column.
@@ -153,10 +153,10 @@ def parse_json(raw: bytes, *, name: str, surrogates: bool = False) -> Document:
 
 
 def decoded(raw: bytes, name: str) -> str:
-    """The text of a file, without a byte order mark.
+    """Decode a file's bytes as UTF-8, without a byte order mark.
 
     Raises:
-        UsageError: it is larger than 32 MiB, or not UTF-8.
+        UsageError: the file is larger than 32 MiB, or not UTF-8.
     """
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB")
@@ -169,7 +169,7 @@ def decoded(raw: bytes, name: str) -> str:
 
 
 def line_starts(text: str) -> tuple[int, ...]:
-    """Offsets at which lines begin."""
+    """Find the offsets at which lines begin."""
     return (0, *(match.end() for match in re.finditer("\n", text)))
 
 
@@ -184,22 +184,22 @@ def _place(starts: tuple[int, ...], offset: int) -> tuple[int, int]:
 
 @attrs.define(slots=False)
 class Refused(Exception):
-    """A reader of a syntax gives up: what is wrong at which offset."""
+    """A syntax error at an offset of a document."""
 
     message: str
     offset: int
     first: int | None = None
-    """Where the other of two equal keys is."""
+    """Offset of the first of two equal keys."""
 
     def told(self, name: str, starts: tuple[int, ...]) -> UsageError:
-        """The error for the user."""
+        """Convert into the error for the user, with line and column."""
         line, column = _place(starts, self.offset)
         first = f" (first at line {_place(starts, self.first)[0]})" if self.first is not None else ""
         return UsageError(tell(name, Finding(line=line, column=column, path="", message=self.message + first)))
 
 
 class _Parser:
-    """Recursive descent over one text; every method takes an offset and returns the one after what it read."""
+    """A recursive descent parser over one text; every method takes an offset and returns the offset after its match."""
 
     def __init__(self, text: str, *, surrogates: bool) -> None:
         self.text = text
@@ -219,13 +219,13 @@ class _Parser:
 
     def skip(self, offset: int) -> int:
         match = _SPACE.match(self.text, offset)
-        assert match is not None  # it matches nothing, too
+        assert match is not None  # the pattern also matches the empty string
         return match.end()
 
     def value(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         if depth > MAX_DEPTH:
             self.refuse(f"nested deeper than {MAX_DEPTH}", offset)
-        self.offsets.setdefault(path, offset)  # a key has come first, and its place is the better one
+        self.offsets.setdefault(path, offset)  # the position of a key, set earlier, is the better one
         match self.text[offset : offset + 1]:
             case '"':
                 return self.string(offset)
@@ -243,11 +243,11 @@ class _Parser:
         try:
             value, end = self.escaped.raw_decode(self.text, offset)
         except json.JSONDecodeError as error:
-            # the decoder's own words are good ("Unterminated string", "Invalid \\escape"), but not its offsets in them
+            # the decoder's messages are good ("Unterminated string", "Invalid \\escape"), but not the offsets in them
             message = error.msg.removesuffix(" at").replace(" starting", "")
             self.refuse(message[:1].lower() + message[1:], error.pos)
         if not self.surrogates and _SURROGATE.search(value):
-            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is no text", offset)
+            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", offset)
         return value, end
 
     def scalar(self, offset: int) -> tuple[Json, int]:
@@ -260,10 +260,10 @@ class _Parser:
         number = _NUMBER.fullmatch(word[0])
         if number is None:
             meant = _SUGGESTED.get(word[0])
-            hint = f" (did you mean {meant}?)" if meant else " (comments are no JSON)" if word[0][0] in "/#" else ""
+            hint = f" (did you mean {meant}?)" if meant else " (JSON has no comments)" if word[0][0] in "/#" else ""
             self.refuse(f"expected a value, got {word[0][:40]}{hint}", offset)
         if len(word[0]) > MAX_NUMBER:
-            self.refuse(f"a number of more than {MAX_NUMBER} characters", offset)
+            self.refuse(f"expected at most {MAX_NUMBER} characters of a number", offset)
         if not (number[1] or number[2]):
             return int(word[0]), word.end()
         value = float(word[0])
@@ -295,10 +295,10 @@ class _Parser:
         return items, self.end
 
     end = 0
-    """Where what was read last ends; how `separated` and its callers talk."""
+    """End offset of the last element read: callers of `separated` set it for each element."""
 
     def separated(self, offset: int, closing: str) -> Iterator[int]:
-        """The offsets of a list's elements; leaves `end` behind the closing bracket."""
+        """Yield the offset of each element of a list or object; then set `end` behind the closing bracket."""
         start = self.skip(offset + 1)
         if self.text[start : start + 1] == closing:
             self.end = start + 1

@@ -1,8 +1,8 @@
-"""Values from documents: frozen attrs classes out of JSON, with every mismatch of a file told at once.
+"""Deserialization of documents into frozen attrs classes; reports every mismatch of a file at once.
 
-Field names are snake_case in Python and camelCase in files, unless a reader has them spelled in another way. Types are
-strict (`true` is no integer, `"30"` neither, a string is no array), unknown keys are refused. cattrs does the work and
-is imported only when something is read.
+Field names are snake_case in Python and camelCase in files, unless the caller passes another spelling. Types are strict
+(neither `true` nor `"30"` is an integer, a string is not an array), and unknown keys are refused. cattrs does the work
+and is imported only when a file is read.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
 Problem = tuple[DocumentPath, str]
 Spelling = Callable[[str], str]
-"""How files spell a field's name."""
+"""Converts a field's Python name to its spelling in files."""
 
 
 @attrs.define(slots=False)
 class Mismatch(ValueError):
-    """A value is not what its place asks for. cattrs adds notes to it, so it is not frozen."""
+    """A value does not match the expected type. cattrs adds notes to it, so it is not frozen."""
 
     message: str
     below: DocumentPath = ()
-    """Where inside the value."""
+    """Path of the mismatch inside the value."""
 
     def __str__(self) -> str:
         return self.message
 
 
 def camel(name: str) -> str:
-    """`max_wall_ms` as files spell it: `maxWallMs`."""
+    """Convert `max_wall_ms` to `maxWallMs`, the usual spelling in files."""
     head, *rest = name.split("_")
     return head + "".join(part.title() for part in rest)
 
 
 def snake(name: str) -> str:
-    """The spelling of files that name fields as Python does."""
+    """Keep the Python spelling, for files that use it."""
     return name
 
 
 def kebab(name: str) -> str:
-    """`MaxCalls` as files spell it: `max-calls`."""
+    """Convert a class name such as `MaxCalls` to `max-calls`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 def suggest(word: object, among: Iterable[str]) -> str:
-    """` (did you mean 'command'?)`, or nothing where nothing is near."""
+    """Return ` (did you mean 'command'?)`, or an empty text if no word is close."""
     import difflib
 
     near = difflib.get_close_matches(str(word), list(among), 1)
@@ -65,7 +65,7 @@ def suggest(word: object, among: Iterable[str]) -> str:
 
 
 def show(value: Json) -> str:
-    """A value as a message shows it: short, and what kind of thing it is where it is long."""
+    """Describe a value for a message: itself if short, else its type or its beginning."""
     match value:
         case None:
             return "null"
@@ -83,9 +83,9 @@ def show(value: Json) -> str:
 def structure(
     document: Document, into: type[T], converter: Converter, spelled: Spelling = camel
 ) -> tuple[T | None, list[Finding]]:
-    """Make *into* of a whole document: the value, or None and everything that keeps it from being one.
+    """Structure a whole document as *into*. Returns the value and no problems, or None and all problems.
 
-    *spelled* is the converter's.
+    *spelled* is the converter's spelling.
     """
     from cattrs import BaseValidationError
 
@@ -96,7 +96,7 @@ def structure(
 
 
 def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = camel) -> Iterator[Problem]:
-    """Walk what cattrs raised into (path, message)."""
+    """Walk the exceptions that cattrs raised and yield each as (path, message)."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError
     from cattrs.errors import AttributeValidationNote, IterableValidationNote
 
@@ -120,7 +120,7 @@ def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = 
         case Mismatch():
             yield (*path, *error.below), error.message
         case _:
-            # what a class's own validators say: "'maxTurns' must be >= 1: 0"
+            # the message of a class's own validator: "'maxTurns' must be >= 1: 0"
             text = str(error.args[0]) if error.args else type(error).__name__
             named = re.match(r"(Length of )?'(\w+)' (must .*)", text, re.DOTALL)
             if named is None:
@@ -130,7 +130,7 @@ def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = 
 
 
 def new_converter(spelled: Spelling = camel) -> Converter:
-    """A converter with this module's rules; callers register unions of their own with `tagged`."""
+    """Make a converter with this module's rules; callers register their own unions, see below."""
     from cattrs import Converter
     from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
     from cattrs.gen import make_dict_structure_fn, override
@@ -166,9 +166,9 @@ def new_converter(spelled: Spelling = camel) -> Converter:
 
 
 def tagged(converter: Converter, tag: str, names: Iterable[str], find: Callable[[str], type]) -> Hook:
-    """A hook for a closed union whose members a key tells apart.
+    """Make a hook for a tagged union: the value of the key *tag* selects the class.
 
-    *find* gives the class for a name; it is asked only about *names*.
+    *find* returns the class of a name; it is called only with one of *names*.
     """
     known = tuple(names)
 
@@ -197,7 +197,7 @@ def _strict(fits: Callable[[Any], bool], wanted: str) -> Hook:
 
 
 def _guarded(hook: Callable[..., Any], shape: type, wanted: str) -> Hook:
-    """Refuse another JSON type before *hook* tries to make sense of it: cattrs would iterate a string."""
+    """Refuse another JSON type before *hook* runs: cattrs would iterate over a string."""
 
     def guarded(value: Json, into: Any) -> Any:
         if not isinstance(value, shape):

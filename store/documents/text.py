@@ -1,8 +1,7 @@
-"""Text that a column or a message cannot take as it is: escaped letters, and words that a cut may have halved.
+"""Escaping for TEXT columns and messages, and cutting text at word boundaries so that no half of a credential stays.
 
-Text in a TEXT column of its own is escaped where SQLite cannot hold it, and comes back unharmed. Lone surrogates cannot
-be bound at all, and NUL ends a string for half of SQLite's functions. File names and whatever a model chose may hold
-both. JSON columns need none of this: their encoder escapes by itself.
+SQLite cannot bind lone surrogates, and NUL ends a string for half of its functions; file names and model output may
+hold both. JSON columns need no escaping here, because their encoder escapes by itself.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 import re
 
 LONGEST_WORD = 512
-"""Characters that are given up at most where a text was cut in a word."""
+"""Largest number of characters dropped from a text that was cut inside a word."""
 _SPACE = re.compile(r"""[\s"'`{}\[\](),;<>|]""")
-"""Stands between words; in no credential, nor in what base64 and percent codes make of one."""
+"""A separator between words; occurs in no credential, nor in its base64 or percent encoding."""
 
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
 
 
 def without_last_word(text: str) -> str:
-    """*text*, which was cut, without the word that may have been cut in two: half a credential is not recognised.
+    """Drop the last word of *text*, which was cut there: a redactor does not recognise half a credential.
 
-    Where the end is one long word, its last 512 characters go.
+    If the text ends in one long word, drops its last 512 characters.
     """
     tail = text[-LONGEST_WORD:]
     spaces = [space.end() for space in _SPACE.finditer(tail)]
@@ -29,7 +28,7 @@ def without_last_word(text: str) -> str:
 
 
 def without_first_word(text: str) -> str:
-    """The same for a text whose beginning was cut off."""
+    """Drop the first word of a text whose beginning was cut off."""
     head = text[:LONGEST_WORD]
     space = _SPACE.search(head)
     return text[space.start() if space else len(head) :]
@@ -52,9 +51,9 @@ def blank_unprintable(text: str) -> str:
 
 
 def to_column(text: str) -> str:
-    r"""*text* with NUL and lone surrogates as `\uXXXX`; different texts stay different.
+    r"""Escape NUL and lone surrogates as `\uXXXX`; different texts stay different.
 
-    A text that needs no escape and shows none (`\u`) is kept as it is; in every other one backslashes are doubled.
+    A text that needs no escape and contains no `\u` stays unchanged; in any other text, backslashes are doubled.
     """
     if "\\u" not in text and not _UNFIT.search(text):
         return text
@@ -62,7 +61,7 @@ def to_column(text: str) -> str:
 
 
 def from_column(text: str) -> str:
-    """The inverse of `to_column`."""
+    """Undo `to_column`."""
     if "\\u" not in text:
         return text
     return _ESCAPE.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), text)

@@ -1,9 +1,9 @@
-"""Strict YAML in, with the place of every value: the same `Document` that `positions` makes of JSON.
+"""A strict YAML parser that keeps source positions; makes the same `Document` as `positions.py` does of JSON.
 
-YAML as it is meant in files that people write: the core schema of YAML 1.2 (`yes`, `no`, `12:30` and `2026-11-30` are
-text, `0777` is 777), one document, keys that are text and stand once. Refused is what only surprises: merge keys, tags,
-NaN and infinity, aliases that multiply into more than 200,000 values or lead to themselves. PyYAML (libyaml) tells the
-events apart and is imported only when something is read; what they mean is decided here.
+The core schema of YAML 1.2 (`yes`, `no`, `12:30` and `2026-11-30` are text, `0777` is 777), one document, unique text
+keys. Refused because they surprise: merge keys, tags, NaN and infinity, recursive aliases, and aliases that expand to
+more than 200,000 values. PyYAML (libyaml) produces the events and is imported only when a file is read; this module
+decides their meaning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from store.documents.positions import (
 from store.events import Json
 
 MAX_NODES = 200_000
-"""Values and keys of a document, each alias counted with all that it stands for."""
+"""Largest number of values and keys in a document, each alias counted as a copy."""
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 BOOLEANS: Mapping[str, bool] = {
@@ -46,22 +46,22 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TEXT = "tag:yaml.org,2002:str"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Control characters, and what some readers take for the end of a line and others do not."""
+"""Control characters, and characters that only some parsers take for a line break."""
 
 
 @attrs.frozen(kw_only=True)
 class YamlDocument(Document):
-    """A document that knows how its texts are written."""
+    """A YAML document, which also keeps the source spelling of its scalars."""
 
     text: str
-    """The file's."""
+    """The text of the file."""
     scalars: Mapping[DocumentPath, tuple[int, int]]
-    """Offsets at which each value that is no object and no array begins and ends."""
+    """Start and end offset of each scalar."""
 
     def finding_in(self, path: DocumentPath, message: str, *, line: int, column: int, excerpt: str) -> Finding:
-        """Say *message* about a part of the text at *path*: its *line* and *column*, which count from 1.
+        """Make a problem with *message* at a *line* and *column* (from 1) inside the text value at *path*.
 
-        The finding stands at that part, where the text's line is written in the file as it is.
+        Its position is that part of the text if the file contains the line verbatim, else the position of *path*.
         """
         finding = self.finding(path, message)
         offset = self._written(path, line)
@@ -71,14 +71,14 @@ class YamlDocument(Document):
         return attrs.evolve(finding, excerpt=excerpt)
 
     def _written(self, path: DocumentPath, line: int) -> int | None:
-        """The offset at which a *line* of the text at *path* is written as it is; None where it is not."""
+        """Find the offset at which the file contains a *line* of the text at *path* verbatim; None if it does not."""
         start, end = self.scalars.get(path, (0, 0))
         value = self._at(path)
         lines = value.split("\n") if isinstance(value, str) else []
         if not 1 <= line <= len(lines) or not lines[line - 1]:
             return None
         written = self.text[start:end].split("\n")
-        # a block has a line before its text; elsewhere only a text on one line is written as it is
+        # a block scalar has a header line; other scalars are verbatim only if they are on one line
         block = written[0][:1] in ("|", ">")
         row = line if block else 0
         if row >= len(written) or (not block and len(written) > 1):
@@ -95,10 +95,10 @@ class YamlDocument(Document):
 
 
 def read_yaml(file: Path, *, name: str | None = None, decimals: bool = False) -> YamlDocument:
-    """Read a YAML file strictly. Messages call it *name*, or its path.
+    """Read a strict YAML file. Messages name it *name*, by default its path.
 
     Raises:
-        UsageError: it cannot be read, is larger than 32 MiB, or is not as this module has it; see `parse_yaml`.
+        UsageError: it cannot be read, is larger than 32 MiB, or is not strict YAML; see `parse_yaml`.
     """
     name = name or str(file)
     return parse_yaml(read_raw(file, name), name=name, decimals=decimals)
@@ -129,7 +129,7 @@ def parse_yaml(raw: bytes, *, name: str, decimals: bool = False) -> YamlDocument
 
 
 class _Builder:
-    """Makes a value of a text's events; every method takes the index of an event and returns the one after it."""
+    """Builds a value from parser events; methods take the index of an event and return the index after the value."""
 
     def __init__(self, text: str, *, decimals: bool) -> None:
         import yaml
@@ -140,9 +140,9 @@ class _Builder:
         self.offsets: dict[DocumentPath, int] = {}
         self.scalars: dict[DocumentPath, tuple[int, int]] = {}
         self.aliased: dict[int, int] = {}
-        """Of each alias's event the event that it stands for."""
+        """Index of an alias event -> index of the event that it refers to."""
         self.open: set[int] = set()
-        """Objects and arrays that are being built."""
+        """Indices of the objects and arrays under construction."""
         self.nodes = 0
         self.events = self.read()
 
@@ -150,10 +150,10 @@ class _Builder:
         raise Refused(message, offset, first)
 
     def read(self) -> list[Any]:
-        """All events of the document's root. Nesting is not followed here, so that no text goes too deep."""
+        """Read all events of the document, without recursion, so that nesting cannot exhaust the stack."""
         yaml = self.yaml
         if unfit := _UNFIT.search(self.text):
-            self.refuse(f'the character U+{ord(unfit[0]):04X} has to be written as an escape, in "..."', unfit.start())
+            self.refuse(f'write the character U+{ord(unfit[0]):04X} as an escape, in "..."', unfit.start())
         loader = (yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)(self.text)
         events: list[Any] = []
         anchors: dict[str, int] = {}
@@ -163,12 +163,12 @@ class _Builder:
                 if isinstance(event, yaml.DocumentStartEvent):
                     documents += 1
                     if documents > 1:
-                        self.refuse("a second document begins here; a file holds one", event.start_mark.index)
+                        self.refuse("a second document begins here; expected one per file", event.start_mark.index)
                 if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                     continue
                 if isinstance(event, yaml.AliasEvent):
                     if event.anchor not in anchors:
-                        self.refuse(f"there is no anchor &{event.anchor} before it", event.start_mark.index)
+                        self.refuse(f"no anchor &{event.anchor} is defined before this alias", event.start_mark.index)
                     self.aliased[len(events)] = anchors[event.anchor]
                 elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
                     anchors[event.anchor] = len(events)
@@ -185,21 +185,21 @@ class _Builder:
         return events
 
     def explained(self, error: Any) -> tuple[str, int]:
-        """What the parser has to say, with what is usually meant."""
+        """Explain a parser error: its message with the usual cause, and its offset."""
         mark = error.problem_mark or error.context_mark
         offset = mark.index if mark is not None else 0
-        message = error.problem or "no YAML"
+        message = error.problem or "not valid YAML"
         began = error.context_mark.index if error.context_mark is not None else offset
         if error.context and began < offset:
             line = self.text.count("\n", 0, began) + 1
-            message += f" ({error.context}, which begins in line {line})"
+            message += f" ({error.context}, which begins on line {line})"
         here = self.text[offset : offset + 1]
         if here == "\t":
-            message += " (a tab; YAML indents with spaces)"
+            message += " (a tab; indent with spaces)"
         elif here in {"@", "`", "%"}:
-            message += f" (a text that begins with {here} is quoted)"
+            message += f" (quote a text that begins with {here})"
         elif message.startswith("mapping values are not allowed"):
-            message += " (a text that holds ': ' is quoted)"
+            message += " (quote a text that contains ': ')"
         return message, offset
 
     def document(self) -> Json:
@@ -210,7 +210,7 @@ class _Builder:
         offset = event.start_mark.index
         if depth > MAX_DEPTH:
             self.refuse(f"nested deeper than {MAX_DEPTH}", offset)
-        self.offsets.setdefault(path, offset)  # a key has come first, and its place is the better one
+        self.offsets.setdefault(path, offset)  # the position of a key, set earlier, is the better one
         if isinstance(event, yaml.AliasEvent):
             return self.value(self.aliased[index], path, depth)[0], index + 1
         self.counted(offset)
@@ -218,7 +218,7 @@ class _Builder:
             self.scalars[path] = offset, event.end_mark.index
             return self.scalar(event), index + 1
         if index in self.open:
-            self.refuse("an alias within what it stands for", offset)
+            self.refuse("an alias inside the value that it refers to", offset)
         self.open.add(index)
         try:
             if isinstance(event, yaml.SequenceStartEvent):
@@ -232,7 +232,7 @@ class _Builder:
     def counted(self, offset: int) -> None:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            self.refuse(f"more than {MAX_NODES:,} values and keys, aliases counted with what they stand for", offset)
+            self.refuse(f"more than {MAX_NODES:,} values and keys, counting each alias as a copy", offset)
 
     def untagged(self, event: Any, harmless: str) -> None:
         if event.tag not in (None, harmless):
@@ -261,7 +261,7 @@ class _Builder:
         self.counted(offset)
         if not isinstance(event, self.yaml.ScalarEvent):
             what = "an alias" if isinstance(event, self.yaml.AliasEvent) else "an object or an array"
-            self.refuse(f"expected a key, got {what} (a text that begins with {{, [ or * is quoted)", offset)
+            self.refuse(f"expected a key, got {what} (quote a text that begins with {{, [ or *)", offset)
         key = self.scalar(event)
         if event.style in (None, "") and event.value == "<<":
             self.refuse("merge keys (<<) are not supported; write the keys out", offset)
@@ -273,7 +273,7 @@ class _Builder:
         self.untagged(event, _TEXT)
         text: str = event.value
         if not text.isascii() and _SURROGATE.search(text):
-            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is no text", event.start_mark.index)
+            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", event.start_mark.index)
         if event.style not in (None, "") or event.tag == _TEXT:
             return text
         if text in NULLS:
@@ -283,13 +283,13 @@ class _Builder:
         return self.number(text, event.start_mark.index) if text[0] in "+-.0123456789" else text
 
     def number(self, text: str, offset: int) -> Json:
-        """What begins as a number does: one, or text."""
+        """Read a scalar that begins like a number: a number, or else text."""
         if _NOT_FINITE.fullmatch(text):
-            self.refuse(f"{text} is no number that JSON has (quote it where it is text)", offset)
+            self.refuse(f"{text} is not a JSON number (quote it if it is text)", offset)
         if not (_FLOAT.fullmatch(text) or _BASED.fullmatch(text)):
             return text
         if len(text) > MAX_NUMBER:
-            self.refuse(f"a number of more than {MAX_NUMBER} characters", offset)
+            self.refuse(f"expected at most {MAX_NUMBER} characters of a number", offset)
         if _BASED.fullmatch(text):
             return int(text, 0)
         if _INTEGER.fullmatch(text):

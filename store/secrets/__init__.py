@@ -1,5 +1,10 @@
-"""secrets: removing secrets from text on its way into the store, and finding them in what leaves it.
+"""secrets: finding secrets, and redacting them from text on its way into the store and out of it.
 
-`redactor.py` is cheap enough for every delta; `scanner.py` knows many shapes of keys; `fields.py` names the fields of
-a document that hold one. Start reading at `redactor.py`.
+Where a new thing goes:
+
+- a shape of keys: `scanner.py`; a very common one also in `redactor.py`, which runs on every streamed delta
+- a rule for credentials in the environment: `redactor.py`
+- a check of a document before it is shared: `fields.py`
+
+Start reading at `redactor.py`.
 """

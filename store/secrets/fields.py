@@ -1,4 +1,4 @@
-"""Which fields of a document hold a secret: what whoever writes a file to be shared asks before writing it."""
+"""Finds the fields of a document that hold a secret, before a file to be shared is written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from store.secrets.scanner import scan
 
 
 def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator[tuple[DocumentPath, str]]:
-    """Where in *value*, which stands *at* a place, secrets are, and of what kind: never what they are.
+    """Find the secrets in *value*: yields the path (below *at*) and the kind of each, never the secret itself.
 
-    A mark that was left of one counts as one; what is known by its look is found as base64, too. A key that holds one
-    is not told, nor anything below it: its object is.
+    A redaction mark counts as a secret; keys of a known shape are also found inside base64. If an object's key holds a
+    secret, the path of the object is yielded instead, and nothing below that key.
     """
     match value:
         case str():
@@ -32,7 +32,7 @@ def secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Iterator
                     yield at, kind
                 elif not isinstance(item, str):
                     yield from secret_fields(item, (*at, key), redactor)
-                # some values are no more than a word, and the name alone tells what they are
+                # a value may be a plain word that only its name marks as a secret
                 elif (kind := _kind(item, redactor) or _shape(json.dumps({key: item}))) is not None:
                     yield (*at, key), kind
 
@@ -51,9 +51,7 @@ def _shape(text: str) -> str | None:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What stands in *text* as base64, wherever its groups of four begin: a key of no known value is told by nothing
-    else.
-    """
+    """Decode every base64 run in *text*, at each of the four alignments, so that shapes are found inside it."""
     for run in _BASE64.finditer(text):
         digits = run.group().translate(_STANDARD)
         for skipped in range(4):

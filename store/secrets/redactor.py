@@ -1,11 +1,11 @@
-"""Takes secret values out of text: exact credentials of the environment, and strings in the shape of a known key.
+"""Redaction of secrets: exact credentials of the environment, and strings with the shape of a known key.
 
-What is taken out leaves a mark, `[redacted:NAME]`, where NAME is the variable's name or the shape's. A mark of this
-redactor passes through unchanged, so that redacting twice is redacting once.
+A mark, `[redacted:NAME]`, replaces each secret; NAME is the variable's name or the shape's. A mark of this redactor
+passes through unchanged, so that redaction is idempotent.
 
-One regular expression holds everything. Every alternative starts with a plain character, which lets the engine skip
+One regular expression matches everything. Every alternative starts with a literal character, which lets the engine skip
 from candidate to candidate; every repetition is bounded, and no two neighbouring repetitions share a character, so
-that hostile text costs time in proportion to its length.
+that the time is linear in the length of even hostile text.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 import attrs
 
 SHORTEST = 8
-"""Shorter values are not taken for secrets: they would turn up everywhere by chance."""
+"""Smallest length of a secret value; shorter ones would occur everywhere by chance."""
 
 CONTEXT = 3
-"""Characters before a position that decide whether a key may start there."""
+"""Number of preceding characters that decide whether a key may start at a position."""
 
 MARK = "[redacted:"
 CREDENTIAL = f"{MARK}credential]"
-"""The mark where nobody knows any more which variable it was."""
+"""The mark for a cut secret, whose variable is unknown."""
 CUT = "…"
-"""Where a text was cut, by whoever shortened it."""
+"""The ellipsis that marks a cut in a shortened text."""
 HEAD = 4
-"""Characters of a literal that are compared before the whole of it."""
+"""Number of leading characters of a literal that are compared before the whole."""
 
 
 @attrs.frozen
 class _Run:
-    """Between `least` and `most` characters of a class."""
+    """A run of `least` to `most` characters of a class."""
 
     chars: str
     least: int
@@ -47,10 +47,10 @@ class _Run:
 
 @attrs.frozen
 class _Shape:
-    r"""A key that can be told by its look: literal pieces and runs, in order.
+    r"""The shape of a key with a recognisable format: literals and runs, in order.
 
-    A `guarded` shape starts only where a word starts, at an escape (`\n`) or after a percent code: its prefix is too
-    ordinary to be looked for inside words, or its runs could be made to overlap.
+    A `guarded` shape starts only at the start of a word, at an escape (`\n`) or after a percent code: its prefix is too
+    common inside words, or its runs could be made to overlap.
     """
 
     name: str
@@ -84,9 +84,8 @@ class Redactor:
     """Replaces secrets in text by marks.
 
     Args:
-        values: (variable name, value) pairs. Values shorter than 8 characters are ignored. Looked for are each value
-            itself and its base64, percent-encoded and JSON-escaped forms, base64 also where it is a part of a longer
-            encoded text.
+        values: (variable name, value) pairs. Values shorter than 8 characters are ignored. Each value is found as it
+            is and in its base64, percent-encoded and JSON-escaped forms, base64 also inside a longer encoded text.
     """
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
@@ -106,15 +105,15 @@ class Redactor:
         self._secret = re.compile(_alternatives(literals))
         self._heads = re.compile(_heads(literals))
         self.longest = max(self._longest_literal, *(_length(shape) for shape in _SHAPES))
-        """No secret is longer than this many characters."""
+        """Length in characters of the longest possible secret."""
 
     def text(self, text: str) -> str:
-        """*text* with a mark in place of every secret, also of one that was cut short before it came here."""
+        """Replace every secret in *text* by a mark, including one that was already cut short by an ellipsis."""
         clean = self._secret.sub(self._mark, text) if self._hint.search(text) else text
         return self._without_stumps(clean) if CUT in clean else clean
 
     def _without_stumps(self, text: str) -> str:
-        """*text* without what stands before an ellipsis and is the beginning of a secret."""
+        """Replace the beginnings of secrets that end at an ellipsis."""
         *pieces, rest = text.split(CUT)
         kept = []
         for piece in pieces:
@@ -123,16 +122,16 @@ class Redactor:
         return CUT.join([*kept, rest])
 
     def json(self, value: Any) -> Any:
-        """A copy of a JSON value with every string and every key redacted, however deep it is nested.
+        """Copy a JSON value with every string and every key redacted, at any depth.
 
-        Keys that become equal stay apart by a number after the mark. Tuples become lists.
+        Keys that become equal get a number after the mark. Tuples become lists.
         """
         if type(value) in _PLAIN:
             return value
         if not value and type(value) in _EMPTY:
             return _EMPTY[type(value)]()
         top: list[Any] = [value]
-        # A stack instead of recursion: a model decides how deep its arguments are nested.
+        # A stack instead of recursion: a model decides how deeply its arguments are nested.
         todo: list[tuple[Any, Any]] = [(top, 0)]
         while todo:
             place, key = todo.pop()
@@ -151,16 +150,16 @@ class Redactor:
         return top[0]
 
     def scan(self, text: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
-        """The secrets (and marks) in *text* from *start* on, in order: start, end, mark."""
+        """Find the secrets (and marks) in *text* from *start* on; yields (start, end, mark) in order."""
         if not self._hint.search(text, start):
             return
         for found in self._secret.finditer(text, start):
             yield found.start(), found.end(), self._mark(found)
 
     def open_from(self, text: str, start: int = 0) -> int:
-        """Where, from *start* on, a secret may have begun that more text would complete or lengthen.
+        """Find the first offset, from *start* on, of a possible secret that more text could complete or lengthen.
 
-        `len(text)` if nowhere.
+        Returns `len(text)` if there is none.
         """
         end = len(text)
         near = max(start, end - self.longest)
@@ -201,10 +200,10 @@ class Redactor:
 
 
 def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The variables that hold credentials: (name, value), sorted by name.
+    """Find the environment variables that hold credentials: (name, value) pairs, sorted by name.
 
-    Those whose name says so, unless the value plainly is none (short, digits, a path, another variable's name), and
-    the password part of any URL.
+    A variable counts if its name says so and its value may be a secret (not short, digits, a path or another
+    variable's name). The password part of any URL counts too.
     """
     found: list[tuple[str, str]] = []
     for name, value in sorted(environment.items()):
@@ -221,10 +220,10 @@ def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 _PLAIN = frozenset({int, float, bool, type(None)})
-"""What holds no text: nothing to look for in most of what is stored."""
+"""Types without text, which need no redaction; most stored values have one of them."""
 _EMPTY: dict[type, type] = {str: str, dict: dict, tuple: list, list: list}
 _MAPPING = (dict, Mapping)
-"""dict first: asking an abstract class costs ten times as much."""
+"""dict comes first: checking against an abstract class takes ten times as long."""
 # AUTHOR is no credential, AUTHORIZATION is; a KEYBOARD is not a KEY.
 _SAYS_CREDENTIAL = re.compile(
     r"KEYS?(?![A-Z])|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|BEARER"
@@ -242,7 +241,7 @@ def _password(url: str) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """A name that cannot close or open a mark."""
+    """Replace characters in a name that could open or close a mark."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "_"
 
 
@@ -273,20 +272,20 @@ def _forms(value: str) -> set[str]:
 
 
 def _base64(octets: bytes) -> Iterator[str]:
-    """Base64 with and without padding, and what is certain of it when other bytes stand before and after."""
+    """Encode as base64: with and without padding, and the digits that stay fixed inside longer encoded bytes."""
     whole = b64encode(octets).decode()
     yield whole
     yield whole.rstrip("=")
     for before, unsure in ((0, 0), (1, 2), (2, 3)):
         encoded = b64encode(b"\0" * before + octets).decode().rstrip("=")
-        # an encoded digit that the last byte does not fill depends on what follows
+        # a digit that the last byte does not fill depends on the following byte
         yield encoded[unsure : (before + len(octets)) * 8 // 6]
 
 
 def _apart_from_marks(form: str) -> list[str]:
-    """A value that reads like a mark, or ends like the beginning of one, is looked for without that part.
+    """Split a value at marks, and drop the beginning of a mark at its end.
 
-    Otherwise it could be found again across a mark that redaction itself has put there.
+    Otherwise the value could match again across a mark that redaction has inserted.
     """
     parts = form.split(MARK)
     for length in range(len(MARK) - 1, 0, -1):
@@ -300,16 +299,16 @@ def _apart_from_marks(form: str) -> list[str]:
 
 
 def _guard(first: str) -> str:
-    """Stands after the first character, so that the alternative still starts with a plain one.
+    """Build the lookbehinds of a guarded shape; they follow its first character, so that it still starts literally.
 
-    `]` ends a mark: a key there would have been found before the mark took its place, or not at all.
+    `]` ends a mark: a key right after it would have matched before the mark was inserted, or not at all.
     """
     char = re.escape(first)
     return rf"(?:(?<![A-Za-z0-9_\]-]{char})|(?<=\\[bfnrt]{char})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{char}))"
 
 
 def _whole(shape: _Shape) -> str:
-    """The shape without its first character, as a regular expression."""
+    """Build the regular expression of a shape, without its first character."""
     head, *rest = shape.parts
     assert isinstance(head, str)
     text = (_guard(head[0]) if shape.guarded else "") + re.escape(head[1:])
@@ -319,14 +318,14 @@ def _whole(shape: _Shape) -> str:
 
 
 def _begun(shape: _Shape) -> str:
-    """Any beginning of the shape that reaches the end of the text, the whole shape included."""
+    """Build the expression for any beginning of the shape that reaches the end of the text, the whole included."""
     text = r"\Z"
     parts = shape.parts
     if shape.name == "private-key":
         parts += ("-----END ", _Run("A-Z ", 0, 20), "PRIVATE KEY-----")
     for part in reversed(parts):
         if isinstance(part, str):
-            # a whole key that stops short of the end of the text is no beginning of anything
+            # a whole key that ends before the end of the text is not an open one
             for char in reversed(part):
                 text = f"{re.escape(char)}(?:{text}|\\Z)"
         else:
@@ -344,7 +343,7 @@ def _length(shape: _Shape) -> int:
 
 
 def _alternatives(literals: Iterable[str]) -> str:
-    """All literals and shapes, grouped by their first character."""
+    """Build the expression for all literals and shapes, grouped by their first character."""
     groups: dict[str, list[str]] = {}
     by_first: dict[str, list[str]] = {}
     for literal in literals:
@@ -357,7 +356,7 @@ def _alternatives(literals: Iterable[str]) -> str:
 
 
 def _tree(rests: list[str]) -> str:
-    """A regular expression for any of the strings, the longest that fits; what they share is written once."""
+    """Build a trie-shaped expression that matches the longest of the strings."""
     ends = "" in rests
     by_first: dict[str, list[str]] = {}
     for rest in rests:
@@ -379,7 +378,7 @@ def _shared_prefix(texts: list[str]) -> str:
 
 
 def _heads(literals: Iterable[str]) -> str:
-    """The first characters of any literal, or fewer of them where the text ends."""
+    """Build the expression for the first characters of any literal, or fewer at the end of the text."""
     begun: set[str] = set()
     for literal in literals:
         head = literal[:HEAD]
@@ -389,7 +388,7 @@ def _heads(literals: Iterable[str]) -> str:
 
 
 def _rare(literal: str) -> str:
-    """Four characters of the literal, beginning with the one that is rarest in ordinary text."""
+    """Pick four characters of the literal, beginning with the one that is rarest in ordinary text."""
     starts = range(max(1, len(literal) - HEAD + 1))
     at = max(starts, key=lambda i: _COMMON.find(literal[i]) if literal[i] in _COMMON else len(_COMMON))
     return re.escape(literal[at : at + HEAD])
@@ -409,7 +408,7 @@ _SHAPE_HINTS = (
     r"J(?<=eyJ)",
     "BEGIN ",
 )
-"""What every shape holds, begun with its rarest character."""
+"""A pattern that every text with a shape matches, starting at its rarest character."""
 
 _LONGEST_PREFIX = max(len(part) for shape in _SHAPES for part in shape.parts[:1] if isinstance(part, str))
 

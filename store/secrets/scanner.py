@@ -1,12 +1,12 @@
-"""The full search for secrets: keys by their shape, credentials in headers and URLs, values under a telling name.
+"""The full secret scanner: keys by shape, credentials in headers and URLs, and values under a telling name.
 
-It looks at what leaves the store or is kept long: blobs, reports, records of runs, log lines. On the path of events a
-cheaper `Redactor` knows the exact values and the commonest shapes. A finding is replaced by a mark, as
-the redactor does it: whoever writes a file to be shared takes a mark for a secret.
+It scans text that leaves the store or is kept long: blobs, reports, records of runs, log lines. On the hot path of
+events the cheaper `Redactor` handles exact values and the most common shapes. A match is replaced by a mark, as the
+redactor does.
 
-Time is linear in the text, whatever is in it: words are found by one pass with a possessive pattern, everything else by
-plain searches for a fixed text, and every repetition of a pattern is bounded and cannot be entered from two sides. No
-finding holds a quote, and a backslash only before `n`, `r` or `t` within a private key, so that JSON stays JSON.
+The time is linear in the length of any text: one pass with a possessive pattern finds words, plain searches for a fixed
+text find everything else, and every repetition is bounded and unambiguous. No match contains a quote, and a backslash
+only before `n`, `r` or `t` in a private key, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import attrs
 from store.secrets.redactor import MARK
 
 LEAST_ENTROPY = 2.6
-"""Bits per character; random hexadecimal digits have 3.3 and more from 16 characters on."""
+"""Smallest entropy of a key, in bits per character; 16 or more random hexadecimal digits have at least 3.3."""
 LEAST_UNDER_A_NAME = 3.0
-"""The same where nothing but a name says that the value is secret."""
+"""Smallest entropy of a value that only its name marks as a secret."""
 WORD = 16
-"""Characters of the shortest key that is looked for by its beginning."""
+"""Length in characters of the shortest key that is recognised by its beginning."""
 
 
 @attrs.frozen
 class Finding:
-    """A secret in a text."""
+    """A secret found in a text: its shape and its offsets."""
 
     shape: str
     start: int
@@ -40,9 +40,9 @@ class Finding:
 
 
 def scan(text: str, *, allowed: Collection[str] = ()) -> list[Finding]:
-    """The secrets in *text*, in order, none overlapping another.
+    """Find the secrets in *text*, in order and without overlaps.
 
-    *allowed* are SHA-256 digests in hexadecimal of what is not to be taken for one, such as a documented dummy key.
+    *allowed* holds SHA-256 digests (hexadecimal) of texts that are not secrets, such as a documented dummy key.
     """
     found = sorted(_findings(text), key=lambda one: (one.start, -one.end))
     kept: list[Finding] = []
@@ -58,18 +58,15 @@ def scan(text: str, *, allowed: Collection[str] = ()) -> list[Finding]:
 
 
 class Cleaner:
-    """Puts marks in the place of secrets, and counts them.
-
-    One is made for each thing that is written, so that it can say how many there were.
-    """
+    """Replaces secrets by marks and counts them; one instance per file or report gives that file's counts."""
 
     def __init__(self, allowed: Collection[str] = ()) -> None:
         self.found: Counter[str] = Counter()
-        """Replaced so far, by shape."""
+        """Number of secrets replaced so far, by shape."""
         self._allowed = allowed
 
     def text(self, text: str) -> str:
-        """*text* with a mark for every secret; JSON text stays JSON."""
+        """Replace every secret in *text* by a mark; JSON text stays JSON."""
         if len(text) < SHORTEST:
             return text
         for _ in range(ROUNDS):
@@ -87,15 +84,15 @@ class Cleaner:
 
 
 ROUNDS = 4
-"""A mark ends a word: where secrets stand side by side, the second may show only when the first is gone."""
+"""Largest number of passes: of adjacent secrets, the second may match only after a mark replaced the first."""
 SHORTEST = 8
-"""Texts below this length are not looked at; no secret is shorter."""
+"""Shortest text that is scanned; no secret is shorter."""
 REMEMBERED = 1 << 16
-"""Characters up to which a text is remembered with what came of it: what every run of a cell repeats is long."""
+"""Longest text, in characters, whose result is cached; the texts that every run of a cell repeats are long."""
 
 
 def scanned(text: str) -> str:
-    """*text* with a mark for every secret, where nobody asks how many."""
+    """Replace every secret in *text* by a mark, without counting; the results of recent texts are cached."""
     return _remembered(text) if len(text) <= REMEMBERED else Cleaner().text(text)
 
 
@@ -201,7 +198,7 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("heroku-key", "HRKU-", _U + "{36,80}"),
     ("airtable-token", "pat", _N + "{14}\\." + _X + "{64}"),
 )
-"""Name, beginning, and the rest as a pattern that is bounded and whose neighbouring parts share no character."""
+"""(name, beginning, rest): the rest is a bounded pattern whose neighbouring parts share no character."""
 
 _HEAD = 2
 _SHORT_BEGINNINGS = tuple(sorted({head for _, head, _ in _SHAPES if "." in head}))
@@ -209,7 +206,7 @@ _SHORT_BEGINNINGS = tuple(sorted({head for _, head, _ in _SHAPES if "." in head}
 
 @cache
 def _words() -> re.Pattern[str]:
-    """Where a key may begin: at a word that is long enough, or at a short beginning with a dot before such a one."""
+    """Compile the pattern for possible keys: a long enough word, or a short beginning with a dot before one."""
     short = "|".join(map(re.escape, _SHORT_BEGINNINGS))
     return re.compile(rf"(?P<short>{short})(?=[A-Za-z0-9_-]{{{WORD}}})|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{{WORD},}}+")
 
@@ -219,7 +216,7 @@ _BOUNDARY = re.compile(r"(?:\A|[^A-Za-z0-9_-]|\\[bfnrt]|\\u[0-9a-f]{4}|%[0-9A-Fa
 
 @cache
 def _by_head() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
-    """Shapes by their first two characters, those with longer beginnings first."""
+    """Group the shapes by their first two characters, those with longer beginnings first."""
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for shape in _SHAPES:
         groups.setdefault(shape[1][:_HEAD], []).append(shape)
@@ -228,9 +225,9 @@ def _by_head() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
 
 @cache
 def _whole(beginning: str, rest: str) -> re.Pattern[str]:
-    """A key's pattern, compiled when a word first begins like one: most never do, and a hundred of them take a while.
+    """Compile a key's pattern on first use: compiling all hundred takes a while, and most are never needed.
 
-    Nothing of a word may be left over: a key that goes on is another thing.
+    The key must end with its word: a longer word is something else.
     """
     return re.compile(f"{re.escape(beginning)}(?:{rest})(?![A-Za-z0-9_])")
 
@@ -252,7 +249,7 @@ def _by_shape(text: str) -> Iterator[Finding]:
 
 
 def _starts(text: str, at: int) -> Iterator[int]:
-    r"""Where the word at *at* begins: there, or after the rest of an escape (`\n`, `\u0026`, `%3D`) before it."""
+    r"""Yield the possible starts of the word at *at*: there, or after the rest of an escape (`\n`, `%3D`) before it."""
     yield at
     before = text[at - 1] if at else ""
     if before == "\\":
@@ -266,10 +263,10 @@ def _starts(text: str, at: int) -> Iterator[int]:
 
 @attrs.frozen
 class _Around:
-    """A credential told by a fixed text before it.
+    """A rule for a credential that a fixed text, the anchor, precedes.
 
-    `pattern` is matched at the anchor, its group `secret` is what is found; *back* characters before the anchor belong
-    to it. *lower*: the anchor is looked for whatever its case.
+    `pattern` matches at the anchor, and its group `secret` is the match; `back` characters before the anchor belong to
+    it. With `lower`, the anchor matches in any case.
     """
 
     name: str
@@ -286,7 +283,7 @@ def _is_random(body: str) -> bool:
 
 
 def _is_password(body: str) -> bool:
-    """Whether what stands for a password in a URL can be one."""
+    """Whether the password part of a URL can be a real password."""
     return (
         len(set(body)) > 2
         and body.lower() not in _COMMON_WORDS
@@ -296,7 +293,7 @@ def _is_password(body: str) -> bool:
 
 
 def _is_value(body: str) -> bool:
-    """Whether a value under a telling name can be a secret: mixed, random, and no name, path, number or call."""
+    """Whether a value under a telling name can be a secret: mixed and random, not a name, path, number or call."""
     return (
         _MIXED.match(body) is not None
         and _has_entropy(body, LEAST_UNDER_A_NAME)
@@ -307,7 +304,7 @@ def _is_value(body: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Shannon's, in bits per character, of its first 256 characters."""
+    """Compute the Shannon entropy of the first 256 characters, in bits per character."""
     if not text:
         return 0.0
     head = text[:256]
@@ -316,9 +313,9 @@ def entropy(text: str) -> float:
 
 
 def _has_entropy(body: str, bits: float) -> bool:
-    """Whether it has that much; mostly decided by how many characters differ, whatever their shares."""
+    """Whether the entropy is at least *bits*; the number of distinct characters usually decides."""
     head = body[:256]
-    rest = len(head) - len(set(head)) + 1  # the most that one character can fill
+    rest = len(head) - len(set(head)) + 1  # the largest share of one character
     return math.log2(len(head)) - _N_LOG_N[rest] / len(head) >= bits or entropy(head) >= bits
 
 
@@ -398,7 +395,7 @@ _AROUND = (
 
 @cache
 def _pattern(one: _Around) -> re.Pattern[str]:
-    """Compiled when its anchor is first met."""
+    """Compile a rule's pattern, when its anchor first occurs."""
     return re.compile(one.pattern, re.IGNORECASE if one.lower else 0)
 
 
@@ -422,7 +419,7 @@ def _by_surroundings(text: str) -> Iterator[Finding]:
 
 
 _LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-"""`str.lower` could change the length of other letters."""
+"""For non-ASCII text, whose length `str.lower` could change."""
 
 
 def _findings(text: str) -> Iterator[Finding]:
