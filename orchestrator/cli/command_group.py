@@ -1,18 +1,54 @@
-"""A command group that imports a verb when it is asked for, and writes its help from the table of verbs."""
+"""The classes of the application's commands: a group that imports a verb when it is asked for and writes its help from
+the table of verbs, and a verb whose help shows options by panel.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from orchestrator.cli.verbs import Group, Sections, Verb, merge_sections
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
+
+
+OPTIONS = "Options"
+"""The panel of options that name none."""
+RANGE = re.compile(r"(\S+<=?)?x[<>]=?\S+")
+"""The bounds of a number as typer describes them, such as `1<=x<=1000`."""
+NOTES = re.compile(r"  \[([^][]*)\]$")
+"""The notes that typer adds to the help of an option, such as `[default: 0; x>=0]`."""
+
+
+class PanelCommand(TyperCommand):
+    """A verb: its help lists the options by the panels that they name, in the order of the first option of each."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write arguments and options."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                usual = "Arguments" if parameter.param_type_name == "argument" else OPTIONS
+                title = getattr(parameter, "rich_help_panel", None) or usual
+                panels.setdefault(title, []).append((record[0], omit_range(record[1])))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def omit_range(text: str) -> str:
+    """The help *text* of an option without the bounds of its number: the message about a wrong one names them."""
+    notes = NOTES.search(text)
+    if notes is None:
+        return text
+    kept = [note for note in notes[1].split("; ") if not RANGE.fullmatch(note)]
+    return text[: notes.start()] + (f"  [{'; '.join(kept)}]" if kept else "")
 
 
 class LoadedVerbs(MutableMapping[str, "Command"]):
@@ -72,7 +108,8 @@ def load_command(name: str, entry: Verb | Group) -> Command:
     app = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
     if isinstance(entry, Verb):
         module, _, function = entry.place.partition(":")
-        app.command(name, epilog=entry.codes)(getattr(import_module(f"orchestrator.cli.{module}"), function))
+        verb = getattr(import_module(f"orchestrator.cli.{module}"), function)
+        app.command(name, cls=PanelCommand, epilog=entry.codes)(verb)
     else:
         options: dict[str, Any] = {"cls": make_group_class(entry.sections), "help": entry.help}
         app.callback(no_args_is_help=True, **options)(_do_nothing)

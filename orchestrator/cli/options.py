@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how their values are read."""
+"""Options that several verbs share, how their values are read, and the panels of the help that they stand in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from providers.system.sandbox import Kind
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class MissingParameter(typer.BadParameter):
+    """A usage error: a parameter that this command line needs was not given. Its message names it, `argument SUITE`."""
+
+    def format_message(self) -> str:
+        """The sentence that is printed."""
+        return f"Missing {self.message}."
 
 
 def duration(text: str) -> float:
@@ -92,11 +100,107 @@ def directory(text: str | None) -> str | None:
     return str(Path(text).resolve()) if text else None
 
 
+WHAT = "What to run"
+MODEL = "Model"
+LIMITS = "Limits"
+PERMISSIONS = "Permissions"
+OUTPUT = "Output"
+
+LARGEST_SEED = 2**53 - 1
+"""The largest integer that every JSON reader represents exactly."""
+
+SuiteName = Annotated[
+    str | None,
+    typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.", show_default=False),
+]
+Tasks = Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.", rich_help_panel=WHAT)]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        min=-LARGEST_SEED,
+        max=LARGEST_SEED,
+        metavar="N",
+        help="Seed of the run order; never sent to the provider.",
+        rich_help_panel=WHAT,
+    ),
+]
+SuiteDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--suite-dir", metavar="DIR", help="A suite, or a directory of suites, of your own.", rich_help_panel=WHAT
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Use this file instead of the project's.", rich_help_panel=MODEL),
+]
+TrustProject = Annotated[
+    bool,
+    typer.Option(
+        "--trust-project",
+        help="Let the project's file name provider, endpoint and key variable.",
+        rich_help_panel=PERMISSIONS,
+    ),
+]
+InputRate = Annotated[
+    str | None,
+    typer.Option(
+        "--input-rate",
+        metavar="USD",
+        help="USD per million input tokens; for the estimate.",
+        rich_help_panel=MODEL,
+    ),
+]
+OutputRate = Annotated[
+    str | None,
+    typer.Option("--output-rate", metavar="USD", help="The same for output; both or neither.", rich_help_panel=MODEL),
+]
+AllowWrite = Annotated[bool, typer.Option("--allow-write", help="Grant the effect write.", rich_help_panel=PERMISSIONS)]
+AllowProcess = Annotated[
+    bool, typer.Option("--allow-process", help="Grant the effect process.", rich_help_panel=PERMISSIONS)
+]
+AllowExternal = Annotated[
+    bool, typer.Option("--allow-external", help="Grant the effect external.", rich_help_panel=PERMISSIONS)
+]
+AllowAnalysis = Annotated[
+    bool,
+    typer.Option(
+        "--allow-analysis",
+        help="Grant the effect analysis; no built-in tool has it.",
+        rich_help_panel=PERMISSIONS,
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Grant nothing but reading.", rich_help_panel=PERMISSIONS)]
+AllowSuiteFull = Annotated[
+    bool,
+    typer.Option(
+        "--allow-suite-full",
+        help="Let tasks with mode full use all that is granted.",
+        rich_help_panel=PERMISSIONS,
+    ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Run a --suite-dir suite without asking.", rich_help_panel=PERMISSIONS)
+]
+PrintConfig = Annotated[
+    bool,
+    typer.Option(
+        "--print-config",
+        help="Show every setting and where it comes from, with or without a SUITE; run nothing.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", min=1, metavar="N", help="Requests the sweep may make in all.")
+    int | None,
+    typer.Option("--max-calls", min=1, metavar="N", help="Requests the sweep may make in all.", rich_help_panel=LIMITS),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Tokens the sweep may use in all.")
+    int | None,
+    typer.Option("--max-tokens", min=1, metavar="N", help="Tokens the sweep may use in all.", rich_help_panel=LIMITS),
 ]
 MaxCostUsd = Annotated[
     Decimal | None,
@@ -105,27 +209,59 @@ MaxCostUsd = Annotated[
         parser=usd,
         metavar="USD",
         help="US dollars the sweep may cost in all (5, $5, 0.25); needs the model's price.",
+        rich_help_panel=LIMITS,
     ),
 ]
 Prices = Annotated[
     Path | None,
-    typer.Option("--prices", metavar="FILE", help="What models cost; beats the prices of configuration files."),
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        help="What models cost; beats the prices of configuration files.",
+        rich_help_panel=MODEL,
+    ),
 ]
 MaxWall = Annotated[
     float | None,
-    typer.Option("--max-wall", parser=duration, metavar="TIME", help="Stop the sweep after TIME (90s, 15m, 8h)."),
+    typer.Option(
+        "--max-wall",
+        parser=duration,
+        metavar="TIME",
+        help="Stop the sweep after TIME (90s, 15m, 8h).",
+        rich_help_panel=LIMITS,
+    ),
 ]
 Rpm = Annotated[
     float | None,
-    typer.Option("--rpm", min=0.01, callback=finite, metavar="N", help="Requests per minute the account may be asked."),
+    typer.Option(
+        "--rpm",
+        min=0.01,
+        callback=finite,
+        metavar="N",
+        help="Requests per minute the account may be asked.",
+        rich_help_panel=LIMITS,
+    ),
 ]
 Tpm = Annotated[
     float | None,
-    typer.Option("--tpm", min=1, callback=finite, metavar="N", help="Tokens per minute, by upper bounds."),
+    typer.Option(
+        "--tpm",
+        min=1,
+        callback=finite,
+        metavar="N",
+        help="Limit tokens per minute (estimated before sending, corrected afterwards).",
+        rich_help_panel=LIMITS,
+    ),
 ]
 MaxWait = Annotated[
     float | None,
-    typer.Option("--max-wait", parser=duration, metavar="TIME", help="Longest Retry-After to obey. [default: 120s]"),
+    typer.Option(
+        "--max-wait",
+        parser=duration,
+        metavar="TIME",
+        help="Longest Retry-After to obey. [default: 120s]",
+        rich_help_panel=LIMITS,
+    ),
 ]
 MaxStall = Annotated[
     float | None,
@@ -133,11 +269,21 @@ MaxStall = Annotated[
         "--max-stall",
         parser=duration,
         metavar="TIME",
-        help="End what waits when nothing happens so long, and what could only come later. [default: 10m]",
+        help="Give up waiting after TIME without progress, or at once if the wait is known to be longer. "
+        "[default: 10m]",
+        rich_help_panel=LIMITS,
     ),
 ]
 Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", min=1, max=1000, metavar="N", help="Runs in flight at once. [default: 4]")
+    int | None,
+    typer.Option(
+        "--concurrency",
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Runs in flight at once. [default: 4]",
+        rich_help_panel=LIMITS,
+    ),
 ]
 ProviderName = Annotated[
     str | None,
@@ -146,24 +292,40 @@ ProviderName = Annotated[
         metavar="NAME",
         help="anthropic, ollama, openai (chat completions), openai-responses, scripted, typesafe (decision labs only), "
         "or a plug-in's name.",
+        rich_help_panel=MODEL,
     ),
 ]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.")]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.", rich_help_panel=MODEL)
+]
 ApiKeyEnv = Annotated[
-    str | None, typer.Option("--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.")
+    str | None,
+    typer.Option(
+        "--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.", rich_help_panel=MODEL
+    ),
 ]
 CassetteDir = Annotated[
     str | None,
-    typer.Option("--cassette-dir", metavar="DIR", help="Cassettes to play or to write. [default: SUITE/cassettes]"),
+    typer.Option(
+        "--cassette-dir",
+        metavar="DIR",
+        help="Cassettes to play or to write. [default: SUITE/cassettes]",
+        rich_help_panel=WHAT,
+    ),
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep every run's workspace and print its path.")]
-Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.")]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep every run's workspace and print its path.", rich_help_panel=OUTPUT)
+]
+Out = Annotated[
+    str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.", rich_help_panel=OUTPUT)
+]
 Sandbox = Annotated[
     str,
     typer.Option(
         "--sandbox",
         metavar="none|bwrap",
         help="Confine commands of the agent and of verifiers: bwrap needs bubblewrap.",
+        rich_help_panel=PERMISSIONS,
     ),
 ]
 

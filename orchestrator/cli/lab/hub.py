@@ -21,13 +21,13 @@ DEFAULT_PORT = 8740
 def serve(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The daemon configuration.")],
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")
+        int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="The port; 0 takes one that is free.")
     ] = DEFAULT_PORT,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="127.0.0.1, ::1 or another loopback address.")
     ] = "127.0.0.1",
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=1024, help="Decisions that are made at a time.")
+        int, typer.Option("--concurrency", min=1, max=1024, metavar="N", help="Decisions that are made at a time.")
     ] = 8,
 ) -> None:
     """Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, until it is told to stop.

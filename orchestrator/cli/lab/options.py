@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from orchestrator.cli import options
 
 if TYPE_CHECKING:
     from orchestrator.lab.model import Lab
@@ -18,30 +21,79 @@ Capability = Annotated[
 ]
 Fixtures = Annotated[
     list[str] | None,
-    typer.Option("--fixture", metavar="ID", help="Only these fixtures: several times, or ID,ID.", show_default=False),
+    typer.Option(
+        "--fixture",
+        metavar="ID",
+        help="Only these fixtures: several times, or ID,ID.",
+        show_default=False,
+        rich_help_panel=options.WHAT,
+    ),
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="ID", help="Only these targets: several times, or ID,ID.", show_default=False),
+    typer.Option(
+        "--target",
+        metavar="ID",
+        help="Only these targets: several times, or ID,ID.",
+        show_default=False,
+        rich_help_panel=options.WHAT,
+    ),
 ]
 LabDir = Annotated[
     Path | None,
-    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab, else the bundled one]"),
+    typer.Option(
+        "--lab-dir",
+        metavar="DIR",
+        help="The lab. [default: ./config/lab, else the bundled one]",
+        rich_help_panel=options.WHAT,
+    ),
 ]
 AskedLabDir = Annotated[
     Path | None,
-    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab]"),
+    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab]", rich_help_panel=options.WHAT),
 ]
 """Of verbs that ask backends: the bundled lab has to be named."""
 DaemonConfig = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The daemon configuration. [default: the lab's config.yaml]"),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The daemon configuration. [default: the lab's config.yaml]",
+        rich_help_panel=options.WHAT,
+    ),
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--out", metavar="DIR", help="Write manifest, results and report here. [default: .local/runs/SWEEP]"),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Write manifest, results and report here. [default: .local/runs/SWEEP]",
+        rich_help_panel=options.OUTPUT,
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask backends without a confirmation.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Ask backends without a confirmation.", rich_help_panel=options.PERMISSIONS)
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-calls",
+        min=1,
+        metavar="N",
+        help="Calls the sweep may make, in place of the budget's.",
+        rich_help_panel=options.LIMITS,
+    ),
+]
+MaxCostUsd = Annotated[
+    Decimal | None,
+    typer.Option(
+        "--max-cost-usd",
+        parser=options.usd,
+        metavar="USD",
+        help="US dollars it may cost, in place of the budget's.",
+        rich_help_panel=options.LIMITS,
+    ),
+]
 
 RUNS = Path(".local") / "runs"
 """Below the working directory: where a sweep's run directory is, unless another place is named."""
@@ -74,7 +126,9 @@ def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False)
     return read_lab(place, path=real_world().environment.get("PATH", "") if programs else None)
 
 
-def chosen(lab: Lab, capability: str | None, fixtures: list[str] | None, targets: list[str] | None) -> Selection:
+def chosen(
+    lab: Lab, capability: str | None, fixtures: Sequence[str] | None, targets: Sequence[str] | None
+) -> Selection:
     """The part of the lab that these options name.
 
     Raises:

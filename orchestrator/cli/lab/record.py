@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
-from orchestrator.cli.lab import live as lab_live
-from orchestrator.cli.suite.options_of import with_the_options_of
+from orchestrator.cli import options
+from orchestrator.cli.lab import options as lab_options
 
 
-def record(context: typer.Context, **flags: Any) -> None:
+def record(  # noqa: PLR0917 - typer takes options by position
+    capability: lab_options.Capability = None,
+    fixture: lab_options.Fixtures = None,
+    target: lab_options.Targets = None,
+    lab_dir: lab_options.AskedLabDir = None,
+    config: lab_options.DaemonConfig = None,
+    concurrency: options.Concurrency = None,
+    max_calls: lab_options.MaxCalls = None,
+    max_cost_usd: lab_options.MaxCostUsd = None,
+    max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    yes: lab_options.Yes = False,
+    out: lab_options.Out = None,
+) -> None:
     """Run each fixture once against each target, and write what was answered as cassettes.
 
     A cassette holds the status and the body of each answer, and is what `lab offline` plays. One that would hold a
     secret is refused by the name of the field. A run that ended in an error of infrastructure leaves none. Needs a
     budget in lab.yaml, and asks before the first call.
     """
-    context.meta[lab_live.RECORD] = True
-    lab_live.live(context, **flags, repeat=1)
+    from orchestrator.cli.lab.request import LabRequest
+    from orchestrator.cli.lab.running import run_request
+    from orchestrator.cli.limits import LimitFlags
 
-
-with_the_options_of(lab_live.live, record, own={}, without=("repeat", "seed"))
+    request = LabRequest(
+        verb="record",
+        capability=capability,
+        fixtures=fixture,
+        targets=target,
+        lab_dir=lab_dir,
+        config=config,
+        repeat=1,
+        limits=LimitFlags(
+            concurrency=concurrency,
+            max_calls=max_calls,
+            max_cost_usd=max_cost_usd,
+            max_wall=max_wall,
+            rpm=rpm,
+            tpm=tpm,
+            max_wait=max_wait,
+            max_stall=max_stall,
+        ),
+        yes=yes,
+        out=out,
+    )
+    raise typer.Exit(run_request(request))

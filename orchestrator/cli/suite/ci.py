@@ -16,15 +16,25 @@ if TYPE_CHECKING:
 
 
 def ci(
-    out_dir: Annotated[
-        str | None,
-        typer.Option("--out", metavar="DIR", help="Write DIR/SUITE/report.*. [default: a new temporary directory]"),
-    ] = None,
     suite_dir: Annotated[
         Path | None,
-        typer.Option("--suite-dir", metavar="DIR", help="A suite, or a directory of suites, instead of the bundled."),
+        typer.Option(
+            "--suite-dir",
+            metavar="DIR",
+            help="A suite, or a directory of suites, instead of the bundled.",
+            rich_help_panel=options.WHAT,
+        ),
     ] = None,
     cassette_dir: options.CassetteDir = None,
+    out_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write DIR/SUITE/report.*. [default: a new temporary directory]",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
 ) -> None:
     """Replay every cassette of the bundled suites, or of those in --suite-dir.
 

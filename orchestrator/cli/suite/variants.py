@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from orchestrator.cli.suite import run as run_verb
-from orchestrator.cli.suite.options_of import with_the_options_of
+from orchestrator.cli import options
 
-File = Annotated[
+VariantsFile = Annotated[
     Path | None,
-    typer.Option("--variants", metavar="FILE", help="What is compared: a compare.json.", show_default=False),
+    typer.Option(
+        "--variants",
+        metavar="FILE",
+        help="What is compared: a compare.json.",
+        show_default=False,
+        rich_help_panel=options.WHAT,
+    ),
 ]
-NOT_TAKEN = frozenset({"replay_of"})
-"""What `run` offers for replays alone."""
+Repetitions = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        min=1,
+        max=1_000_000,
+        metavar="N",
+        help="Repetitions of every task. [default: 5]",
+        rich_help_panel=options.WHAT,
+    ),
+]
+LiveMode = Annotated[str, typer.Option("--mode", hidden=True)]
+"""Variants run live alone: `--mode live` may be said, and `--mode replay` is answered with the reason."""
 
 
-def variants(context: typer.Context, **flags: Any) -> None:
+def variants(  # noqa: PLR0917 - typer takes options by position
+    context: typer.Context,
+    suite: options.SuiteName = None,
+    variants: VariantsFile = None,
+    tasks: options.Tasks = None,
+    k: Repetitions = None,
+    seed: options.Seed = 0,
+    mode: LiveMode = "live",
+    provider: options.ProviderName = None,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    api_key_env: options.ApiKeyEnv = None,
+    concurrency: options.Concurrency = None,
+    allow_write: options.AllowWrite = False,
+    allow_process: options.AllowProcess = False,
+    allow_external: options.AllowExternal = False,
+    allow_analysis: options.AllowAnalysis = False,
+    read_only: options.ReadOnly = False,
+    allow_suite_full: options.AllowSuiteFull = False,
+    suite_dir: options.SuiteDir = None,
+    yes: options.Yes = False,
+    max_calls: options.MaxCalls = None,
+    max_tokens: options.MaxTokens = None,
+    max_cost_usd: options.MaxCostUsd = None,
+    prices: options.Prices = None,
+    max_wall: options.MaxWall = None,
+    rpm: options.Rpm = None,
+    tpm: options.Tpm = None,
+    max_wait: options.MaxWait = None,
+    max_stall: options.MaxStall = None,
+    input_rate: options.InputRate = None,
+    output_rate: options.OutputRate = None,
+    sandbox: options.Sandbox = "none",
+    keep: options.Keep = False,
+    out: options.Out = None,
+    config: options.ConfigFile = None,
+    trust_project: options.TrustProject = False,
+    print_config: options.PrintConfig = False,
+) -> None:
     """Run SUITE under two or more variants of the configuration and compare them.
 
     FILE names the suite and the variants, each with the measured keys it sets otherwise; the first is the baseline.
@@ -26,16 +80,60 @@ def variants(context: typer.Context, **flags: Any) -> None:
     own; comparison.json and comparison.md stand beside them. A sweep that was stopped or killed goes on with
     `evalctl resume`, to the same comparison.
     """
-    file: Path | None = flags.pop("variants")
-    if flags["mode"] == "replay":
+    from orchestrator.cli.limits import LimitFlags
+    from orchestrator.cli.suite.request import ModelFlags, RunRequest, make_grants
+    from orchestrator.cli.suite.running import run_request
+
+    if mode == "replay":
         raise typer.BadParameter(
             "a replay repeats recorded answers, which no variant changes; variants are compared live",
             param_hint="--mode",
         )
-    if file is None and not flags["print_config"]:
-        raise typer.BadParameter("it is missing", param_hint="--variants")
-    context.meta[run_verb.VARIANTS] = file
-    run_verb.run(context, **flags)
-
-
-with_the_options_of(run_verb.run, variants, own={"variants": (File, None)}, without=NOT_TAKEN, before="tasks")
+    if variants is None and not print_config:
+        raise options.MissingParameter("option --variants")
+    request = RunRequest(
+        verb="variants",
+        suite=suite,
+        suite_dir=suite_dir,
+        tasks=tasks,
+        k=k,
+        seed=seed,
+        mode=mode,
+        variants=variants,
+        model=ModelFlags(
+            provider=provider,
+            model=model,
+            base_url=base_url,
+            api_key_env=api_key_env,
+            config=config,
+            trust_project=trust_project,
+            prices=prices,
+            input_rate=input_rate,
+            output_rate=output_rate,
+        ),
+        limits=LimitFlags(
+            concurrency=concurrency,
+            max_calls=max_calls,
+            max_tokens=max_tokens,
+            max_cost_usd=max_cost_usd,
+            max_wall=max_wall,
+            rpm=rpm,
+            tpm=tpm,
+            max_wait=max_wait,
+            max_stall=max_stall,
+        ),
+        grants=make_grants(
+            write=allow_write,
+            process=allow_process,
+            external=allow_external,
+            analysis=allow_analysis,
+            read_only=read_only,
+            suite_full=allow_suite_full,
+        ),
+        sandbox=sandbox,
+        yes=yes,
+        keep=keep,
+        out=out,
+        print_config=print_config,
+    )
+    raise typer.Exit(run_request(request, context))

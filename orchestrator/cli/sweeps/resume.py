@@ -12,9 +12,14 @@ from orchestrator.cli import options
 def resume(  # noqa: PLR0917 - typer takes options by position
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
     errors: Annotated[
-        bool, typer.Option("--errors", help="Run again, too, what had ended in an infrastructural error.")
+        bool,
+        typer.Option(
+            "--errors", help="Run again, too, what had ended in an infrastructural error.", rich_help_panel=options.WHAT
+        ),
     ] = False,
-    cancelled: Annotated[bool, typer.Option("--cancelled", help="Run what was cancelled after all.")] = False,
+    cancelled: Annotated[
+        bool, typer.Option("--cancelled", help="Run what was cancelled after all.", rich_help_panel=options.WHAT)
+    ] = False,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,
     concurrency: options.Concurrency = None,

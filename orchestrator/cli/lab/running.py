@@ -1,0 +1,110 @@
+"""Carrying out what `lab live` or `lab record` was asked: the lab, the cells and the settings, then the sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import Exit, confirmed, say
+from orchestrator.cli.lab import asking as lab_asking
+from orchestrator.cli.lab import options as lab_options
+from orchestrator.cli.lab.request import LabRequest
+from orchestrator.lab import spending
+from orchestrator.lab.catalog import HERE
+from orchestrator.lab.running import settings_of
+from orchestrator.world import real_world
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.lab.cells import Cell
+    from orchestrator.lab.model import Lab
+    from orchestrator.suite.settings import Settings
+
+
+def run_request(request: LabRequest) -> int:
+    """Do what *request* asks; the exit code.
+
+    Raises:
+        EvalctlError: the lab is wrong, nothing is selected, or a backend cannot be opened.
+    """
+    lab = lab_options.opened(request.lab_dir, request.config, programs=True)
+    if request.verb == "live" and lab.bundled and request.lab_dir is None:
+        raise UsageError(
+            f"there is no {HERE} here, and the bundled lab is asked live only where it is named",
+            f"Go to your project's directory, or say --lab-dir {lab.root}.",
+        )
+    chosen = lab_options.chosen(lab, request.capability, request.fixtures, request.targets)
+    cells = lab_asking.cells_of(request.verb, lab, chosen)
+    settings = make_settings(request, lab, cells)
+    sweep = lab_asking.asking_sweep(request.verb, lab, cells, settings, real_world(), chosen=lab_options.stored(chosen))
+    _confirm_calls(lab, cells, settings, yes=request.yes)
+    return sweep.start()
+
+
+def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> Settings:
+    """The settings of the sweep over *cells* that *request* asks for.
+
+    Raises:
+        UsageError: the lab has no budget, or no cell can be asked.
+    """
+    wanted = options.given(calls=request.limits.max_calls, nusd=options.nusd(request.limits.max_cost_usd))
+    budget = attrs.evolve(spending.budget_of(lab), **wanted)
+    _refuse_nothing(lab, cells)
+    return settings_of(
+        lab,
+        cells,
+        mode=request.verb,
+        caps=budget,
+        k=request.repeat or lab.repeat,
+        seed=request.seed,
+        out=options.directory(request.out),
+        **request.limits.given_terms(),
+    )
+
+
+def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
+    """Raise where no backend would be asked.
+
+    Raises:
+        UsageError: the lab has no targets, or none of *cells* can run against a backend.
+    """
+    if not lab.targets:
+        raise UsageError(
+            f"{lab.root / 'lab.yaml'}: it has no targets, so there is nobody to ask",
+            "Give it one: targets: { jev: { backend: typesafe, model: jev-latest } }.",
+        )
+    if not cells:
+        raise UsageError(
+            "--target: only backends can be asked, and replay is none", f"There are: {', '.join(lab.targets)}."
+        )
+    if all(cell.skip is not None for cell in cells):
+        raise UsageError("none of the chosen fixtures is run so: their modes say otherwise")
+
+
+def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) -> None:
+    """Say how many calls are made at most, and ask for a confirmation unless *yes*.
+
+    Raises:
+        UsageError: there is no terminal to ask at.
+        typer.Exit: the answer is no.
+    """
+    from orchestrator.text import counted
+
+    for line in spending.lines(lab, cells, repeat=settings.k, caps=settings.caps):
+        say(line)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
+            "Pass --yes if that is what you want.",
+        )
+    calls, cap = spending.calls_of(cells, settings.k), settings.caps.calls
+    most = counted(cap, "call") if cap is not None and cap <= calls else f"{counted(calls, 'call')}, and retries"
+    if not confirmed(f"Make up to {most}?"):
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,37 @@
+"""The limits that a command line sets on a sweep: caps, rates, times, and runs in flight."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import attrs
+
+from orchestrator.cli import options
+
+
+@attrs.frozen(kw_only=True)
+class LimitFlags:
+    """Caps, rates and times; None is no cap, or the default."""
+
+    concurrency: int | None
+    max_calls: int | None
+    max_tokens: int | None = None
+    max_cost_usd: Decimal | None
+    max_wall: float | None
+    """Seconds, like the other times."""
+    rpm: float | None
+    tpm: float | None
+    max_wait: float | None
+    max_stall: float | None
+
+    def given_terms(self) -> dict[str, Any]:
+        """Settings by name, those that were given; the others keep their defaults. Caps are not among them."""
+        return options.given(
+            concurrency=self.concurrency,
+            max_wall_s=self.max_wall,
+            rpm=self.rpm,
+            tpm=self.tpm,
+            max_wait_s=self.max_wait,
+            max_stall_s=self.max_stall,
+        )

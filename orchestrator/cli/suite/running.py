@@ -1,0 +1,215 @@
+"""Carrying out what `run`, `variants` or `record` was asked: settings from flags and files, checks, then the sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.common import Exit, confirmed, not_ours, say
+from orchestrator.cli.suite import replaying, sweeping
+from orchestrator.cli.suite.request import ModelFlags, RunRequest
+from orchestrator.engine.caps import prices_of_asked
+from orchestrator.measured import config_hash
+from orchestrator.suite.catalog import find_suite
+from orchestrator.suite.config import Config, load_config, with_flags, with_prices, with_values
+from orchestrator.suite.effects import refuse_ungranted
+from orchestrator.suite.model import Suite, Task
+from orchestrator.suite.plan import choose
+from orchestrator.suite.settings import Settings
+from orchestrator.suite.variant import Variant
+from orchestrator.world import World, real_world
+from providers.registry import find_provider
+from store.errors import UsageError
+from store.rows import Caps
+
+HIGHEST_RATE = 1_000_000
+"""USD per million tokens."""
+
+
+def run_request(request: RunRequest, context: typer.Context) -> int:
+    """Do what *request* asks; the exit code.
+
+    Args:
+        request: what the command line says.
+        context: the verb's own, for the origins of flags that `--print-config` shows.
+
+    Raises:
+        typer.BadParameter: flags do not fit together.
+        EvalctlError: a file is wrong, a grant is missing, or the sweep cannot be started.
+    """
+    _check_mode(request)
+    options.kind_of_sandbox(request.sandbox)
+    _check_rates(request.model)
+    world = real_world()
+    if request.suite is None and not request.print_config:
+        raise options.MissingParameter("argument SUITE")
+    suite = find_suite(request.suite, request.suite_dir) if request.suite is not None else None
+    tasks = choose(suite, options.names(request.tasks)) if suite is not None else ()
+    config = _read_config(request.model, world)
+    if suite is None or request.print_config:
+        _print_settings(request, context, config, tasks, world)
+        return Exit.DONE
+    settings = make_settings(request, suite, tasks, config, world)
+    refuse_ungranted(tasks, settings.grants)
+    if request.limits.max_cost_usd is not None and request.mode == "live":
+        _say_prices(config, settings.model, request.limits.max_cost_usd)
+    if not suite.bundled:
+        _confirm_suite(suite, yes=request.yes, sandboxed=settings.sandbox != "none")
+    begin = sweeping.record if request.verb == "record" else sweeping.begin
+    return begin(suite, tasks, settings, world)
+
+
+def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], config: Config, world: World) -> Settings:
+    """The settings of the sweep that *request* asks for.
+
+    Raises:
+        UsageError: a provider, a model, a price or a recorded sweep is missing, or the variants are wrong.
+    """
+    live, replay_of = request.mode == "live", request.replay_of
+    if live:
+        k = request.k or 5
+        provider, model = _find_model(config)
+    else:
+        config, provider, model = replaying.without_provider(config), "replay", ""
+        k, replay_of = replaying.repetitions(replay_of, suite, request.k, world)
+    # A replay sends no requests: it costs nothing, and needs no price.
+    nusd = options.nusd(request.limits.max_cost_usd) if live else None
+    caps = Caps(calls=request.limits.max_calls, tokens=request.limits.max_tokens, nusd=nusd)
+    return Settings(
+        suite=suite.suite_id,
+        tasks=tuple(task.id for task in tasks) if request.tasks else (),
+        k=k,
+        seed=request.seed,
+        mode=request.mode,
+        cassette_dir=options.directory(request.cassette_dir),
+        replay_of=replay_of,
+        provider=provider,
+        model=model,
+        base_url=config.base_url,
+        api_key_env=config.api_key_env,
+        context_window=config.context_window,
+        fetch_private=config.fetch_private,
+        agent=config.agent,
+        agents=dict(config.definitions),
+        config_hash=config_hash(config.agent),
+        variants=_read_variants(request.variants, suite, config),
+        grants=request.grants,
+        caps=caps,
+        prices=prices_of_asked(caps, [model], config.prices),
+        input_rate=request.model.input_rate,
+        output_rate=request.model.output_rate,
+        sandbox=options.kind_of_sandbox(request.sandbox),
+        keep=request.keep,
+        out=options.directory(request.out),
+        **request.limits.given_terms(),
+    )
+
+
+def _check_mode(request: RunRequest) -> None:
+    """Check the mode, and the flags that go with it."""
+    mode = request.mode
+    if mode not in ("live", "replay"):
+        raise typer.BadParameter(f"expected live or replay, got {mode!r}", param_hint="--mode")
+    if mode == "live" and request.replay_of is not None:
+        raise typer.BadParameter("only with --mode replay", param_hint="--from")
+    if mode == "replay" and (given := request.model.given_connection()):
+        raise typer.BadParameter("a replay asks nobody: leave it out", param_hint=", ".join(given))
+
+
+def _check_rates(flags: ModelFlags) -> None:
+    """Check that the rates of the estimate are amounts, both or neither."""
+    if (flags.input_rate is None) != (flags.output_rate is None):
+        raise typer.BadParameter("both --input-rate and --output-rate, or neither", param_hint="--input-rate")
+    for flag, rate in (("--input-rate", flags.input_rate), ("--output-rate", flags.output_rate)):
+        if rate is None:
+            continue
+        try:
+            fits = 0 <= Decimal(rate) <= HIGHEST_RATE
+        except InvalidOperation:
+            fits = False
+        if not fits:
+            expected = f"expected USD per million tokens, 0 to {HIGHEST_RATE:,}, got {rate!r}"
+            raise typer.BadParameter(expected, param_hint=flag)
+
+
+def _read_config(flags: ModelFlags, world: World) -> Config:
+    """The configuration from its files, with what the flags set otherwise."""
+    config = with_flags(
+        with_prices(load_config(world.environment, Path.cwd(), flags.config, flags.trust_project), flags.prices),
+        {
+            "--provider": ("provider", flags.provider),
+            "--model": ("model", flags.model),
+            "--base-url": ("baseUrl", flags.base_url),
+            "--api-key-env": ("apiKeyEnv", flags.api_key_env),
+        },
+    )
+    if config.provider == "scripted" and config.model is None:
+        return with_values(config, {"model": "scripted"}, "default")
+    return config
+
+
+def _print_settings(
+    request: RunRequest, context: typer.Context, config: Config, tasks: Sequence[Task], world: World
+) -> None:
+    """Print every setting and its origin."""
+    from orchestrator.cli.suite import print_config
+    from orchestrator.suite.effective import effective
+
+    environment = world.environment
+    flags = [*print_config.flags_of(context), print_config.store_of(environment)]
+    usable = frozenset(request.grants.usable())
+    print_config.show(effective(config, flags, environment=environment, tasks=tasks, effects=usable))
+
+
+def _read_variants(file: Path | None, suite: Suite, config: Config) -> tuple[Variant, ...]:
+    """The variants that are compared; none without a *file*."""
+    if file is None:
+        return ()
+    from orchestrator.suite.formats.variants_json import read_variants
+
+    return read_variants(file, suite_id=suite.suite_id, agents=config.definitions)
+
+
+def _find_model(config: Config) -> tuple[str, str]:
+    """The provider and the model that requests go to."""
+    provider = config.provider
+    if provider is None:
+        raise UsageError(
+            "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
+            "Or set `provider` in your config.json.",
+        )
+    find_provider(provider)  # an unknown provider is reported before a missing model
+    if config.model is None:
+        raise UsageError(f"no model for provider {provider!r}: pass --model")
+    return provider, config.model
+
+
+def _say_prices(config: Config, model: str, cap: Decimal) -> None:
+    """Say by which prices the cap is computed and where they come from: a wrong price makes a wrong cap."""
+    tiers = ", ".join(f"{tier} {price}" for tier, price in config.prices[model].to_json().items())
+    origin = config.origins[f"prices.{model}"]
+    say(f"at most {cap} USD, with {model} at {tiers} USD per million tokens ({origin})")
+
+
+def _confirm_suite(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
+    """Warn that a suite that is not bundled runs code of its own, and ask unless *yes*.
+
+    Raises:
+        UsageError: there is no terminal to ask at.
+        typer.Exit: the answer is no.
+    """
+    say(not_ours(suite.root, "tools it enables", sandboxed=sandboxed))
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "a suite from --suite-dir needs a confirmation, and there is no terminal to ask at",
+            "Pass --yes if you trust it.",
+        )
+    if not confirmed("Run it?"):
+        raise typer.Exit(Exit.FAILED)
