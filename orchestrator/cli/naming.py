@@ -1,10 +1,11 @@
-"""What a person types for a sweep and its variant: `SWEEP`, `SWEEP:VARIANT`, `last:VARIANT`."""
+"""Finding the sweep and the arm that a person names: `SWEEP`, `SWEEP:VARIANT`, `last:VARIANT`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from orchestrator.kinds import kind_of
+from orchestrator.reports.sweep_name import parse_sweep_name
 from orchestrator.suite.variant import find_variant
 from store.errors import UsageError
 
@@ -13,27 +14,30 @@ if TYPE_CHECKING:
     from store.sql.reader import Reader
 
 
-def named_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
-    """The sweep that *typed* means, and the variant that it names, if it names one.
+def find_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
+    """Find the sweep that *typed* means, and the variant that it names; None where it names none.
 
     Raises:
         UsageError: there is no such sweep, or it has no such variant; with the nearest names.
     """
-    name, colon, variant = typed.partition(":")
-    sweep = reader.sweep(name)
-    if not colon:
+    name = parse_sweep_name(typed)
+    sweep = reader.sweep(name.sweep)
+    if name.arm is None:
         return sweep, None
-    noun = kind_of(sweep).nouns.variant
-    return sweep, find_variant(variants_of(reader, sweep), variant, sweep=sweep.name, noun=noun)
+    variants = variants_of(reader, sweep)
+    arm, _, position = name.arm.rpartition("/")
+    if name.arm not in variants and arm in variants and position.isdigit():
+        raise UsageError("runs are counted over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
+    return sweep, find_variant(variants, name.arm, sweep=sweep.name, noun=kind_of(sweep).nouns.variant)
 
 
-def one_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
-    """The same where one variant is needed: a sweep that has several must be named with one.
+def find_single_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
+    """Find the sweep and the variant that *typed* means where a report of one is needed.
 
     Raises:
-        UsageError: also where none was named.
+        UsageError: as `find_arm`; or the sweep has variants, and none is named.
     """
-    sweep, variant = named_arm(reader, typed)
+    sweep, variant = find_arm(reader, typed)
     variants = variants_of(reader, sweep)
     if variant is None and variants:
         raise UsageError(

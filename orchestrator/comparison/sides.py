@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ import attrs
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.stored import SUITE_WORDS, SideWords, stored_arm
 from orchestrator.reports.report_file import NAME
+from orchestrator.reports.sweep_name import parse_sweep_name
 
 if TYPE_CHECKING:
     from store.rows import SweepRow
@@ -61,9 +61,9 @@ def read_sides(
                 from store.sql.reader import Reader
 
                 reader = opened.enter_context(Reader(store))
-            prefix, colon, variant = name.partition(":")
-            sweep = reader.sweep(prefix)
-            found.append((stored_arm(reader, sweep, variant if colon else None, words_of(sweep)), sweep))
+            parts = parse_sweep_name(name)
+            sweep = reader.sweep(parts.sweep)
+            found.append((stored_arm(reader, sweep, parts.arm, words_of(sweep)), sweep))
         (first, its), (second, other) = found
         gaps = None
         if reader is not None and its is not None and other is not None and its.id == other.id:
@@ -77,6 +77,6 @@ def _report(name: str) -> tuple[Path, str | None] | None:
     for place, chosen in ((name, None), (path, variant)) if colon and path else ((name, None),):
         if Path(place).is_file() or (Path(place) / NAME).is_file():
             return Path(place), chosen
-    if os.sep in name or name.endswith(".json"):
+    if parse_sweep_name(name).position is not None or name.endswith(".json"):
         return Path(name), None
     return None

@@ -27,9 +27,10 @@ def export(
     """
     import json
 
-    from orchestrator.cli.naming import one_arm
+    from orchestrator.cli.naming import find_single_arm
     from orchestrator.cli.surroundings import store_of
     from orchestrator.kinds import refuse_unreadable
+    from orchestrator.reports.sweep_name import parse_sweep_name
     from orchestrator.suite.export.bundle import bundle, refuse_existing, scrubber, share, write_bundle
     from orchestrator.suite.settings import Settings
     from orchestrator.text import counted
@@ -41,8 +42,8 @@ def export(
     environment = world.environment
     refuse_existing(file, force=force)
     with Reader(store_of(world)) as reader:
-        refuse_unreadable(reader.sweep(sweep.partition(":")[0]), "export")
-        row, variant = one_arm(reader, sweep)
+        refuse_unreadable(reader.sweep(parse_sweep_name(sweep).sweep), "export")
+        row, variant = find_single_arm(reader, sweep)
         document = bundle(reader, row, variant)
         settings = Settings.from_json(row.conditions["settings"])
         scrubbing = scrubber(

@@ -37,33 +37,32 @@ def show(
     files, how it was decided, and the transcript of what happened.
     """
     from orchestrator.cli.surroundings import store_of
+    from orchestrator.reports.sweep_name import parse_sweep_name
     from orchestrator.world import real_world
     from store.errors import UsageError
     from store.sql.reader import Reader
 
-    name, slash, position = what.partition("/")
+    name = parse_sweep_name(what)
     with Reader(store_of(real_world())) as reader:
-        if slash and runs:
-            raise UsageError("--runs lists a whole sweep", f"Say {name!r} without a position.")
-        if ":" in name and (slash or runs):
-            raise UsageError(
-                "runs are counted over all variants of a sweep", f"Name the sweep alone: {name.partition(':')[0]}."
-            )
+        if runs and name.position is not None:
+            raise UsageError("--runs lists a whole sweep", f"Say {name.sweep!r} without a position.")
+        if runs and name.arm is not None:
+            raise UsageError("runs are counted over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
         if runs:
-            _runs(reader, name)
-        elif slash:
-            _run(reader, name, position, attempt, full=full)
+            _runs(reader, name.sweep)
+        elif name.position is not None:
+            _run(reader, name.sweep, name.position, attempt, full=full)
         else:
-            _sweep(reader, name)
+            _sweep(reader, what)
 
 
-def _sweep(reader: Reader, name: str) -> None:
-    from orchestrator.cli.naming import named_arm
+def _sweep(reader: Reader, what: str) -> None:
+    from orchestrator.cli.naming import find_arm
     from orchestrator.cli.streams import printing
     from orchestrator.kinds import kind_of, load_part
     from orchestrator.world import real_world
 
-    sweep, variant = named_arm(reader, name)
+    sweep, variant = find_arm(reader, what)
     kind = kind_of(sweep)
     report = kind.build_report(reader, sweep, variant)
     if COMMON.json:

@@ -74,14 +74,16 @@ def _why(reader: Reader, what: str, now: int) -> None:
     import json
 
     from orchestrator.reports.status import why
+    from orchestrator.reports.sweep_name import parse_sweep_name
     from orchestrator.text import printable
     from orchestrator.world import is_alive
     from store.errors import UsageError
 
-    name, _, position = what.partition("/")
+    name = parse_sweep_name(what)
+    position = name.position or ""
     if not (position.isascii() and position.isdigit()):
         raise UsageError(f"{what!r} is no run", "A run is written SWEEP/POSITION, such as last/3.")
-    case = why.case_of(reader, reader.sweep(name), int(position[:20]), now=now, is_alive=is_alive)
+    case = why.case_of(reader, reader.sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
     if COMMON.json:
         out(json.dumps(why.document(case)))
     else:
