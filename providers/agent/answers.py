@@ -1,4 +1,4 @@
-"""What an answer's end means for the work."""
+"""Finish reasons: whether the agent can continue from an answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from providers.errors import ProviderError
 
 
 def broken_off(answer: Answer) -> str | None:
-    """Why an answer is not one to go on from; None where it is.
+    """The reason why the agent cannot continue from *answer*; None if it can.
 
     Raises:
-        ProviderError: the provider itself called it an error.
+        ProviderError: the provider reports the answer itself as an error.
     """
     if answer.finish == "error":
         raise ProviderError(

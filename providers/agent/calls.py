@@ -1,4 +1,4 @@
-"""Running the calls of one turn: each gets exactly one answer, whatever is wrong with it."""
+"""Tool execution: runs the calls of one turn, each of which gets exactly one answer, however malformed it is."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from store.errors import EvalctlError
 from store.events import Incident, ToolCompleted, ToolStarted
 
 SIDE_BY_SIDE = 4
-"""So many consecutive calls that only read run at once."""
+"""Number of consecutive read-only calls that run in parallel."""
 SHOWN_CHARS = 40_000
-"""Of a tool's output, for the model."""
+"""Characters of a tool's output that the model sees."""
 KEPT_CHARS = 16 << 20
-"""Of a tool's output, for the record: at most 64 MiB in UTF-8."""
+"""Characters of a tool's output that are recorded: at most 64 MiB in UTF-8."""
 CUT = "\n[tool output cut after {shown} of {all} characters]"
 
 SAYABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names of tools that every endpoint takes."""
+"""Tool names that every endpoint accepts."""
 
 HOST_TROUBLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
-"""Errors of the machine rather than of the call: the model is told, and so is the reader of the report."""
+"""Errors of the machine, not of the call: reported to the model and also as an incident."""
 
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """A call to answer; with a *problem*, by an error, without running it."""
+    """A call to answer. With a *problem* it is answered by that error and not run."""
 
     call: ToolCall
     problem: str | None = None
@@ -41,19 +41,19 @@ class Planned:
 
 @attrs.define(kw_only=True)
 class ToolRunner:
-    """Answers tool calls under a policy and records each."""
+    """Runs tool calls under a policy and records each of them."""
 
     tools: Sequence[Tool]
     policy: Policy
     place: Place
     note: Note
     specs: tuple[ToolSpec, ...]
-    """The tools the model is told about."""
+    """The tools that the model sees."""
     uses: list[ToolUse] = attrs.field(factory=list[ToolUse], init=False)
-    """Every call answered so far, refused and failed ones too, in the order of the calls."""
+    """All calls answered so far in order, including refused and failed ones."""
 
     async def answer(self, calls: Sequence[Planned]) -> list[ToolAnswer]:
-        """Answer the calls, in their order. Those that only read may overtake each other; nothing else does."""
+        """Answer the calls in their order. Only consecutive read-only calls run in parallel."""
         answers: list[ToolAnswer] = []
         for batch in self._batches(calls):
             answers += await self._together(batch)
@@ -89,7 +89,7 @@ class ToolRunner:
         async def one(planned: Planned) -> None:
             try:
                 answers[planned.call.id] = await self._one(planned)
-            except EvalctlError as error:  # the record has failed; a task group would hide which error it is
+            except EvalctlError as error:  # recording failed; a task group would hide which error it is
                 failed.append(error)
 
         async with anyio.create_task_group() as calls:
@@ -120,12 +120,12 @@ class ToolRunner:
         except UnicodeError:
             output, is_error = "the arguments hold a character that cannot be written as UTF-8", True
         except OSError as error:
-            # Not its full text, which names places outside the workspace.
+            # The full text would name paths outside the workspace.
             output, is_error = error.strerror or "the system refused", True
             if error.errno in HOST_TROUBLE:
                 name = errno.errorcode.get(error.errno, "") if error.errno is not None else ""
                 self.note(Incident(name="tool_environment", detail={"tool": call.name, "error": name}))
-        # A file name may hold bytes that are no text; an endpoint takes only text.
+        # A file name may contain bytes that are not text, and endpoints accept only text.
         output = output.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
         ms = round((anyio.current_time() - begun) * 1000)
         self.note(ToolCompleted(id=call.id, name=call.name, is_error=is_error, output=cut(output, KEPT_CHARS), ms=ms))
@@ -157,8 +157,10 @@ class ToolRunner:
 
 
 def sayable(call: ToolCall) -> ToolCall:
-    """The call as it can go back to an endpoint, some of which refuse a whole request over an odd name or arguments
-    that are no JSON. What is wrong with it stands in its answer.
+    """The call in a form that every endpoint accepts.
+
+    Some endpoints refuse a whole request because of an unusual tool name or invalid JSON in the arguments. The call's
+    answer explains the problem to the model.
     """
     if SAYABLE.fullmatch(call.name) is None:
         call = attrs.evolve(call, name=re.sub(r"[^A-Za-z0-9_-]", "_", call.name[:64]) or "unnamed")
@@ -166,7 +168,7 @@ def sayable(call: ToolCall) -> ToolCall:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most *limit* characters, and where some are missing a line that says so."""
+    """The first *limit* characters of *text*, with a notice if it is longer."""
     if len(text) <= limit:
         return text
     return text[:limit] + CUT.format(shown=limit, all=len(text))

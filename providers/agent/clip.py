@@ -1,4 +1,4 @@
-"""Shortening single messages of a transcript that is too long as a whole: the longest first, in rounds."""
+"""Truncation of long messages in a transcript that is too long: the longest first, in rounds of falling limits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from providers.agent.transcript import weight
 from providers.base import AssistantTurn, Message, ToolAnswer, UserText
 
 ROUNDS = ((8000, 16_000), (4096, 8192), (2048, 4096), (1024, 2048), (512, 1024))
-"""Characters left of a tool's answer and of a text, round by round."""
+"""Limits in characters per round: (of a tool's answer, of any other text)."""
 LEAST_TARGET = 4000
-"""Nothing is shortened to less than this in all."""
+"""Smallest target for the whole transcript, in characters."""
 MARK = "… [truncated by context budget]"
 
 
 def clipped(messages: Sequence[Message], target: int) -> tuple[list[Message], int]:
-    """The messages, shortened until they have at most *target* characters in all or nothing more can go; how many were.
+    """Truncate messages until all have at most *target* characters together or no more can be truncated.
 
-    The task itself is never shortened, and neither is a turn that has to go back to its provider unchanged.
+    The task itself and turns that must go back to their provider unchanged are never truncated.
+
+    Returns:
+        The messages, and the number of truncated ones.
     """
     result = [*messages]
     total = sum(map(weight, result))

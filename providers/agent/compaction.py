@@ -1,4 +1,4 @@
-"""What a model is asked when the older part of a transcript has to go, and what it is shown of that part."""
+"""Compaction: the prompt for a summary of a transcript's older part, and the rendering of that part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from providers.base import AssistantTurn, Message, ToolAnswer, UserText
 
 LONGEST_ITEM = 4000
-"""Characters of one message that the summarising model is shown."""
+"""Characters of one message that the summarising model sees."""
 CUT = "… [truncated]"
 
 INSTRUCTIONS = """\
@@ -23,7 +23,7 @@ Answer with nothing but this JSON object; the texts may have at most 4000 charac
 
 
 def record(messages: Iterable[Message]) -> str:
-    """The messages as one text, each cut to a bearable length."""
+    """Render the messages as one text, each truncated to `LONGEST_ITEM` characters."""
     return "\n\n".join(_items(messages))
 
 

@@ -1,4 +1,4 @@
-"""Keeping a run's transcript within its bounds: summarise what is old, then shorten what is long, then give up."""
+"""Context management: keeps a run's transcript within its limits by compaction, then by truncation, else fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Why = Literal["auto", "budget"]
 
 @attrs.define(kw_only=True)
 class Context:
-    """One run's transcript and what it takes to keep it short enough."""
+    """One run's transcript, kept within its limits."""
 
     task: Assignment
     ask: Ask
@@ -30,22 +30,22 @@ class Context:
     tools: tuple[ToolSpec, ...]
     transcript: Transcript = attrs.field(factory=Transcript)
     calls: int = 0
-    """Summaries asked for."""
+    """Number of requested summaries."""
     tally: Tally = attrs.field(factory=Tally)
-    """What they used; in no figure of the work itself."""
+    """Token usage of the summaries; not part of the work's own figures."""
 
     async def fit(self) -> str | None:
-        """Make the transcript fit for the next request.
+        """Shorten the transcript if the next request would be too long.
 
-        1. Near the bound, the older part is summarised by the model itself (`compaction.auto`).
-        2. Beyond `limits.maxContextChars`, long messages are shortened, and if that is not enough all of it is
-           summarised.
+        1. Near the limit, the model summarises the older part (`compaction.auto`).
+        2. Beyond `limits.maxContextChars`, long messages are truncated, and if that is not enough the whole transcript
+           is summarised.
 
         Returns:
-            What the model did wrong in a summary, which ends the work; else None.
+            The reason why a summary failed, which ends the work; else None.
 
         Raises:
-            ProviderError: `context_length` where it does not fit all the same; else as `Ask`.
+            ProviderError: `context_length` if the transcript is still too long; else as `Ask`.
         """
         auto = self.task.settings.compaction_auto
         if auto and self._near():
@@ -82,7 +82,7 @@ class Context:
         return self.transcript.tokens(self._beside())
 
     def _estimate(self) -> int:
-        """Of the next request, without what a provider counted: before and after a summary on one scale."""
+        """Estimate the next request by its length alone, so that before and after a summary are comparable."""
         return tokens_of(self.transcript.chars + self._beside())
 
     def _beside(self) -> int:

@@ -1,7 +1,7 @@
-"""The tool `fetch_url`: the text behind an address, from public hosts only unless the user allows others.
+"""The tool `fetch_url`: fetches text over HTTP, from public hosts only unless the user allows others.
 
-The model may have the address from a hostile page, so the tool decides where it connects: a name is resolved once, the
-address that was checked is the one connected to, and each redirect starts over.
+A hostile page may have suggested the URL to the model (server-side request forgery), so the tool controls where it
+connects: it resolves a name once, connects to the very address that it checked, and starts over at each redirect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DEFAULT_BYTES = 30_000
 MAX_BYTES = 1 << 20
 MAX_URL = 2000
 FETCH_S = 30.0
-"""For everything: names, redirects, the whole body."""
+"""Seconds for the whole call: name resolution, redirects and body."""
 MAX_REDIRECTS = 5
 MAX_ADDRESSES = 4
-"""Of one name, tried in turn."""
+"""Addresses of one host name that are tried in turn."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _DEFAULT_PORT = {"http": 80, "https": 443}
@@ -40,17 +40,17 @@ _PLAIN_CODEC = re.compile(
     r"utf-(8|8-sig|16|16-le|16-be|32|32-le|32-be)|ascii|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|gb2312|gbk|gb18030|big5"
     r"|big5hkscs|euc_\w+|shift_jis\w*|iso2022_\w+|johab|hz|tis-620"
 )
-"""Codecs that mean a character set; Python has others, which compute."""
+"""Python codecs that are character sets; others, such as `zlib`, compute."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _LOCAL = tuple(ipaddress.ip_network(net) for net in ("::/96", "64:ff9b:1::/48", "fec0::/10", "5f00::/16", "3fff::/20"))
-"""IPv6 that the library of some Pythons takes for global: IPv4-compatible, local NAT64, site-local, SIDs, examples."""
+"""IPv6 networks that some Python versions call global: IPv4-compatible, local NAT64, site-local, SIDs, examples."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """An address that may be asked for."""
+    """A URL that may be requested."""
 
     url: str
     host: str
@@ -60,16 +60,16 @@ class Target:
 
 @attrs.frozen
 class Redirect:
-    """Where an answer sends one, as the host wrote it."""
+    """The target of a redirect as the host sent it."""
 
     to: str
 
 
 async def fetch_url(place: Place, arguments: Mapping[str, Json]) -> str:
-    """The text behind the address; any HTTP status is an answer, not an error.
+    """Fetch the text behind a URL. Any HTTP status is a result, not an error.
 
     Raises:
-        ToolFailed: it must not be asked for, cannot be reached in time, or is no text.
+        ToolFailed: the URL is not allowed, cannot be reached in time, or does not lead to text.
     """
     import anyio
 
@@ -87,10 +87,10 @@ async def fetch_url(place: Place, arguments: Mapping[str, Json]) -> str:
 
 
 def target_of(url: str) -> Target:
-    """Read an address.
+    """Parse a URL.
 
     Raises:
-        ToolFailed: it is none that may be asked for.
+        ToolFailed: it is invalid or not allowed.
     """
     if len(url) > MAX_URL or not url.isprintable() or any(letter in url for letter in ' \\"<>'):
         raise ToolFailed(f"url must be one URL of at most {MAX_URL} characters, without spaces and quotation marks")
@@ -121,10 +121,10 @@ async def _followed(pool: HttpPool, target: Target, most: int, *, allow_private:
 
 
 async def resolved(target: Target, *, allow_private: bool) -> list[str]:
-    """The addresses of a host, all of which may be connected to.
+    """Resolve a host to addresses, all of which are allowed.
 
     Raises:
-        ToolFailed: there are none, or one of them is not public.
+        ToolFailed: it has no address, or one of them is not public.
     """
     import anyio
 
@@ -132,7 +132,7 @@ async def resolved(target: Target, *, allow_private: bool) -> list[str]:
         found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ToolFailed(f"the host {target.host[:100]} cannot be found") from error
-    # an address with a scope means nothing beyond its own link
+    # an address with a scope is valid on its own link only
     addresses = [one for one in dict.fromkeys(str(place[4][0]) for place in found) if "%" not in one]
     if not addresses:
         raise ToolFailed(f"the host {target.host[:100]} has no address")
@@ -144,7 +144,7 @@ async def resolved(target: Target, *, allow_private: bool) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the internet at large; so must be the IPv4 address that an IPv6 one stands for."""
+    """True if an address is global; an IPv4 address embedded in an IPv6 one must be global too."""
     address: Address = ipaddress.ip_address(text)
     inner: Address | None = None
     if isinstance(address, ipaddress.IPv6Address):
@@ -159,7 +159,7 @@ def is_public(text: str) -> bool:
 
 
 async def _asked(pool: HttpPool, target: Target, addresses: list[str], most: int) -> str | Redirect:
-    """The answer for the model, or where a redirect leads."""
+    """Request *target* at its addresses in turn; returns the text for the model, or a redirect."""
     for last, address in enumerate(addresses, start=1 - len(addresses)):
         headers = {
             "Accept": "text/*, application/json;q=0.9, */*;q=0.1",
@@ -185,10 +185,10 @@ def _redirect(target: Target, location: str) -> Redirect:
 
 
 def _same_host(target: Target, redirect: Redirect) -> Target:
-    """Where a redirect leads, if that is the same host.
+    """The target of a redirect within the same host.
 
     Raises:
-        ToolFailed: it is not, which the model must decide about.
+        ToolFailed: it leads to another host; following it is the model's decision.
     """
     there = target_of(redirect.to)
     same_place = (there.scheme, there.port) == (target.scheme, target.port)
@@ -220,7 +220,7 @@ async def _read(target: Target, response: HttpResponse, most: int) -> str:
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """The body as text by its declared character set, else as UTF-8; what does not fit is replaced."""
+    """Decode the body with its declared character set, else as UTF-8; invalid bytes are replaced."""
     named = _CHARSET.search(content_type)
     name = "utf-8-sig"
     if named is not None:

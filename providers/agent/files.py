@@ -1,7 +1,7 @@
-"""The file tools: reading, listing, writing and editing inside the workspace.
+"""The file tools: read, list, write and edit files inside the workspace.
 
-Writing needs the hash of what is being replaced, so that a model never overwrites what it has not seen. A file is
-replaced as a whole or not at all. Small files are handled on the event loop: a thread would cost more than they do.
+Writing requires the hash of the current content (optimistic locking), so that a model never overwrites content that it
+has not seen. Files are replaced atomically. Small files are handled on the event loop, since a thread would cost more.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ READ_BYTES = 16 << 20
 WRITE_BYTES = 1 << 20
 """Largest file that can be written or edited."""
 INLINE_BYTES = 1 << 18
-"""Up to here the event loop does the work itself."""
+"""Largest file that is handled on the event loop instead of in a thread."""
 
 DEFAULT_LINES = 200
 MAX_LINES = 1000
 MAX_CHARS = 28_000
-"""Of a file's lines with their numbers, or of a listing."""
+"""Characters of returned lines with their numbers, or of a listing."""
 MAX_ENTRIES = 1000
 
 
 async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
-    """Lines of a file with their numbers, and the hash of the whole file."""
+    """Read lines of a file with their numbers, and the hash of the whole file."""
     relative = arguments["path"]
     path = _inside(place.workspace, relative)
     show = functools.partial(
@@ -51,7 +51,7 @@ async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
 
 
 async def list_files(place: Place, arguments: Mapping[str, Json]) -> str:
-    """Every file below a directory, sorted; an empty directory is told with a slash at its end."""
+    """List every file below a directory, sorted; an empty directory is listed with a trailing slash."""
     relative = arguments.get("path", ".")
     path = _inside(place.workspace, relative)
     if not path.is_dir():
@@ -104,7 +104,7 @@ async def edit_file(place: Place, arguments: Mapping[str, Json]) -> str:
 
 
 async def _off_loop(size: int | None, work: Callable[[], T]) -> T:
-    """Do *work*, in a thread where *size* bytes are many; None: nobody knows how much it is."""
+    """Do *work*, in a thread if *size* (bytes; None: unknown) is large."""
     if size is not None and size <= INLINE_BYTES:
         return work()
     import anyio.to_thread
@@ -113,7 +113,7 @@ async def _off_loop(size: int | None, work: Callable[[], T]) -> T:
 
 
 def _size(path: Path) -> int:
-    """Bytes of what is there; 0 where nothing is."""
+    """Size of the file in bytes; 0 if it does not exist."""
     try:
         return path.stat(follow_symlinks=False).st_size
     except OSError:
@@ -121,14 +121,14 @@ def _size(path: Path) -> int:
 
 
 def _inside(workspace: Path, relative: str) -> Path:
-    """Where *relative* leads in the workspace, unless a command has put a link in the workspace's own place."""
+    """Resolve *relative* in the workspace; refuse if a command has replaced the workspace itself by a link."""
     if workspace.is_symlink():
         raise PathEscapes(relative, "the workspace has become a symbolic link")
     return resolve_inside(workspace, relative)
 
 
 def _target(workspace: Path, relative: str) -> Path:
-    """Where to write: a place inside that is no symbolic link. Directories on the way may be links that stay inside."""
+    """Resolve a path to write to: no symbolic link itself; directories on the way may be links that stay inside."""
     problem = check_relative(relative)
     if problem is not None:
         raise PathEscapes(relative, problem)
@@ -142,7 +142,7 @@ def _target(workspace: Path, relative: str) -> Path:
 
 
 def _read(path: Path, relative: str, limit: int) -> bytes:
-    """The content of a regular file; nothing else is ever opened for longer than it takes to see what it is."""
+    """Read a regular file; anything else is closed as soon as its type is known."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def _check_hash(content: bytes, expected: str, relative: str) -> None:
 
 
 def _replace(path: Path, content: bytes, relative: str) -> None:
-    """Put *content* in the place of what is there, all at once, under the same mode."""
+    """Replace the file by *content* atomically and keep its mode."""
     if len(content) > WRITE_BYTES:
         raise ToolFailed(f"{relative} would have {len(content)} bytes; at most {WRITE_BYTES} can be written")
     interim = path.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -220,7 +220,7 @@ def _listing(path: Path, relative: str) -> str:
 
 
 def _below(path: Path, prefix: str) -> Iterator[str]:
-    """What lies below, in the order of the paths. Directories wait on a list, so depth costs no stack."""
+    """The entries below *path* in path order. Pending directories are kept on a list, so depth needs no stack."""
     waiting = [f"{prefix}/" if prefix else ""]
     while waiting:
         shown = waiting.pop()
@@ -239,7 +239,7 @@ def _below(path: Path, prefix: str) -> Iterator[str]:
             yield shown
 
 
-# --- as the model sees them ---------------------------------------------------------------------------------------
+# --- tool specs, as the model sees them ------------------------------------------------------------------------------
 
 _PATH = {"type": "string", "description": "Relative to the workspace, with /."}
 _HASH = "The sha256 that read_file, write_file or edit_file gave last for this file."

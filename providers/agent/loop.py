@@ -1,4 +1,4 @@
-"""The built-in agent: asks, runs what the model calls, answers, until the model is done or a bound is reached."""
+"""The agent loop: asks the model, runs its tool calls and returns the results, until it is done or hits a limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from store.events import Incident, WorkStarted
 TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, SEARCH_TEXT, BASH, FETCH_URL)
 
 MAX_CALLS = 64
-"""Of one turn; more end the run."""
+"""Tool calls of one turn; more end the run."""
 
 INSTRUCTIONS = """\
 You are a coding agent working without a person present: nobody reads along, answers questions or approves steps. \
@@ -65,13 +65,13 @@ Stop = Literal["completed", "failed", "budget"]
 
 @lru_cache(maxsize=64)
 def specs_under(policy: Policy) -> tuple[ToolSpec, ...]:
-    """The tools a model is told about: under one policy always the same tuple, which a provider need measure once."""
+    """The tools that a model sees: one tuple per policy, so that a provider measures its size only once."""
     return tuple(tool.spec for tool in offered(TOOLS, policy))
 
 
 @lru_cache(maxsize=64)
 def told_under(policy: Policy) -> str:
-    """The same tools as JSON text, for the record: one text for all runs under a policy."""
+    """The same tools as JSON text for the record; all runs under one policy share it."""
     return json.dumps([attrs.asdict(spec) for spec in specs_under(policy)])
 
 
@@ -82,13 +82,13 @@ class BuiltinAgent:
         self._work: _Work | None = None
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
-        """Do it, reaching models only through *ask*.
+        """Work on *task* to its end and call models only through *ask*.
 
-        Nothing a model says raises: what it calls wrongly is answered with an error, and where it breaks a rule of
-        the loop the work ends as `failed` with that reason. Cancelling leaves no process behind.
+        No output of the model raises: a wrong call is answered with an error, and a broken rule of the loop ends the
+        work as `failed` with that reason. Cancellation leaves no process behind.
 
         Raises:
-            ProviderError: infrastructure failed, or the very first request was too long for the model.
+            ProviderError: the infrastructure failed, or the very first request was too long for the model.
         """
         with home_of_run(task.home) as home:
             place = Place(
@@ -112,7 +112,7 @@ class BuiltinAgent:
             return await self._work.run()
 
     def so_far(self, reason: str) -> Done:
-        """The turns, calls and usage up to a cancellation."""
+        """Summarise turns, calls and usage up to a cancellation."""
         return Done(stop="budget", reason=reason) if self._work is None else self._work.done("budget", reason)
 
 
@@ -130,10 +130,10 @@ class _Work:
     text: str = ""
     model: str | None = None
     cuts: int = 0
-    """Answers dropped because they hit the output limit."""
+    """Number of answers dropped because they hit the output limit."""
 
     async def run(self) -> Done:
-        """Turn after turn; each ends the work with a `Done` or leaves it for the next."""
+        """Run turns until one of them returns a `Done`."""
         self.note(
             WorkStarted(
                 instructions=self.context.instructions,
@@ -150,7 +150,7 @@ class _Work:
                 return ended
 
     async def turn(self) -> Done | None:
-        """Ask, judge the answer, run its calls."""
+        """Ask the model, check its answer, run its calls; returns a `Done` if the work has ended."""
         task = self.task
         if self.tally.turns >= min(task.max_turns, task.settings.max_turns):
             return self.done("budget", "maxTurns")
@@ -193,7 +193,7 @@ class _Work:
         return self.done("budget", "maxToolCalls") if len(calls) > room else None
 
     async def answer(self) -> Answer | None:
-        """The model's next whole answer; None when it was cut more often than is allowed.
+        """The model's next complete answer; None if answers hit the output limit too often.
 
         Raises:
             ProviderError: see `Ask`.
@@ -237,27 +237,27 @@ class _Work:
             notice = (UserText(text=CUT_NOTICE),)
 
     def blame(self, error: ProviderError) -> str | None:
-        """Why the model is at fault; None where it is not. A first request that is too long is the suite's fault."""
+        """The failure reason if the model caused *error*, else None. An overlong first request is the suite's fault."""
         if error.kind == "context_length":
             return "context_overflow" if self.tally.turns else None
         return error.kind if error.kind in ("bad_tool_call", "content_filter") else None
 
     def count(self, answer: Answer) -> None:
-        """Take in what a turn cost."""
+        """Record an answer and its usage as one turn."""
         self.text = answer.text or answer.refusal
         self.model = answer.model or self.model
         told = self.tally.unreported > 0
         self.tally.add(answer.usage)
-        # The gate counts the notes of an answer; only what no note says is left to tell, and that once.
+        # The gate counts the notes of an answer, so only what no note says is reported here, and once.
         if self.tally.unreported and not told and "usage_unreported" not in answer.notes:
             self.note(Incident(name="usage_unreported", detail={"turn": self.tally.turns}))
 
     def distinct(self, calls: Sequence[ToolCall]) -> list[Planned]:
-        """The calls under ids that never repeat, since an endpoint wants exactly one answer per id.
+        """Give the calls unique ids, since an endpoint expects exactly one answer per id.
 
-        1. An id of an earlier turn: some servers count from 0 in every answer. The call is run, under another id.
-        2. An id twice in one turn: which call is meant cannot be told, or a stream stuttered. The later one is
-           answered with an error, under another id.
+        1. An id of an earlier turn (some servers count from 0 in every answer): the call runs under a new id.
+        2. An id used twice in one turn (ambiguous, or a stream that stuttered): the later call is answered with an
+           error under a new id.
         """
         planned: list[Planned] = []
         here: set[str] = set()
@@ -277,7 +277,7 @@ class _Work:
         return planned
 
     def done(self, stop: Stop, reason: str | None = None) -> Done:
-        """The end, with what is known by now."""
+        """Build the result from the totals so far."""
         return Done(
             stop=stop,
             reason=reason,
@@ -293,7 +293,7 @@ class _Work:
 
 
 def cut_where(answer: Answer) -> str:
-    """What an answer that hit the output limit had come to."""
+    """Classify an answer that hit the output limit, for the record."""
     if answer.calls:
         return "tool_call_cut"
     return "text_cut" if answer.text else "empty_response"

@@ -1,4 +1,4 @@
-"""Which tools a model is offered, and what a call gets that the policy does not allow."""
+"""Permission policy: which tools a model is offered, and how a forbidden call is refused."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from providers.base import Policy
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A call that will not be run."""
+    """The refusal of a tool call."""
 
     message: str
-    """For the model."""
+    """The explanation for the model."""
     incident: str | None = None
-    """What to count, if anything: a refusal without approval leaves no event."""
+    """Name of the incident to record; None for none."""
 
 
 def offered(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
-    """The tools the model is told about: what is granted, and in `ask` mode what could be approved."""
+    """The tools that the model sees: those granted, and in `ask` mode those that could be approved."""
     return tuple(tool for tool in tools if tool.effect in policy.granted or _askable(tool, policy))
 
 
 def refusal(tool: Tool, policy: Policy) -> Refusal | None:
-    """Why a call of *tool* is not run; None where it may be."""
+    """The refusal of a call of *tool*; None if it is allowed."""
     if tool.effect in policy.granted:
         return None
     if _askable(tool, policy):

@@ -1,4 +1,4 @@
-"""The tool `search_text`: where a regular expression matches in the workspace."""
+"""The tool `search_text`: searches the workspace for a regular expression."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from store.events import Json
 DEFAULT_RESULTS = 100
 MAX_RESULTS = 500
 MAX_CHARS = 28_000
-"""Of all matches."""
+"""Characters of all matches together."""
 MAX_LINE = 400
-"""Shown of one line."""
+"""Characters of one line that are returned."""
 MAX_PATTERN = 1000
 FILE_BYTES = 2 << 20
-"""Larger files are not searched."""
+"""Largest file that is searched."""
 WALL_S = 10.0
-"""The search itself is bounded by its processor time; this ends one that waits for a disk."""
+"""Seconds of wall time. The search is also limited in processor time; this ends one that waits for a disk."""
 
 _PROGRAM = Path(__file__).with_name("searcher.py")
 _OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL, None)
 
 
 async def search_text(place: Place, arguments: Mapping[str, Json]) -> str:
-    """The lines that match, as `path:line: text`.
+    """Search for lines that match; returns them as `path:line: text`.
 
     Raises:
-        ToolFailed: the pattern is none, or there is no such place.
+        ToolFailed: the pattern is invalid, or the path does not exist.
     """
     pattern, relative = arguments["pattern"], arguments.get("path", ".")
     if not pattern or len(pattern) > MAX_PATTERN:
@@ -49,7 +49,7 @@ async def search_text(place: Place, arguments: Mapping[str, Json]) -> str:
         environment={"LC_ALL": "C.UTF-8"},
         marker=place.marker,
         timeout_s=WALL_S,
-        output_limit=12 * MAX_CHARS + 40 * MAX_RESULTS,  # a character beyond the BMP is written with twelve bytes
+        output_limit=12 * MAX_CHARS + 40 * MAX_RESULTS,  # JSON writes a character beyond the BMP with twelve bytes
         grace_s=0.1,
     )
     return _told(finished)

@@ -1,8 +1,8 @@
-"""The program behind `search_text`: looks for a regular expression in files, and is killed when that takes too long.
+"""The program behind `search_text`: searches files for a regular expression, and is killed if that takes too long.
 
 It runs in an interpreter of its own (`python -I -S searcher.py ARGUMENTS`), because nothing inside a process can stop
-`re` in a match that goes on for ever. So it imports nothing of ours. Its one argument is a JSON object; it prints one
-JSON line per match, `[path, line, text]`, and one object at its end.
+`re` in a match with catastrophic backtracking. It therefore imports nothing of this project. Its one argument is a JSON
+object; it prints JSON lines: one `[path, line, text]` per match and one object at the end.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 CPU_S = 1
-"""Of processor time; then the kernel ends it."""
+"""Seconds of processor time, after which the kernel ends the process."""
 MEMORY_BYTES = 1 << 29
 SNIFFED_BYTES = 8192
-"""A NUL byte among these makes a file binary."""
+"""Bytes at the start of a file that are checked: a NUL byte among them makes it binary."""
 
 
 def files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Every file at or below *root* in the order of their paths, with how it is called; links are not followed."""
+    """Every file at or below *root* in path order, as (path, displayed name); links are not followed."""
     waiting = [(root, shown)]
     while waiting:
         path, name = waiting.pop()
@@ -45,7 +45,7 @@ def files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str,
 
 
 def content(path: str, limit: int) -> bytes | None:
-    """What a file holds; None where it is no regular file, or is binary, larger than *limit*, or not to be read."""
+    """Read a file; None if it is not regular, binary, larger than *limit* bytes, or unreadable."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -59,7 +59,7 @@ def content(path: str, limit: int) -> bytes | None:
 
 
 def search(wanted: dict[str, Any]) -> Iterator[Any]:
-    """The matches, and what came of the search as a whole."""
+    """Yield one list per match and, at the end, one object about the search as a whole."""
     try:
         pattern = re.compile(wanted["pattern"])
     except (re.error, OverflowError, RecursionError) as error:
@@ -86,13 +86,13 @@ def search(wanted: dict[str, Any]) -> Iterator[Any]:
 
 
 def bound(what: int, most: int) -> None:
-    """Let this process have at most so much; a hard limit that is lower stays."""
+    """Set a resource limit of this process; a lower hard limit stays."""
     hard = resource.getrlimit(what)[1]
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def main() -> None:
-    """Search as the argument says."""
+    """Run the search that the argument describes."""
     bound(resource.RLIMIT_CPU, CPU_S)
     bound(resource.RLIMIT_AS, MEMORY_BYTES)
     for item in search(json.loads(sys.argv[1])):

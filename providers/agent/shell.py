@@ -1,4 +1,4 @@
-"""The `bash` tool: one command, in the workspace, with nothing of it left running."""
+"""The tool `bash`: runs one shell command in the workspace and leaves none of its processes running."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULT_TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 600_000
 
 OUTPUT_BYTES = 32_000
-"""Kept of a command's standard output and standard error together."""
+"""Bytes kept of a command's standard output and standard error together."""
 
 
 async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
-    """Run the command; any exit code is an answer, not an error.
+    """Run the command. Any exit code is a result, not an error.
 
     Raises:
-        ProcessNotStarted: the shell could not be started, or no program can be given the text.
+        ProcessNotStarted: the shell could not be started, or the command contains a NUL character or cannot be encoded.
     """
     home = place.home()
     environment = tool_environment(home)
@@ -55,20 +55,20 @@ async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
 
 
 def _text(said: bytes, *, cut: bool) -> str:
-    """What was said as text. Where it was cut, what may be half a word at the end is left out."""
+    """Decode output as UTF-8. If it was cut, drop the last word, which may be incomplete."""
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
     return without_last_word(text) if cut else text
 
 
 class Home:
-    """A directory for a run's commands, at a given place or any; made on first use."""
+    """The HOME directory of a run's commands, at a given path or a temporary one; created on first use."""
 
     def __init__(self, given: Path | None) -> None:
         self.path = given
         self.made = False
 
     def __call__(self) -> Path:
-        """Where it is."""
+        """The directory's path; creates it on the first call."""
         if self.path is None:
             import tempfile
 
@@ -81,7 +81,7 @@ class Home:
 
 @contextmanager
 def home_of_run(given: Path | None) -> Iterator[Home]:
-    """The home of a run's commands; one whose place was not given is removed again."""
+    """Provide the HOME of a run's commands; a temporary one is removed at the end."""
     home = Home(given)
     try:
         yield home

@@ -1,4 +1,4 @@
-"""What a tool is, and whether a model's arguments fit it."""
+"""Tools: their interface, and validation of a model's arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @attrs.define(slots=False)
 class ToolFailed(EvalctlError):
-    """A tool could not do what the model asked; the message is written for the model."""
+    """A tool call failed; the message is written for the model."""
 
     message: str
 
@@ -28,31 +28,31 @@ class ToolFailed(EvalctlError):
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """Where tools work."""
+    """The context of tool calls: workspace, home, permissions and sandbox."""
 
     workspace: Path
     marker: str
     home: Callable[[], Path]
-    """HOME and TMPDIR of commands, made when it is first asked for."""
+    """Returns HOME and TMPDIR of commands, created on the first call."""
     materialise: Callable[[], None] | None = None
-    """Puts the workspace on the disk; called before a tool runs."""
+    """Writes the workspace to disk; called before a tool runs."""
     allow_private: bool = False
-    """Whether a tool may connect to addresses of this machine and of private networks."""
+    """True if tools may connect to addresses of this machine and of private networks."""
     sandbox: Sandbox | None = None
-    """What commands are confined by."""
+    """The sandbox of commands; None: no confinement."""
 
 
 Run = Callable[[Place, Mapping[str, Json]], Awaitable[str]]
-"""Does what the arguments say and returns the text for the model.
+"""Runs a tool with the given arguments and returns the text for the model.
 
 Raises:
-    ToolFailed, PathEscapes, ProcessNotStarted, OSError, UnicodeError: told to the model as an error.
+    ToolFailed, PathEscapes, ProcessNotStarted, OSError, UnicodeError: reported to the model as an error.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Tool:
-    """A tool: how the model sees it, what it may touch, and what it does."""
+    """A tool: its spec for the model, the effect that needs permission, and its function."""
 
     spec: ToolSpec
     effect: Effect
@@ -60,12 +60,12 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name in tool calls."""
         return self.spec.name
 
 
 def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json]) -> dict[str, Json]:
-    """The schema of a tool's arguments; no others are accepted."""
+    """Build the JSON Schema of a tool's arguments; other arguments are refused."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -75,9 +75,9 @@ def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json])
 
 
 def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | None:
-    """Everything about *arguments* that does not fit a schema made by `parameters`; None where they fit.
+    """Validate *arguments* against a schema made by `parameters`; returns all problems as one text, or None.
 
-    Knows `type`, and `minimum` and `maximum`, which every integer has; that is all our tools use.
+    Supports `type`, and `minimum` and `maximum`, which every integer has: no tool uses more.
     """
     known: Mapping[str, Mapping[str, Json]] = schema["properties"]
     problems = [f"{name} is missing" for name in schema["required"] if name not in arguments]

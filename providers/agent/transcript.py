@@ -1,4 +1,4 @@
-"""What has been said in a run so far: how long it is, and where it can be cut between calls and their answers."""
+"""The transcript of a run: its messages, its length, and the places where it can be cut."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from providers.base import AssistantTurn, Message, ToolAnswer, ToolSpec, UserTex
 from providers.usage import Usage
 
 CHARS_PER_TOKEN = 4
-"""A rough rule, for what no provider has counted yet."""
+"""Rough estimate for text that no provider has counted yet."""
 LEAST_CUT = 2
-"""Fewer messages than this are not worth a summary."""
+"""Minimum number of messages that are worth a summary."""
 KEPT_IN_TURN = 4
-"""So many messages stay where the cut has to fall inside a user's turn."""
+"""Number of last messages that stay if the cut falls inside a user's turn."""
 
 
 @attrs.define(kw_only=True)
 class Transcript:
-    """The messages of a run and their length."""
+    """The messages of a run and their length in characters."""
 
     messages: list[Message] = attrs.field(factory=list[Message])
     chars: int = 0
     _reported: int | None = None
-    """Tokens of the last answered request and its answer, as the provider counted them."""
+    """Tokens of the last answered request and its answer, as reported by the provider."""
     _newer: int = 0
-    """Characters added since."""
+    """Characters added since that report."""
 
     def append(self, message: Message, usage: Usage | None = None) -> None:
-        """Add a message; *usage* is what the provider reported with it."""
+        """Add a message; *usage* is the provider's report for it."""
         self.messages.append(message)
         chars = weight(message)
         self.chars += chars
@@ -39,39 +39,37 @@ class Transcript:
             self._newer += chars
 
     def replace(self, messages: Iterable[Message]) -> None:
-        """Put other messages in the place of all; what the provider counted no longer holds."""
+        """Replace all messages; the provider's last count no longer applies."""
         self.messages = [*messages]
         self.chars = sum(map(weight, self.messages))
         self._reported, self._newer = None, 0
 
     def tokens(self, beside: int) -> int:
-        """Tokens that the next request will have, roughly; *beside* are characters of instructions and tools."""
+        """Estimate the tokens of the next request; *beside*: characters of instructions and tools."""
         if self._reported is not None:
             return self._reported + tokens_of(self._newer)
         return tokens_of(self.chars + beside)
 
 
 def weight(message: Message) -> int:
-    """Characters of a message."""
+    """Length of a message in characters, including the arguments of its calls."""
     if isinstance(message, AssistantTurn):
         return len(message.text) + sum(len(call.raw) for call in message.calls)
     return len(message.text)
 
 
 def weight_of_tools(specs: Iterable[ToolSpec]) -> int:
-    """Characters of the descriptions of tools, roughly."""
+    """Approximate length of tool specs in characters."""
     return sum(len(spec.name) + len(spec.description) + len(str(spec.input_schema)) for spec in specs)
 
 
 def tokens_of(chars: int) -> int:
-    """Tokens that so many characters are, roughly."""
+    """Estimated tokens of *chars* characters, rounded up."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
 def boundaries(messages: Sequence[Message]) -> Iterator[int]:
-    """Where the messages can be cut in two: no call before it waits for an answer behind it, and none answers behind it
-    what was called before.
-    """
+    """Indexes at which the messages can be cut in two without separating a tool call from its answer."""
     waiting: set[str] = set()
     for index, message in enumerate(messages):
         if not waiting and not isinstance(message, ToolAnswer):
@@ -85,12 +83,12 @@ def boundaries(messages: Sequence[Message]) -> Iterator[int]:
 
 
 def cut(messages: Sequence[Message], keep_turns: int) -> int | None:
-    """How many messages to summarise; None where that is not worth it.
+    """Choose the number of messages to summarise; None if a summary is not worth it.
 
-    1. The last *keep_turns* things the user said stay, with all that followed; where there are fewer, the last one.
-       With 0 nothing stays.
-    2. Where that leaves too little to summarise, as in a run that has one long turn, the cut falls inside the turn, as
-       late as leaves the last few messages.
+    1. The last *keep_turns* user messages stay with everything after them; if there are fewer, the last one. With 0
+       nothing stays.
+    2. If that leaves too little to summarise, as in a run with one long turn, the cut falls inside the turn and keeps
+       only the last few messages.
     """
     safe = set(boundaries(messages))
     said = [index for index, message in enumerate(messages) if isinstance(message, UserText) and not message.summary]

@@ -1,4 +1,4 @@
-"""What the turns of a run used, as far as the provider reported it."""
+"""Token totals over the turns of a run, as far as the provider reported them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from providers.usage import Usage
 
 @attrs.define
 class Tally:
-    """Sums usage over turns."""
+    """Sums reported usage over turns."""
 
     turns: int = 0
     unreported: int = 0
-    """Turns without input or without output tokens."""
+    """Number of turns without a report of input or output tokens."""
     _sums: dict[str, int] = attrs.field(factory=dict[str, int])
     _reports: dict[str, int] = attrs.field(factory=dict[str, int])
 
     def add(self, usage: Usage | None) -> None:
-        """Count one turn."""
+        """Add one turn."""
         self.turns += 1
         reported = usage.reported() if usage is not None else {}
         for name, tokens in reported.items():
@@ -29,16 +29,16 @@ class Tally:
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens reported so far: what has certainly been used, at least."""
+        """Input and output tokens reported so far: a lower bound of the real usage."""
         return self._sums.get("input", 0) + self._sums.get("output", 0)
 
     @property
     def usage(self) -> Usage | None:
-        """The sums; a field is None unless every turn reported it, the whole unless one field was."""
+        """The sums. A field is None unless every turn reported it; the whole is None if no field has a sum."""
         complete = {name: self._sums[name] for name, reports in self._reports.items() if reports == self.turns}
         return Usage(**complete) if complete else None
 
     @property
     def cached_partial(self) -> bool:
-        """Some turns reported cached input and some did not."""
+        """True if some turns reported cached input and others did not."""
         return 0 < self._reports.get("cached", 0) < self.turns
