@@ -1,4 +1,4 @@
-"""Anthropic Messages endpoints."""
+"""Anthropic Messages API: writes requests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from providers.registry import ProviderOptions
 from store.events import Json
 
 VERSION = "2023-06-01"
-"""Of the format; sent with every request."""
+"""API version, sent with every request."""
 DEFAULT_MAX_TOKENS = 16_384
-"""The output limit of a request that has none; the format demands one."""
+"""Output limit of a request without one, since the API requires it."""
 _NO_ANSWER = "This call was not run."
 
 Block = dict[str, Json]
 
 
 class AnthropicMessages(Endpoint[Quirks]):
-    """A Messages endpoint; its base URL goes up to and without `/v1/messages`, or without `/messages`."""
+    """A Messages endpoint. Its base URL leaves out `/v1/messages` or `/messages`."""
 
     format_name: ClassVar[str] = "anthropic"
     default_base_url: ClassVar[str] = "https://api.anthropic.com"
@@ -30,24 +30,24 @@ class AnthropicMessages(Endpoint[Quirks]):
     path: ClassVar[str] = "/messages"
 
     def headers(self, api_key: str | None) -> dict[str, str]:
-        """The key goes by a header of its own."""
+        """The version, and the key in a header of its own."""
         return {"anthropic-version": VERSION} | ({"x-api-key": api_key} if api_key is not None else {})
 
     def unlearnt(self) -> Quirks:
-        """None are known."""
+        """No quirks are known for this API."""
         return Quirks()
 
     def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
-        """See `encode`."""
+        """Encode the request; see `encode`."""
         return encode(request)
 
     def reader(self, request: Request, emit: Emit) -> MessageStream:  # noqa: ARG002 - the format does not need it
-        """A reader of blocks or one document."""
+        """A reader for a stream of blocks, or for one document."""
         return MessageStream(emit, secrets=self._secrets)
 
 
 def encode(request: Request) -> bytes:
-    """The body of a request."""
+    """Encode a request as JSON."""
     thinking, room = _thinking(request.reasoning_effort)
     body: dict[str, Any] = {
         "model": request.model,
@@ -61,10 +61,10 @@ def encode(request: Request) -> bytes:
 
 
 def _thinking(effort: str | None) -> tuple[dict[str, Json], int]:
-    """What a reasoning effort is in this format, and how many tokens it takes out of the output limit.
+    """Translate a reasoning effort into request fields, and the tokens that it takes out of the output limit.
 
-    A word is an effort, with which the model decides itself how much it thinks; a number is a budget of tokens, as
-    older models want it; `none` turns thinking off.
+    A word is an effort level for adaptive thinking; a number is a thinking budget in tokens, as older models require;
+    `none` turns thinking off.
     """
     if effort is None:
         return {}, 0
@@ -84,7 +84,7 @@ def _tool(tool: ToolSpec) -> dict[str, Json]:
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages whose roles alternate; those of one role in a row become one."""
+    """Write messages with alternating roles: consecutive messages of one role become one."""
     written: list[dict[str, Any]] = []
     for role, blocks in _runs(messages):
         if not blocks:
@@ -97,7 +97,7 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _runs(messages: Sequence[Message]) -> Iterator[tuple[Literal["user", "assistant"], list[Block]]]:
-    """The blocks of each side by turns. What follows a turn with calls begins with exactly one result for each."""
+    """Yield (role, blocks) in order. The blocks after a turn with calls begin with exactly one result for each call."""
     open_calls: list[str] = []
     results: dict[str, Block] = {}
     said: list[Block] = []
@@ -109,7 +109,7 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[Literal["user", "assist
                 open_calls, results, said = [call.id for call in message.calls], {}, []
             case ToolAnswer() if message.call_id in open_calls:
                 results.setdefault(message.call_id, _result(message.call_id, message.text, error=message.is_error))
-            case ToolAnswer():  # its call is no longer part of the conversation, and a result alone is refused
+            case ToolAnswer():  # its call was compacted away, and the API refuses a result without a call
                 said += _text(f"Result of {message.name}:\n{message.text}")
             case UserText():
                 said += _text(message.text)
@@ -131,12 +131,12 @@ def _result(call_id: str, text: str, *, error: bool) -> Block:
 
 
 def _text(text: str) -> list[Block]:
-    """A text as blocks; one without a visible character is refused, so it is none."""
+    """Write a text as blocks. The API refuses a text without a visible character, so it becomes no block."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _turn(turn: AssistantTurn) -> list[Block]:
-    """The turn as it was: where the model thought, block by block."""
+    """Write a turn as the model produced it, with its thinking blocks in place."""
     calls: list[Block] = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments or {})}
         for call in turn.calls
@@ -147,7 +147,7 @@ def _turn(turn: AssistantTurn) -> list[Block]:
     text = "".join(str(block.get("text", "")) for block in kept if block.get("type") == "text")
     places = sum(block.get("type") == CALL for block in kept)
     if text != turn.text or places != len(calls):
-        # The turn was shortened since. What the model thought still comes first, as the format wants it.
+        # The turn was shortened since. Its thinking still comes first, as the API requires.
         thoughts = [block for block in kept if block.get("type") in ("thinking", "redacted_thinking")]
         return [*thoughts, *_text(turn.text), *calls]
     following = iter(calls)
@@ -164,9 +164,9 @@ def _kept(continuation: Json) -> list[Block]:
 
 
 def open_provider(options: ProviderOptions) -> AnthropicMessages:
-    """Open an endpoint: `options.base_url`, else Anthropic's own.
+    """Open an endpoint at `options.base_url`, by default Anthropic's.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
     return AnthropicMessages.opened(options)

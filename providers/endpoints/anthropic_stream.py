@@ -1,7 +1,7 @@
-"""Reads the answers of Anthropic Messages endpoints: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+"""Anthropic Messages API: reads answers. Bytes in, an `Answer` or a `ProviderError` out; no I/O.
 
-An answer is a list of content blocks. What the model thought, and what the endpoint's own tools did, has to go back
-unchanged with the next request: such an answer's blocks are its `continuation`, its calls only by their position.
+An answer is a list of content blocks. Thinking blocks and blocks of the endpoint's own tools must go back unchanged
+with the next request: the blocks of such an answer are its `continuation`, in which placeholders mark the tool calls.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from providers.usage import Usage
 from store.events import Json
 
 CALL = "call"
-"""The type of what stands in a continuation where the model made a call."""
+"""The type of the placeholder for a tool call in a continuation."""
 RESTARTED = "stream_restarted"
-"""Note: a gateway began the answer anew inside one stream; deltas told before do not count."""
+"""Note: a gateway restarted the answer inside one stream; earlier deltas do not count."""
 
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -40,9 +40,9 @@ class _Block:
 
     content: dict[str, Any]
     pieces: dict[str, list[str]] = attrs.field(factory=dict[str, list[str]])
-    """Fragments of its texts, by the field they belong to."""
+    """Fragments of its texts by field."""
     understood: bool = True
-    """No delta of an unknown type went into it, so it can go back."""
+    """True if every delta had a known type, so that the block is complete and can go back."""
 
     @property
     def kind(self) -> str:
@@ -54,12 +54,12 @@ class _Block:
             self.pieces.setdefault(field, []).append(piece)
 
     def raw_input(self) -> str:
-        """The arguments as they were written: in fragments, or at once where the block began."""
+        """The arguments as the model wrote them: from fragments, or from the start of the block."""
         raw = "".join(self.pieces.get("input", ()))
         return raw or as_text(self.content.get("input"))
 
     def whole(self) -> dict[str, Json]:
-        """The block as it would have come in one document."""
+        """The complete block, as in an answer that is one document."""
         whole = dict(self.content)
         for field, pieces in self.pieces.items():
             text = "".join(pieces)
@@ -73,7 +73,7 @@ class _Block:
 
 
 class MessageStream(EventReader):
-    """The body of one answer, fed in pieces cut anywhere: a stream of blocks, or one document."""
+    """Reads the body of one answer in pieces of any size: a stream of blocks, or one document."""
 
     def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
         super().__init__(emit, secrets=secrets)
@@ -82,10 +82,10 @@ class MessageStream(EventReader):
         self._restarted = False
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last report of tokens, and what is to be noted about it."""
+        """The last usage report and its notes."""
         return read_messages_usage(self._usage)
 
-    # --- pieces -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------
 
     def _whole(self, document: dict[str, Any]) -> None:
         if document.get("error"):
@@ -116,7 +116,7 @@ class MessageStream(EventReader):
                 self._report(chunk)
 
     def _start(self, message: Any) -> None:
-        """The answer begins; some gateways let it begin again after a fault of their own."""
+        """Start the answer; some gateways restart it after a fault of their own."""
         if self._blocks:
             self._restarted = True
         self._blocks.clear()
@@ -129,7 +129,7 @@ class MessageStream(EventReader):
             self._count(message)
 
     def _count(self, holder: dict[str, Any]) -> None:
-        """Reports are cumulative: each replaces the fields that it carries."""
+        """Merge a usage report. Reports are cumulative: each replaces the fields that it contains."""
         if isinstance(usage := holder.get("usage"), dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What models write as the arguments of tool calls, read and written back."""
+"""Arguments of tool calls: parses the JSON that models write, and writes it back."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from providers.base import ToolCall
 from store.events import Json
 
 INVALID = object()
-"""Stands for a text that is no JSON; None is a JSON value."""
+"""Result for invalid JSON, as None is a JSON value."""
 
 MAX_DEPTH = 200
-"""How deep arguments may be nested: they are written again inside requests and records, whose writers recurse."""
+"""Maximum nesting of arguments: requests and records contain them, and their encoders recurse."""
 
 
 def parsed(text: str | bytes) -> Any:
-    """The JSON value, or `INVALID`: bad syntax, NaN and its kin, nesting or numbers beyond all measure."""
+    """Parse JSON; `INVALID` for bad syntax, NaN and Infinity, excessive nesting or excessive numbers."""
     try:
         return json.loads(text, parse_constant=no_constant, parse_float=finite)
     except (ValueError, RecursionError):
@@ -25,7 +25,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
-    """The call whose arguments were written as *raw*. Nothing, and `null`, are an empty object."""
+    """Build a call from arguments written as *raw*. An empty text and `null` mean an empty object."""
     if raw.strip() in {"", "null"}:
         return ToolCall(id=call_id, name=name, arguments={}, raw=raw)
     arguments = parsed(raw)
@@ -39,8 +39,8 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
 
 
 def as_text(given: Json) -> str:
-    """Arguments that came as a value and not as a text, for `tool_call`; None is nothing. What is nested too deeply to
-    be written becomes a text that is no JSON.
+    """Encode arguments that arrived as a value instead of a text, for `tool_call`; None becomes an empty text. A value
+    nested too deeply to encode becomes invalid JSON.
     """
     if given is None:
         return ""
@@ -51,8 +51,10 @@ def as_text(given: Json) -> str:
 
 
 def written(call: ToolCall) -> str:
-    """The arguments as the model wrote them. What was no JSON object goes back as an empty one: templates of open
-    models parse the arguments again and would refuse the whole request; the tool's answer says what was wrong.
+    """The arguments as the model wrote them; anything but a JSON object goes back as an empty one.
+
+    Chat templates of open models parse the arguments again and would refuse the whole request. The tool's answer
+    explains the problem to the model.
     """
     if not call.arguments:
         return "{}"
@@ -60,7 +62,7 @@ def written(call: ToolCall) -> str:
 
 
 def deeper(value: Json, limit: int) -> bool:
-    """Whether *value* has more levels of objects and arrays than *limit*."""
+    """True if *value* is nested more than *limit* levels deep."""
     level = [value]
     for _ in range(limit + 1):
         inner: list[Json] = []
@@ -76,10 +78,10 @@ def deeper(value: Json, limit: int) -> bool:
 
 
 def finite(digits: str) -> float:
-    """The number, for a decoder of JSON.
+    """Parse a number; a `parse_float` for JSON decoders.
 
     Raises:
-        ValueError: no JSON can be written with it.
+        ValueError: it is too large for a float, and JSON has no infinity.
     """
     number = float(digits)
     if not math.isfinite(number):
@@ -88,7 +90,7 @@ def finite(digits: str) -> float:
 
 
 def no_constant(constant: str) -> Any:
-    """What a decoder of JSON makes of NaN and its kin.
+    """Refuse NaN and Infinity; a `parse_constant` for JSON decoders.
 
     Raises:
         ValueError: always.

@@ -1,4 +1,4 @@
-"""What JSON is posted with: a key that a header can carry, the headers, and the account that both make."""
+"""API keys: validation, the headers of JSON requests, and the account that limits are counted against."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from store.errors import UsageError
 
 
 def checked_key(key: str | None, *, called: str = "the API key") -> None:
-    """Make sure that *key* can be sent; messages call it *called* and never show it.
+    """Validate an API key; messages call it *called* and never show it.
 
     Raises:
-        UsageError: it is empty, or no header can carry it.
+        UsageError: it is empty, or an HTTP header cannot contain it.
     """
     if key is not None and not (key and key.isascii() and key.isprintable()):
         raise UsageError(
@@ -22,12 +22,12 @@ def checked_key(key: str | None, *, called: str = "the API key") -> None:
 
 
 def bearer(key: str | None) -> dict[str, str]:
-    """The header that carries the key; none without one."""
+    """The Authorization header for the key; empty without a key."""
     return {"Authorization": f"Bearer {key}"} if key is not None else {}
 
 
 def headers_of_posts(*, accept: str) -> dict[str, str]:
-    """What every post of JSON says, whoever it goes to."""
+    """The headers of every JSON POST request."""
     return {
         "Accept": accept,
         "Accept-Encoding": "gzip",
@@ -37,6 +37,6 @@ def headers_of_posts(*, accept: str) -> dict[str, str]:
 
 
 def account_of(url: str, key: str | None) -> str:
-    """The endpoint and a digest of the key: what limits are counted against."""
+    """The account for rate limits: the endpoint and a digest of the key."""
     owner = hashlib.sha256(key.encode()).hexdigest()[:8] if key is not None else "nokey"
     return f"{shown(url)}#{owner}"

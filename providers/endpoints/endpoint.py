@@ -1,7 +1,7 @@
-"""An endpoint that is posted JSON and answers it: what the providers of all wire formats do alike.
+"""Base class of HTTP endpoints: everything that does not depend on the wire format.
 
-A format says where to post, how a request is written and who reads the answer; keys, deadlines, status before body,
-refusals and what is learnt from them are here. It asks once.
+A format defines the path, the encoding of a request and the reader of an answer. This class handles keys, timeouts, the
+status before the body, and refusals with the quirks learnt from them. Each request is sent once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from providers.system.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, 
 from store.events import Json
 
 DRAIN_S = 0.25
-"""How long the end of a body may take after its terminal marker before the connection is given up."""
+"""Seconds to read the rest of a body after its terminal marker, before the connection is closed."""
 MAX_KEPT = 1024 * 1024
-"""Bytes of a body that are kept where bodies are kept at all: more than any recording of an answer may have."""
+"""Maximum bytes of a kept body (`keep_bodies`): more than a recording may contain."""
 _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
 
 Q = TypeVar("Q", bound=Quirks)
@@ -35,26 +35,26 @@ class Endpoint(ABC, Generic[Q]):
     """An endpoint of one wire format; implements `providers.base.Provider`.
 
     Args:
-        base_url: with or without the format's root; the path is added.
-        api_key: None sends none.
-        pool: closed with this provider.
-        name: the provider's, by default the format's.
-        first_byte_s: how long the first byte of an answer may take, unless its request says otherwise.
-        idle_s: how long a begun answer may pause.
-        wall: microseconds since 1970, for waits given as a date by endpoints that do not tell the time.
-        keep_bodies: whether each answer's body is handed over, too.
+        base_url: with or without the format's root; the path is appended.
+        api_key: None sends no key.
+        pool: closed together with this provider.
+        name: the provider's name, by default the format's.
+        first_byte_s: timeout for the first byte of an answer in seconds, unless the request has its own.
+        idle_s: timeout between two pieces of an answer, in seconds.
+        wall: wall clock in microseconds since 1970 UTC, for a Retry-After date without a Date header.
+        keep_bodies: whether each raw body is emitted, too.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
 
     format_name: ClassVar[str]
-    """The name the format's provider is known by."""
+    """The name of the format's provider."""
     default_base_url: ClassVar[str]
     root: ClassVar[str] = ""
-    """What every path of this format starts with; a base URL that ends with it already is taken as it is."""
+    """Prefix of every path of this format; not added to a base URL that ends with it."""
     path: ClassVar[str]
-    """Where requests go, below the root."""
+    """Path of requests below the root."""
     accept: ClassVar[str] = "text/event-stream"
 
     def __init__(
@@ -90,10 +90,10 @@ class Endpoint(ABC, Generic[Q]):
 
     @classmethod
     def opened(cls, options: ProviderOptions) -> Self:
-        """Open the endpoint that the options name: their base URL, else the format's usual one.
+        """Open the endpoint at the options' base URL, else at the format's default one.
 
         Raises:
-            UsageError: the base URL or the key cannot be used.
+            UsageError: the base URL or the key is invalid.
         """
         return cls(
             base_url=options.base_url or cls.default_base_url,
@@ -105,53 +105,53 @@ class Endpoint(ABC, Generic[Q]):
             keep_bodies=options.keep_bodies,
         )
 
-    # --- what a format says -------------------------------------------------------------------------------------
+    # --- for each format ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def unlearnt(self) -> Q:
-        """The quirks of an endpoint that has refused nothing yet."""
+        """The initial quirks, before any refusal."""
 
     @abstractmethod
     def body(self, request: Request, quirks: Q) -> bytes:
-        """The request as this format writes it."""
+        """Encode the request in this format."""
 
     @abstractmethod
     def reader(self, request: Request, emit: Emit) -> AnswerReader:
-        """Who reads the answer to *request*."""
+        """Create the reader for the answer to *request*."""
 
     def headers(self, api_key: str | None) -> dict[str, str]:
-        """The headers that this format adds, the credential's among them."""
+        """The headers of this format, including the credential's."""
         return bearer(api_key)
 
     # --- the port -----------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The provider's plain name."""
+        """The provider's name."""
         return self._name
 
     @property
     def account(self) -> str:
-        """Endpoint and a digest of the key."""
+        """The endpoint and a digest of the key."""
         return self._account
 
     @property
     def quirks(self) -> Q:
-        """What the endpoint has turned out not to take."""
+        """The quirks learnt from the endpoint's refusals so far."""
         return self._quirks
 
     def size(self, request: Request) -> int:
-        """Bytes of the encoded body, as it would be sent now."""
+        """Size in bytes of the encoded body with the current quirks."""
         return len(self._body(request, self._quirks))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Ask once.
+        """Send the request once.
 
-        A refusal that teaches a quirk is remembered, and its error is retryable: the next try is sent without what
-        was refused. As that is not sent again, it cannot be refused again.
+        A quirk learnt from a refusal is remembered and makes the error retryable: the next try leaves out the refused
+        field, so the same refusal cannot repeat.
 
         Raises:
-            ProviderError: no whole answer came.
+            ProviderError: no complete answer arrived.
         """
         quirks = self._quirks
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
@@ -170,16 +170,16 @@ class Endpoint(ABC, Generic[Q]):
                 raise
 
     def _body(self, request: Request, quirks: Q) -> bytes:
-        """The encoded request: who asks for its size mostly sends it next, and need not have it written twice."""
+        """The encoded request, cached: a caller that asks for the size usually sends the request next."""
         if self._written is None or self._written[0] is not request or self._written[1] is not quirks:
             self._written = (request, quirks, self.body(request, quirks))
         return self._written[2]
 
     def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
-        """Read the recorded answer to *request* as it was read when it came. Nothing is sent or learnt.
+        """Read a recorded answer to *request* like the original one. Nothing is sent or learnt.
 
         Raises:
-            ProviderError: what was recorded is no whole answer.
+            ProviderError: the recording is a refusal or an incomplete answer.
         """
         emit(Responded(status=status))
         if not 200 <= status < 300:
@@ -216,14 +216,14 @@ class Endpoint(ABC, Generic[Q]):
             kind = error.kind
             raise
         finally:
-            # What broke off does not always tell so: half a body says nothing of time that ran out, and a connection
-            # may break right behind the last word.
+            # A body does not always show that it broke: half a body does not show a timeout, and a connection may break
+            # right after the last word.
             content = bytes(kept)
             if self._keep_bodies and (broke is None or self._reread_as(response.status, content, request) == kind):
                 emit(Body(status=response.status, content=content))
 
     def _reread_as(self, status: int, body: bytes, request: Request) -> ErrorKind | None:
-        """The kind of the error that *body* is, read again; None where it is an answer."""
+        """Read *body* again and return the kind of its error; None if it is an answer."""
         try:
             self.reread(status, body, request, lambda _item: None)
         except ProviderError as error:
@@ -243,10 +243,10 @@ class Endpoint(ABC, Generic[Q]):
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body on the wire. Lone surrogates, which a model can produce and no endpoint takes, become `?`.
+    """Encode a request body as JSON. Lone surrogates, which models produce and no endpoint accepts, become `?`.
 
     Raises:
-        ProviderError: `invalid_request`: something in it is nested too deeply to be written.
+        ProviderError: `invalid_request`: the body is nested too deeply to encode.
     """
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
@@ -256,13 +256,13 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def with_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -> dict[str, Any]:
-    """The body's list of tools, which is left out when empty: ours as the format writes them, native ones as given."""
+    """The `tools` field of a body: the agent's tools in this format and native tools as given; left out if empty."""
     tools = [*map(write, request.tools), *request.native_tools]
     return {"tools": tools} if tools else {}
 
 
 def function_tool(tool: ToolSpec) -> dict[str, Json]:
-    """A tool as chat completions and Ollama write it."""
+    """Write a tool as a chat completions function, which Ollama uses too."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.input_schema)}
     return {"type": "function", "function": function}
 

@@ -1,7 +1,8 @@
-"""What went wrong, told from a status, headers and a body: the kind of a provider's error and when to try again.
+"""Error classification: turns a status, headers and a body into a `ProviderError` with its kind and retry delay.
 
-Codes and types speak before statuses where they are more exact (a 429 may be an empty purse), statuses before texts.
-The texts of bodies are hostile: they are cut to 200 characters, without tags, control characters and credentials.
+Error codes take precedence over statuses, as they are more exact (a 429 may be an exhausted quota), and statuses over
+texts. Texts of bodies are hostile: messages contain at most 200 characters of them, without markup, control characters
+and credentials.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from store.secrets.redactor import CREDENTIAL
 MAX_EXCERPT = 200
 """Characters of a body that go into a message."""
 MAX_ERROR_BODY = 64 * 1024
-"""Bytes of a refusal's body that are read at all."""
+"""Bytes of a refusal's body that are read."""
 _READ = 8192
-"""Characters of a text that are looked at for an excerpt."""
+"""Characters of a text that are searched and excerpted."""
 _SHORTEST_PIECE = 8
-"""A secret's first characters, this many or more, are masked too: endpoints like to echo the beginning of a key."""
+"""Minimum length of a key's beginning that is masked: endpoints like to echo the beginning of a key."""
 
 RETRYABLE: frozenset[ErrorKind] = frozenset(
     {"network", "timeout", "truncated", "bad_payload", "rate_limit", "overloaded", "server_error", "conflict"}
@@ -70,8 +71,8 @@ _BY_WORD: Mapping[str, ErrorKind] = {
     "api_error": "server_error",
     "unavailable_error": "server_error",
 }
-"""What an error's `code` or `type` says by itself. `invalid_request_error` is not here: endpoints put it on everything
-that is the caller's, credentials and purse included."""
+"""Kind by an error's `code` or `type`. `invalid_request_error` is missing on purpose: endpoints use it for every error
+of the caller, including bad credentials and an exhausted quota."""
 
 _BY_STATUS: Mapping[int, ErrorKind] = {
     400: "invalid_request",
@@ -109,24 +110,24 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
         "model_not_found",
     ),
 )
-"""Asked only where the status leaves it open: 400, 404, 413, 422, and errors inside a stream."""
+"""Kind by the message, only for ambiguous statuses (400, 404, 413, 422) and for errors inside a stream."""
 
 _OPEN: frozenset[int | None] = frozenset({None, 400, 404, 413, 422})
 
 
 @attrs.frozen(kw_only=True)
 class ErrorBody:
-    """The error an endpoint wrote, whatever shape it gave it. Not cleaned: `excerpt` does that."""
+    """An endpoint's error, parsed from any of the usual forms. Not sanitised: `excerpt` does that."""
 
     message: str = ""
     code: str = ""
     type: str = ""
     status: int | None = None
-    """A status between 400 and 599 given inside the body."""
+    """A status from 400 to 599 inside the body."""
     words: frozenset[str] = frozenset()
-    """Codes and types, the inner ones included."""
+    """All codes and types, including nested ones."""
     filtered: bool = False
-    """A moderation layer says that it flagged the input."""
+    """True if a moderation layer flagged the input."""
 
 
 def refusal(
@@ -137,10 +138,10 @@ def refusal(
     secrets: Iterable[str] = (),
     wall: Callable[[], int] | None = None,
 ) -> ProviderError:
-    """The error that an answer with a failing *status* stands for.
+    """Build the error for a response with a failing *status*.
 
-    *headers* have lower-case names. *secrets* are masked in the message. *wall* (microseconds since 1970) serves a
-    Retry-After date where the endpoint tells no time of its own.
+    *headers* have lower-case names. *secrets* are masked in the message. *wall* (microseconds since 1970 UTC) is the
+    clock for a Retry-After date if the response has no Date header.
     """
     text = body[:MAX_ERROR_BODY].decode("utf-8", "replace")
     told = error_body(_json(text))
@@ -159,15 +160,15 @@ def refusal(
         retryable=retryable,
         status=status,
         retry_after_s=after,
-        # Of 408 and of errors of the server's own nobody knows what had been done by then.
+        # After 408 or a server error, the request may have been processed in part.
         turned_away=300 <= status < 500 and status != 408,
     )
 
 
 def inside_answer(error: Json, *, secrets: Iterable[str] = (), mid_stream: bool = True) -> ProviderError:
-    """The error that an error object inside an answer with status 200 stands for.
+    """Build the error for an error object inside a response with status 200.
 
-    *error* is the object itself or the document that holds it.
+    *error* is the object itself or the document that contains it.
     """
     told = error_body(error)
     kind = _kind(told.status, told)
@@ -180,7 +181,7 @@ def inside_answer(error: Json, *, secrets: Iterable[str] = (), mid_stream: bool 
 
 
 def error_body(document: Json) -> ErrorBody:
-    """Find the error in a body: nested, flat, a string, a `detail`, or the first of a list; empty if there is none."""
+    """Find the error in a body: nested, flat, a string, a `detail`, or the first of a list; else an empty one."""
     if isinstance(document, list):
         document = document[0] if document and isinstance(document[0], dict) else {"detail": document}
     if isinstance(document, str):
@@ -208,10 +209,9 @@ def error_body(document: Json) -> ErrorBody:
 
 
 def retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = None) -> float | None:
-    """Seconds the endpoint asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date; None: not said.
+    """Parse the delay in seconds of `retry-after-ms` or `retry-after` (a number or a date); None if absent.
 
-    A date is compared with the endpoint's own `date`, so that a clock that goes wrong here does no harm; a date that
-    has passed is 0.
+    A date is compared with the response's own `date`, so that a wrong local clock does no harm; a past date gives 0.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
@@ -230,18 +230,18 @@ def retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = Non
 
 
 def excerpt(text: str, secrets: Iterable[str] = ()) -> str:
-    """At most 200 characters of *text* on one line: credentials masked, tags and control characters taken out."""
+    """At most 200 characters of *text* on one line: credentials masked, markup and control characters removed."""
     text = masked(text[:MAX_ERROR_BODY], secrets)[:_READ]
     if _MARKUP.search(text):
         text = html.unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
-        # Unescaping may have brought new characters of a credential together.
+        # Unescaping may have joined the characters of a credential.
         text = masked(text, secrets)
     text = " ".join(blank_unprintable(text).split())
     return text if len(text) <= MAX_EXCERPT else without_last_word(text[: MAX_EXCERPT - 1]) + "…"
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """*text* without the secrets, and without the beginning of one that is 8 characters or longer."""
+    """Mask the secrets in *text*, and beginnings of a secret from 8 characters on."""
     for secret in sorted({secret for secret in secrets if secret}, key=len, reverse=True):
         text = text.replace(secret, CREDENTIAL)
         head = secret[:_SHORTEST_PIECE]
@@ -264,18 +264,18 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def _kind(status: int | None, told: ErrorBody) -> ErrorKind:
-    # 1. Credentials: endpoints call these invalid requests, too.
+    # 1. Credentials: endpoints also call these invalid requests.
     if status == 401:
         return "auth"
-    # 2. What the endpoint says in one word.
+    # 2. The error code.
     for word in (told.code, told.type, *sorted(told.words)):
         if word in _BY_WORD:
             kind = _BY_WORD[word]
-            # A request that is larger than a whole minute's allowance will not fit later either.
+            # A request that exceeds the allowance of a whole minute will not fit later either.
             return "request_too_large" if status == 413 and kind == "rate_limit" else kind
     if told.filtered and status in {400, 403}:
         return "content_filter"
-    # 3. What it says in a sentence, where the status has more than one meaning.
+    # 3. The message, if the status is ambiguous.
     if status in _OPEN:
         for pattern, kind in _BY_TEXT:
             if pattern.search(told.message[:_READ]):

@@ -1,19 +1,19 @@
-"""Newline-delimited JSON: whole lines from bytes that may be cut anywhere."""
+"""JSON lines (NDJSON): splits a body, received in pieces of any size, into lines."""
 
 from __future__ import annotations
 
 from providers.errors import ProviderError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""No line may be longer."""
+"""Maximum length of a line in bytes."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class NdjsonParser:
-    """Turns pieces of a body into lines of text.
+    """Parser of JSON lines.
 
-    Lines end with LF or CRLF; blank ones are left out. Whole lines are decoded, so a character cut in two comes out
-    whole; bytes that are no UTF-8 become U+FFFD.
+    Lines end with LF or CRLF; blank lines are skipped. Complete lines are decoded, so a character split between two
+    pieces survives; bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -22,7 +22,7 @@ class NdjsonParser:
         self._at_start = True
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that *data* completes.
+        """Add *data* and return the lines that it completes.
 
         Raises:
             ProviderError: `bad_payload`: a line is longer than 64 MiB.
@@ -43,7 +43,7 @@ class NdjsonParser:
         return [line for line in lines if line]
 
     def close(self) -> str:
-        """The body is over: what no line end has followed, which may be a whole line or half of one."""
+        """End the body and return the rest after the last line end: a complete line or half of one."""
         tail = self._text(bytes(self._tail))
         self._tail.clear()
         return tail

@@ -1,7 +1,7 @@
-"""Ollama's own chat format.
+"""Ollama chat API: writes requests.
 
-Ollama cuts a prompt that is longer than the context it was loaded with, and says nothing. So every request names the
-context it needs, and asks newer servers to refuse instead of cutting.
+Ollama silently truncates a prompt that is longer than the model's loaded context. So every request states the context
+that it needs, and asks newer servers to refuse instead of truncating.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from store.events import Json
 
 MIN_CONTEXT = 8_192
 MAX_CONTEXT = 131_072
-"""Tokens of context that are asked for at most: memory is set aside for all of them. A model that was made for fewer
-gets what it was made for."""
+"""Maximum context in tokens, since the server reserves memory for all of it. The server caps it at the model's own
+maximum."""
 BYTES_PER_TOKEN = 2
-"""Fewer than any language or code has on average, so that the context is rather too large than too small."""
+"""Less than the average of any language or code, so that the context is rather too large than too small."""
 DEFAULT_OUTPUT = 4_096
-"""Tokens of context that are kept free for an answer without a limit."""
+"""Tokens of context reserved for an answer without an output limit."""
 
 _INVENTED = re.compile(r"call_(\d{1,9})")
 _SWITCHES: dict[str, bool] = {"none": False, "off": False, "false": False, "on": True, "true": True}
 
 
 class OllamaChat(Endpoint[Quirks]):
-    """An Ollama server; its base URL goes up to and without `/api/chat`, or without `/chat`."""
+    """An Ollama server. Its base URL leaves out `/api/chat` or `/chat`."""
 
     format_name: ClassVar[str] = "ollama"
     default_base_url: ClassVar[str] = "http://127.0.0.1:11434"
@@ -41,27 +41,27 @@ class OllamaChat(Endpoint[Quirks]):
 
     @cached_property
     def _contexts(self) -> dict[str, int]:
-        """By model, the largest context that was asked for. It never shrinks, or runs side by side would have the
-        server load the model anew at every request.
+        """Largest requested context by model. It never shrinks, since concurrent runs with different contexts would
+        make the server reload the model at every request.
         """
         return {}
 
     def unlearnt(self) -> Quirks:
-        """None are known."""
+        """No quirks are known for this API."""
         return Quirks()
 
     def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
-        """See `encode`."""
+        """Encode the request; see `encode`."""
         self._contexts[request.model] = tokens = max(context(request), self._contexts.get(request.model, 0))
         return encode(request, tokens)
 
     def reader(self, request: Request, emit: Emit) -> OllamaStream:
-        """A reader of lines, which counts calls on from those of the conversation."""
+        """A reader of JSON lines that continues the numbering of the conversation's calls."""
         return OllamaStream(emit, secrets=self._secrets, first_call=first_call(request))
 
 
 def encode(request: Request, tokens: int) -> bytes:
-    """The body of a request, asking for *tokens* of context."""
+    """Encode a request as JSON with *tokens* of context."""
     body: dict[str, Any] = {
         "model": request.model,
         "messages": _messages(request),
@@ -78,8 +78,8 @@ def encode(request: Request, tokens: int) -> bytes:
 
 
 def context(request: Request) -> int:
-    """Tokens of context for a request and its answer: a power of two, since the server loads the model anew at every
-    change.
+    """Tokens of context for a request and its answer, rounded up to a power of two, since the server reloads the model
+    at every change.
     """
     size = len(encode(request, MAX_CONTEXT))
     room = DEFAULT_OUTPUT if request.max_output_tokens is None else request.max_output_tokens
@@ -88,7 +88,7 @@ def context(request: Request) -> int:
 
 
 def first_call(request: Request) -> int:
-    """The number of the next call without an id: one more than the largest in the conversation."""
+    """The number for the next call without an id: one more than the largest in the conversation."""
     ids = [call.id for turn in request.messages if isinstance(turn, AssistantTurn) for call in turn.calls]
     return 1 + max((int(match[1]) for call_id in ids if (match := _INVENTED.fullmatch(call_id))), default=0)
 
@@ -125,9 +125,9 @@ def _message(message: Message) -> dict[str, Json]:
 
 
 def open_provider(options: ProviderOptions) -> OllamaChat:
-    """Open a server: `options.base_url`, else the one on this machine.
+    """Open a server at `options.base_url`, by default the one on this machine.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
     return OllamaChat.opened(options)

@@ -1,6 +1,7 @@
-"""Reads the answers of Ollama's own chat format: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+"""Ollama chat API: reads answers. Bytes in, an `Answer` or a `ProviderError` out; no I/O.
 
-A line is one JSON object; an answer that was not streamed is one line. Calls come whole, as a rule without an id.
+An answer is JSON lines; one that is not streamed is a single line. Tool calls arrive complete and usually without an
+id.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ from store.events import Json
 
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 _NOT_ASKED = frozenset({"load", "unload"})
-"""Ends of requests that held nothing to answer."""
+"""Finish reasons of requests that only load or unload a model."""
 
 
 class OllamaStream(AnswerReader):
-    """The body of one answer, fed in pieces cut anywhere.
+    """Reads the body of one answer in pieces of any size.
 
-    Calls without an id get `call_N`, counted from *first_call*, so that no id of the conversation comes twice.
+    Calls without an id get `call_N`, counted from *first_call*, so that ids are unique in the conversation.
     """
 
     def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = (), first_call: int = 1) -> None:
         super().__init__(emit, secrets=secrets)
         self._lines = NdjsonParser()
         self._unread: list[str] = []
-        """Lines since a first one that is no JSON by itself: a document over several lines, or something else."""
+        """Lines after a first line that is not JSON by itself: a document over several lines, or something else."""
         self._unread_size = 0
         self._next_call = first_call
         self._calls: list[ToolCall] = []
         self._last: Mapping[str, Json] | None = None
-        """The line that ended the answer; it holds the tokens."""
+        """The line that ended the answer; it contains the usage report."""
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The report of tokens, and what is to be noted about it."""
+        """The usage report and its notes."""
         return read_ollama_usage(self._last)
 
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
             ProviderError: `bad_payload`: a line is longer than 64 MiB.
@@ -117,7 +118,7 @@ class OllamaStream(AnswerReader):
             if self._error is None and not self.done:
                 self._bad("the document holds no whole answer")
         elif tail and isinstance(chunk := parsed(tail), dict):
-            self._chunk(chunk)  # the last line may lack its end; half a line is no line
+            self._chunk(chunk)  # the last line may lack its line end; half a line is ignored
 
     def _complete(self) -> Answer:
         raw = self.finish_raw

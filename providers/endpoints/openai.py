@@ -1,4 +1,4 @@
-"""Chat completions endpoints: OpenAI and everything that speaks its first language."""
+"""OpenAI chat completions API, which many other servers implement: writes requests."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from store.events import Json
 
 @attrs.frozen(kw_only=True)
 class ChatQuirks(Quirks):
-    """What a chat completions endpoint has turned out not to take."""
+    """Quirks of a chat completions endpoint."""
 
     no_stream_options: bool = False
-    """Usage cannot be asked for in streams."""
+    """The endpoint refuses `stream_options`, so usage is not requested."""
     max_completion_tokens: bool = False
-    """The output limit goes by its newer name."""
+    """The output limit is sent as `max_completion_tokens`."""
 
     def learnt(self, said: str, *, refused: bool) -> Self:
-        """One of the two, whichever the refusal speaks of; see `Quirks.learnt`."""
+        """Learn the quirk that the refusal mentions; see `Quirks.learnt`."""
         if not self.no_stream_options and "stream_options" in said:
             return attrs.evolve(self, no_stream_options=True)
         if not self.max_completion_tokens and refused and ("max_tokens" in said or "max_completion_tokens" in said):
@@ -34,27 +34,27 @@ class ChatQuirks(Quirks):
 
 
 class OpenAIChat(Endpoint[ChatQuirks]):
-    """A chat completions endpoint; its base URL goes up to and without `/chat/completions`."""
+    """A chat completions endpoint. Its base URL leaves out `/chat/completions`."""
 
     format_name: ClassVar[str] = "openai"
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     path: ClassVar[str] = "/chat/completions"
 
     def unlearnt(self) -> ChatQuirks:
-        """Usage is asked for, and the limit goes by the name that all servers know."""
+        """Usage is requested, and the output limit has the name that all servers know."""
         return ChatQuirks()
 
     def body(self, request: Request, quirks: ChatQuirks) -> bytes:
-        """See `encode`."""
+        """Encode the request; see `encode`."""
         return encode(request, quirks)
 
     def reader(self, request: Request, emit: Emit) -> ChatStream:  # noqa: ARG002 - the format does not need it
-        """A reader of chunks or one document."""
+        """A reader for a stream of chunks, or for one document."""
         return ChatStream(emit, secrets=self._secrets)
 
 
 def encode(request: Request, quirks: ChatQuirks) -> bytes:
-    """The body of a request."""
+    """Encode a request as JSON."""
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request), "stream": True}
     if not quirks.no_stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -101,9 +101,9 @@ def _wants_reasoning(continuation: Json) -> bool:
 
 
 def open_provider(options: ProviderOptions) -> OpenAIChat:
-    """Open an endpoint: `options.base_url`, else OpenAI's own.
+    """Open an endpoint at `options.base_url`, by default OpenAI's.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
     return OpenAIChat.opened(options)

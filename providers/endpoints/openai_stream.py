@@ -1,8 +1,8 @@
-"""Reads the answers of chat completions endpoints: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+"""OpenAI chat completions API: reads answers. Bytes in, an `Answer` or a `ProviderError` out; no I/O.
 
-The format has as many dialects as servers. What is read here is the union of what they send: a stream of chunks or one
-document, whichever comes; reasoning under two names; calls in fragments, whole, or without an index; usage on any chunk
-or on none; errors inside answers whose status was 200.
+Servers differ, and this reader accepts the union of their dialects: a stream of chunks or one document; reasoning under
+two names; tool calls in fragments, complete, or without an index; usage in any chunk or in none; errors inside
+responses with status 200.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Draft:
 
 
 class ChatStream(EventReader):
-    """The body of one answer, fed in pieces cut anywhere: a stream of chunks, or one document."""
+    """Reads the body of one answer in pieces of any size: a stream of chunks, or one document."""
 
     done_marker: ClassVar[bool] = True
 
@@ -66,7 +66,7 @@ class ChatStream(EventReader):
         self._reasoning_field: str | None = None
         self._refusal: list[str] = []
         self._drafts: list[_Draft] = []
-        # the newest of every index, the first of every id: an answer may hold any number of calls
+        # the newest draft per index, the first per id: an answer may contain any number of calls
         self._by_index: dict[int, _Draft] = {}
         self._by_id: dict[str, _Draft] = {}
         self._old_call: _Draft | None = None
@@ -74,10 +74,10 @@ class ChatStream(EventReader):
         self._llama_cached: Json = None
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last report of tokens, and what is to be noted about it."""
+        """The last usage report and its notes."""
         return read_usage(self._usage, cached_elsewhere=self._llama_cached)
 
-    # --- pieces -------------------------------------------------------------------------------------------------
+    # --- chunks -------------------------------------------------------------------------------------------------
 
     def _whole(self, document: dict[str, Any]) -> None:
         self._chunk(document, "message")
@@ -128,7 +128,7 @@ class ChatStream(EventReader):
             _fill(self._old_call, {"function": old})
 
     def _part(self, item: Json) -> None:
-        """One typed part of a content list."""
+        """Read one typed part of a content list."""
         if not isinstance(item, dict):
             return
         if item.get("type") == "thinking":
@@ -190,7 +190,7 @@ class ChatStream(EventReader):
             finish=finish,
             finish_raw=raw,
             model=self.model,
-            # Such endpoints want the reasoning of a turn with calls back; it stands in the turn, this says how.
+            # Such endpoints require the reasoning of a turn with calls; the turn has its text, this names its field.
             continuation={"reasoning_field": field} if field == REASONING_CONTENT else None,
             cost_nusd=reported_cost(self._usage),
             notes=notes,

@@ -1,6 +1,6 @@
-"""Questions with a closed set of answers, as an answer's schema asks them: one of some options, yes or no, a level.
+"""Closed questions (a choice, yes or no, a score on a scale), derived from the JSON Schema of an answer.
 
-What the systems that answer such questions take and give, without I/O: `providers/endpoints/typesafe.py` speaks to one.
+The request and answer values of systems that answer such questions, without I/O; `typesafe.py` calls one of them.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from store.events import Json
 MAX_OPTIONS = 255
 MAX_LEVELS = 10
 CRITERIA = "x-criteria"
-"""In a property: what each option means, an object."""
+"""Keyword of a property: an object with the meaning of each option."""
 LEVELS = "x-levels"
-"""In a property: the levels of a scale from its low end to its high one, an array. Levels that are no numbers are told
-by their index, which counts from 0.
+"""Keyword of a property: an array with the levels of a scale from low to high. Levels that are not numbers are answered
+by their index, counted from 0.
 """
 
 
 class Unreadable(ValueError):
-    """An answer that is none to its question; says what is wrong with it."""
+    """An answer does not fit its question; the text explains why."""
 
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """One of some options."""
+    """A question with one of several options as its answer."""
 
     type: ClassVar[str] = "choice"
     name: str
     instructions: str
     options: Mapping[str, Json]
-    """What each means; None where nothing is said."""
+    """Meaning by option; None if it has none."""
 
     @property
     def criteria(self) -> Json:
-        """The options, as they are sent."""
+        """The options as sent to the endpoint."""
         return dict(self.options)
 
     def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
-        """The option, and how sure the answer is of it.
+        """Read the option and its confidence (0 to 1).
 
         Raises:
-            Unreadable: it is none of the options, or says no confidence.
+            Unreadable: it is not one of the options, or has no confidence.
         """
         option = answer.get("choice")
         if not isinstance(option, str) or option not in self.options:
@@ -58,7 +58,7 @@ class Choice:
 
 @attrs.frozen(kw_only=True)
 class YesNo:
-    """Yes or no."""
+    """A question with yes or no as its answer."""
 
     type: ClassVar[str] = "noul"
     name: str
@@ -66,10 +66,10 @@ class YesNo:
     criteria: Json = None
 
     def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
-        """Whether yes is at least as likely as no, and the probability of what is answered.
+        """Read True if yes has a probability of at least 0.5, with the probability of that answer.
 
         Raises:
-            Unreadable: there is no probability.
+            Unreadable: the probability is missing or invalid.
         """
         yes = _share(answer.get("noul"), "noul")
         return yes >= 0.5, max(yes, 1 - yes)
@@ -77,24 +77,24 @@ class YesNo:
 
 @attrs.frozen(kw_only=True)
 class Score:
-    """A place on a scale."""
+    """A question with a level on a scale as its answer."""
 
     type: ClassVar[str] = "score"
     name: str
     instructions: str
     levels: Sequence[Json]
-    """From the low end to the high one."""
+    """The levels from low to high."""
 
     @property
     def criteria(self) -> Json:
-        """The levels, as they are sent: in words."""
+        """The levels as sent to the endpoint, each as text."""
         return [level if isinstance(level, str) else show(level) for level in self.levels]
 
     def value(self, answer: Mapping[str, Json]) -> tuple[Json, float]:
-        """The level that is nearest to the score (the upper one of two), and how sure the answer is of it.
+        """Read the level nearest to the score (the upper one of two) and its confidence (0 to 1).
 
         Raises:
-            Unreadable: the score lies on no level, or no confidence is said.
+            Unreadable: the score is outside the scale, or has no confidence.
         """
         score, last = answer.get("score"), len(self.levels) - 1
         if not _is_number(score) or not 0 <= score <= last:
@@ -108,11 +108,11 @@ Question = Choice | YesNo | Score
 
 
 def questions_of(schema: Mapping[str, Json]) -> tuple[list[Question], list[str]]:
-    """The questions that an answer's JSON Schema asks, in its order, and what of it cannot be asked.
+    """Derive the questions from an answer's JSON Schema, in its order, and the problems that prevent it.
 
-    Its properties are asked: one with an `enum` of strings is a choice, a boolean is yes or no, a number with levels
-    (`x-levels`, or an `enum` of numbers in order) is a score. What else there is may be left out of an answer if it is
-    not required; if it is, that is a problem.
+    Each property is a question: an `enum` of strings is a choice, a boolean is yes or no, a number with levels
+    (`x-levels`, or an `enum` of numbers in rising order) is a score. Any other property is left out of the answer,
+    which is a problem only if it is required.
     """
     properties, required = schema.get("properties"), schema.get("required", [])
     if not isinstance(properties, dict) or schema.get("type", "object") != "object":
@@ -133,10 +133,10 @@ def questions_of(schema: Mapping[str, Json]) -> tuple[list[Question], list[str]]
 
 
 def answer_of(questions: Sequence[Question], answers: Json) -> tuple[dict[str, Json], float]:
-    """What is answered to *questions*, and the confidence of the least sure answer.
+    """Read the answers to *questions* by name, and the lowest confidence among them.
 
     Raises:
-        Unreadable: an answer is missing, or is none to its question.
+        Unreadable: an answer is missing or does not fit its question.
     """
     if not isinstance(answers, dict):
         raise Unreadable("there are no answers")
@@ -159,7 +159,7 @@ def answer_of(questions: Sequence[Question], answers: Json) -> tuple[dict[str, J
 
 
 def _asked(name: str, described: Mapping[str, Json]) -> Question | str:
-    """The question that a property asks, or why it asks none."""
+    """Derive the question of a property, or the reason (text) why it cannot be asked."""
     told = described.get("description")
     instructions = told if isinstance(told, str) and told else name
     kind, options, levels, criteria = (described.get(key) for key in ("type", "enum", LEVELS, CRITERIA))
@@ -194,7 +194,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _shares(probabilities: Json) -> Sequence[Json]:
-    """One answer's probabilities, which an answer may leave out."""
+    """The probabilities of one answer, which are optional."""
     if probabilities is None:
         return ()
     return list(probabilities.values()) if isinstance(probabilities, dict) else [probabilities]

@@ -1,7 +1,7 @@
-"""What an endpoint has turned out not to take: learnt from its refusals, remembered per account, part of the record.
+"""Quirks: deviations of an endpoint, learnt from its refusals and stored as a condition of the measurement.
 
-Only what is no part of the measured configuration may be learnt away: how usage is asked for, what a limit is called.
-An endpoint that refuses a reasoning effort or a tool has refused the measurement, and that is an error.
+Only fields outside the measured configuration can be adapted: how usage is requested, or the name of a limit. An
+endpoint that refuses a reasoning effort or a tool refuses the measurement itself, which is an error.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _UNSUPPORTED = (
     "not allowed",
     "instead",
 )
-"""Words by which endpoints refuse a field as such, not its value."""
+"""Words with which endpoints refuse a field itself, not its value."""
 
 
 @attrs.frozen(kw_only=True)
 class Quirks:
-    """The base of each format's: one field a quirk, False until it is learnt."""
+    """Base class of a format's quirks: one boolean field per quirk, False until it is learnt."""
 
     def names(self) -> tuple[str, ...]:
-        """Those that hold: a condition of what was measured."""
+        """The names of the learnt quirks."""
         return tuple(field.name for field in attrs.fields(type(self)) if getattr(self, field.name))
 
     def joined(self, other: Self) -> Self:
-        """What either knows: two requests in flight may have learnt different things."""
+        """The union of two sets of quirks, since two concurrent requests may learn different ones."""
         return attrs.evolve(self, **dict.fromkeys((*self.names(), *other.names()), True))
 
     def after(self, error: ProviderError, said: str) -> Self:
-        """What is known after a refusal, whose body *said* this, of a request that was made by these; the same if it
+        """The quirks after a refusal with the body *said* of a request made with these quirks; unchanged if the refusal
         teaches nothing.
         """
         if error.status not in {400, 422} or error.kind != "invalid_request":
@@ -48,8 +48,9 @@ class Quirks:
         said = said.lower()
         return self.learnt(said, refused=any(word in said for word in _UNSUPPORTED))
 
-    def learnt(self, said: str, *, refused: bool) -> Self:  # noqa: ARG002 - what a format with quirks looks at
-        """What this format learns from the words of an invalid request's refusal (in lower case); *refused* says that
-        they speak of a field as such.
+    def learnt(self, said: str, *, refused: bool) -> Self:  # noqa: ARG002 - for formats that have quirks
+        """Learn from the refusal of an invalid request; for each format to override.
+
+        *said* is the body in lower case; *refused* is True if its words refuse a field itself, not its value.
         """
         return self

@@ -1,7 +1,7 @@
-"""Reads the body of one answer, whatever its wire format: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+"""Base classes of answer readers: bytes in, an `Answer` or a `ProviderError` out; no I/O.
 
-What all formats have in common is here: deltas told while they come, errors inside answers whose status was 200, what
-counts as complete when a connection breaks, and the evidence an error carries. A format adds what its own words mean.
+Common to all formats: deltas emitted while they arrive, errors inside responses with status 200, completeness when a
+connection breaks, and the evidence in an error. A format adds the meaning of its own fields.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _BOM = b"\xef\xbb\xbf"
 
 
 Hear = Callable[[TextDelta | ReasoningDelta], None]
-"""Where deltas go."""
+"""Callback for deltas."""
 
 
 def unheard(_delta: TextDelta | ReasoningDelta) -> None:
-    """Nobody listens."""
+    """Discard a delta."""
 
 
 class AnswerReader(ABC):
-    """The body of one answer, fed in pieces cut anywhere. Deltas go to *emit* while they come."""
+    """Reads the body of one answer in pieces of any size and passes deltas to *emit* while they arrive."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class AnswerReader(ABC):
         self._reasoning: list[str] = []
         self._error: ProviderError | None = None
         self._streamed = True
-        """The body is a stream, so a part of it means something; a part of one document does not."""
+        """True for a stream, of which a part has a meaning; False for one document, of which a part has none."""
         self.model: str | None = None
-        """The resolved model, as the endpoint names it."""
+        """The model's name as the endpoint reports it."""
         self.finish_raw: str | None = None
-        """The endpoint's own word for how it ended."""
+        """The finish reason in the endpoint's own words."""
         self.done = False
-        """The terminal marker has come; nothing after it counts."""
+        """True once the terminal marker has arrived; the rest of the body is ignored."""
 
     @property
     def text(self) -> str:
@@ -62,11 +62,12 @@ class AnswerReader(ABC):
         return "".join(self._reasoning)
 
     def finish(self) -> Answer:
-        """The body is over.
+        """End the body and return its answer.
 
         Raises:
-            ProviderError: it holds an error, cannot be read, or ended early. What came is in its `text`, `usage` and
-                `model`.
+            ProviderError: the body contains an error, is unreadable, or ended early. The part received is in its
+            `text`,
+                `usage` and `model`.
         """
         self._end()
         if self._error is not None:
@@ -75,15 +76,15 @@ class AnswerReader(ABC):
             raise self._failed("truncated", "stream ended without terminal marker", retryable=True)
         answer = self._complete()
         if deeper(answer.continuation, MAX_DEPTH):
-            # it would have to be written again, into the next request and into records
+            # the next request and records have to encode it again
             raise self._failed("bad_payload", "the answer is nested too deeply to be sent back", retryable=False)
         return answer
 
     def broken(self, error: ProviderError) -> Answer:
-        """The connection broke, or nothing came any more. If the answer was complete all the same, it counts.
+        """End the body after a broken connection or a timeout; returns the answer if it was complete nevertheless.
 
         Raises:
-            ProviderError: *error*, with what came; or the error that the body had reported before.
+            ProviderError: *error* with the part received, or an error that the body had reported before.
         """
         if self._streamed and error.kind in {"truncated", "timeout"} and self.finish_raw is not None:
             return self.finish()
@@ -91,11 +92,11 @@ class AnswerReader(ABC):
             raise self._with_evidence(self._error) from error
         raise self._with_evidence(error)
 
-    # --- what a format says -------------------------------------------------------------------------------------
+    # --- for each format ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
             ProviderError: `bad_payload`: a line is longer than 64 MiB.
@@ -103,21 +104,21 @@ class AnswerReader(ABC):
 
     @abstractmethod
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last report of tokens, and what is to be noted about it."""
+        """The last usage report and its notes."""
 
     @abstractmethod
     def _end(self) -> None:
-        """Read what was waiting for more."""
+        """Read the rest that was waiting for more bytes."""
 
     @abstractmethod
     def _complete(self) -> Answer:
-        """The answer, now that all of it is there and none of it is an error.
+        """Build the answer from a complete body without errors.
 
         Raises:
-            ProviderError: the endpoint's word for the end says that it is no answer.
+            ProviderError: the finish reason is an error.
         """
 
-    # --- what every format does ---------------------------------------------------------------------------------
+    # --- for all formats ---------------------------------------------------------------------------------------
 
     def _named(self, model: object) -> None:
         if isinstance(model, str) and model:
@@ -134,17 +135,17 @@ class AnswerReader(ABC):
             self._emit(ReasoningDelta(piece))
 
     def _report(self, error: Mapping[str, Any]) -> None:
-        """The body holds an error object. The first one counts."""
+        """Note an error object in the body; the first one counts."""
         if self._error is None:
             self._error = inside_answer(dict(error), secrets=self._secrets, mid_stream=self._streamed)
 
     def _bad(self, message: str) -> None:
-        """Something cannot be read; what follows still is, for its usage."""
+        """Note an unreadable part; reading continues for the usage report."""
         if self._error is None:
             self._error = ProviderError(kind="bad_payload", message=message, retryable=True, mid_stream=self._streamed)
 
     def _no_answer(self, body: str) -> None:
-        """The body is something else altogether."""
+        """Note a body that is neither JSON nor events."""
         hint = "is the base URL right? " if body.lstrip().startswith("<") else ""
         said = excerpt(body, self._secrets)
         self._bad(f"the endpoint did not answer with JSON or events; {hint}It said: {said}"[:400])
@@ -163,13 +164,13 @@ class AnswerReader(ABC):
 
 
 class EventReader(AnswerReader):
-    """A body of server-sent events, or one JSON document in their place.
+    """Reads a body of server-sent events, or one JSON document instead.
 
-    Which of the two it is is told by its first character, which endpoints get right more often than the content type.
+    The first character tells the two apart: endpoints get it right more often than the content type.
     """
 
     done_marker: ClassVar[bool] = False
-    """`[DONE]` ends a stream of this format; in others it means nothing."""
+    """True if `[DONE]` ends a stream of this format."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class EventReader(AnswerReader):
         self._markup = b""
 
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
             ProviderError: `bad_payload`: a line, or the document, is longer than 64 MiB.
@@ -205,20 +206,20 @@ class EventReader(AnswerReader):
 
     @abstractmethod
     def _chunk(self, chunk: dict[str, Any]) -> None:
-        """Take in one event's data."""
+        """Read the data of one event."""
 
     @abstractmethod
     def _whole(self, document: dict[str, Any]) -> None:
-        """Take in an answer that came as one document, or its error."""
+        """Read an answer, or an error, that is one document."""
 
     def _open(self, data: bytes) -> bytes:
-        """Find out by the first character what this is; returns what is to be read."""
+        """Detect stream or document by the first character; returns the bytes to read."""
         self._markup += data
         seen = self._markup.removeprefix(_BOM).lstrip()
         if _BOM.startswith(self._markup):
             return b""
         if not seen:
-            self._markup = b""  # not gathered: an endpoint may send spaces for as long as it likes
+            self._markup = b""  # not kept: an endpoint may send spaces without end
             return b""
         data, self._markup = self._markup, b""
         self._opened = True

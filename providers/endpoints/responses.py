@@ -1,4 +1,4 @@
-"""OpenAI Responses endpoints."""
+"""OpenAI Responses API: writes requests."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ Item = dict[str, Json]
 
 @attrs.frozen(kw_only=True)
 class ResponsesQuirks(Quirks):
-    """What a Responses endpoint has turned out not to take."""
+    """Quirks of a Responses endpoint."""
 
     no_encrypted_reasoning: bool = False
-    """Reasoning cannot be asked for in the form in which it can go back: models that do not reason refuse it."""
+    """Encrypted reasoning is not requested, because the model does not reason and refuses the field."""
 
     def learnt(self, said: str, *, refused: bool) -> Self:
-        """See `Quirks.learnt`."""
+        """Learn from a refusal; see `Quirks.learnt`."""
         if refused and ("encrypted" in said or "'include" in said or '"include' in said):
             return attrs.evolve(self, no_encrypted_reasoning=True)
         return self
 
 
 class OpenAIResponses(Endpoint[ResponsesQuirks]):
-    """A Responses endpoint; its base URL goes up to and without `/responses`. Nothing is stored there."""
+    """A Responses endpoint. Its base URL leaves out `/responses`. The endpoint is asked to store nothing."""
 
     format_name: ClassVar[str] = "openai-responses"
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     path: ClassVar[str] = "/responses"
 
     def unlearnt(self) -> ResponsesQuirks:
-        """Reasoning is asked for."""
+        """Encrypted reasoning is requested."""
         return ResponsesQuirks()
 
     def body(self, request: Request, quirks: ResponsesQuirks) -> bytes:
-        """See `encode`."""
+        """Encode the request; see `encode`."""
         return encode(request, quirks)
 
     def reader(self, request: Request, emit: Emit) -> ResponseStream:  # noqa: ARG002 - the format does not need it
-        """A reader of items or one document."""
+        """A reader for a stream of items, or for one document."""
         return ResponseStream(emit, secrets=self._secrets)
 
 
 def encode(request: Request, quirks: ResponsesQuirks) -> bytes:
-    """The body of a request."""
+    """Encode a request as JSON."""
     body: dict[str, Any] = {
         "model": request.model,
         "input": [item for message in request.messages for item in _items(message)],
@@ -72,7 +72,7 @@ def encode(request: Request, quirks: ResponsesQuirks) -> bytes:
 
 
 def _tool(tool: ToolSpec) -> Item:
-    """A tool; not strict, which would demand more of a schema than ours promise."""
+    """Write a tool. Not strict: strict mode requires more of a schema than the tools guarantee."""
     return {
         "type": "function",
         "name": tool.name,
@@ -93,7 +93,7 @@ def _items(message: Message) -> Iterator[Item]:
 
 
 def _turn(turn: AssistantTurn) -> Iterator[Item]:
-    """The turn as it was: where the model reasoned, item by item."""
+    """Write a turn as the model produced it, with its reasoning items in place."""
     calls: list[Item] = [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": written(call)}
         for call in turn.calls
@@ -105,8 +105,8 @@ def _turn(turn: AssistantTurn) -> Iterator[Item]:
         for item in kept:
             yield next(following) if item.get("type") == CALL else item
         return
-    # The turn was shortened since, or has nothing beside its text and calls. An endpoint refuses reasoning whose
-    # sequel is not the one it knows, so that is left out.
+    # The turn was shortened since, or has only text and calls. An endpoint refuses reasoning that is not followed by
+    # its original items, so the reasoning is left out.
     if turn.text:
         yield {"type": "message", "role": "assistant", "content": turn.text}
     yield from calls
@@ -125,9 +125,9 @@ def _kept(continuation: Json) -> list[Item]:
 
 
 def open_provider(options: ProviderOptions) -> OpenAIResponses:
-    """Open an endpoint: `options.base_url`, else OpenAI's own.
+    """Open an endpoint at `options.base_url`, by default OpenAI's.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
     return OpenAIResponses.opened(options)

@@ -1,7 +1,7 @@
-"""Reads the answers of OpenAI Responses endpoints: bytes in, an `Answer` or a `ProviderError` out. No I/O.
+"""OpenAI Responses API: reads answers. Bytes in, an `Answer` or a `ProviderError` out; no I/O.
 
-An answer is a list of output items. Reasoning, and what the endpoint's own tools did, has to go back unchanged with the
-next request: such an answer's items are its `continuation`, its calls only by their position.
+An answer is a list of output items. Reasoning items and items of the endpoint's own tools must go back unchanged with
+the next request: the items of such an answer are its `continuation`, in which placeholders mark the tool calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from providers.usage import Usage
 from store.events import Json
 
 CALL = "call"
-"""The type of what stands in a continuation where the model made a call."""
+"""The type of the placeholder for a tool call in a continuation."""
 
 _INCOMPLETE: Mapping[str, Finish] = {
     "max_output_tokens": "length",
@@ -36,7 +36,7 @@ class _Item:
     content: dict[str, Any] = attrs.field(factory=dict[str, Any])
     arguments: list[str] = attrs.field(factory=list[str])
     told: set[str] = attrs.field(factory=set[str])
-    """Which of its texts came in deltas: their whole repeats nothing new."""
+    """The texts that arrived in deltas; the complete item only repeats them."""
 
     @property
     def kind(self) -> str:
@@ -44,7 +44,7 @@ class _Item:
 
 
 class ResponseStream(EventReader):
-    """The body of one answer, fed in pieces cut anywhere: a stream of items, or one document."""
+    """Reads the body of one answer in pieces of any size: a stream of items, or one document."""
 
     def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
         super().__init__(emit, secrets=secrets)
@@ -54,10 +54,10 @@ class ResponseStream(EventReader):
         self._status = ""
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last report of tokens, and what is to be noted about it."""
+        """The last usage report and its notes."""
         return read_responses_usage(self._usage)
 
-    # --- pieces -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------
 
     def _whole(self, document: dict[str, Any]) -> None:
         if document.get("error"):
@@ -97,7 +97,7 @@ class ResponseStream(EventReader):
                 self._report(chunk)
 
     def _item(self, chunk: dict[str, Any]) -> _Item:
-        """The item an event speaks of. By its place: ids can change behind gateways."""
+        """Find the item of an event by its position, since gateways may change ids."""
         index = chunk.get("output_index")
         if not isinstance(index, int):
             begins = chunk.get("type") == "response.output_item.added"
@@ -105,7 +105,7 @@ class ResponseStream(EventReader):
         return self._items.setdefault(index, _Item())
 
     def _take(self, item: _Item, content: Any, *, done: bool) -> None:
-        """An item as it begins, or whole. What is whole replaces what had come in pieces."""
+        """Read the start of an item, or the complete item, which replaces its pieces."""
         if not isinstance(content, dict):
             return
         item.content = content
@@ -133,7 +133,7 @@ class ResponseStream(EventReader):
             self._refusal.append(piece)
 
     def _terminal(self, response: Any, kind: str = "") -> None:
-        """The end: status, usage, and the items where none was told by itself."""
+        """Read the end: status, usage, and the items if no event had any."""
         if not isinstance(response, dict):
             response = {}
         self._named(response.get("model"))
@@ -191,14 +191,14 @@ class ResponseStream(EventReader):
 
 
 def _continuation(items: Iterable[_Item]) -> Json:
-    """What has to go back: None where text and calls say it all."""
+    """The items that must go back; None if text and calls are enough."""
     kept: list[Json] = []
     needed = False
     for item in items:
         if item.kind == "function_call":
             kept.append({"type": CALL})
         elif item.kind == "reasoning" and not _survives(item.content):
-            # It was not encrypted, so the endpoint would look for what it has not stored.
+            # Reasoning that is not encrypted refers to a stored item, and the endpoint stores nothing.
             continue
         elif item.kind:
             kept.append(item.content)

@@ -1,6 +1,6 @@
-"""Server-sent events, as the WHATWG standard parses them, from bytes that may be cut anywhere.
+"""Server-sent events: parses a body, received in pieces of any size, by the WHATWG standard.
 
-Only what model endpoints use is kept: the event's name and its data. `id`, `retry` and unknown fields are read over.
+Model endpoints use only an event's name and data, so `id`, `retry` and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import attrs
 from providers.errors import ProviderError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""No line, and no event's data, may be longer."""
+"""Maximum length in bytes of a line, and of one event's data."""
 _BOM = b"\xef\xbb\xbf"
 
 
 @attrs.frozen
 class SseEvent:
-    """One dispatched event. `name` is empty where the stream gave none."""
+    """One event. `name` is empty if the stream gave none."""
 
     name: str
     data: str
 
 
 class SseParser:
-    """Turns pieces of a body into events.
+    """Parser of server-sent events.
 
-    Lines end with CR, LF or CRLF. Whole lines are decoded, so a character cut in two comes out whole; bytes that are
-    no UTF-8 become U+FFFD.
+    Lines end with CR, LF or CRLF. Complete lines are decoded, so a character split between two pieces survives; bytes
+    that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -38,16 +38,16 @@ class SseParser:
         self._data: list[str] = []
         self._data_size = 0
         self.comments = 0
-        """Comment lines seen: signs of life, nothing more."""
+        """Number of comment lines, which endpoints send as keep-alives."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that *data* completes.
+        """Add *data* and return the events that it completes.
 
         Raises:
             ProviderError: `bad_payload`: a line or an event's data is longer than 64 MiB.
         """
         if self._after_cr and data:
-            # The CR has ended a line already; an LF that follows belongs to it.
+            # The CR has already ended a line; a following LF belongs to it.
             data = data.removeprefix(b"\n")
             self._after_cr = False
         if b"\r" in data:
@@ -66,7 +66,7 @@ class SseParser:
         return events
 
     def close(self) -> None:
-        """The body is over: an event that no blank line ended is discarded, as the standard says."""
+        """End the body; an event without its final blank line is discarded, as the standard requires."""
         self._tail.clear()
         self._forget()
 

@@ -1,6 +1,7 @@
-"""TypeSafe's System One: questions about a state, whose answers come from closed sets and say how sure they are.
+"""TypeSafe System One API: answers closed questions about a state, each with a confidence.
 
-It writes no text, so it works on no task: it answers model nodes of decision flows, whose schema asks the questions.
+It generates no text, so it cannot serve agents: it serves model nodes of decision flows, whose answer schema defines
+the questions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from store.events import Json
 
 
 class Typesafe(Endpoint[Quirks]):
-    """A System One endpoint; its base URL goes up to and without `/v1/systemone`, or without `/systemone`."""
+    """A System One endpoint. Its base URL leaves out `/v1/systemone` or `/systemone`."""
 
     format_name: ClassVar[str] = "typesafe"
     default_base_url: ClassVar[str] = "https://api.typesafe.ai"
@@ -34,30 +35,31 @@ class Typesafe(Endpoint[Quirks]):
     accept: ClassVar[str] = "application/json"
 
     def unlearnt(self) -> Quirks:
-        """None are known."""
+        """No quirks are known for this API."""
         return Quirks()
 
     def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
-        """See `encode`."""
+        """Encode the request; see `encode`."""
         return encode(request)
 
     def reader(self, request: Request, emit: Emit) -> SystemOneReader:
-        """A reader of one document, which knows what was asked."""
+        """A reader of one document that knows the questions."""
         return SystemOneReader(_questions(request), emit, secrets=self._secrets)
 
 
 def problems_of(schema: Mapping[str, Json]) -> list[str]:
-    """What of an answer's schema cannot be asked of System One, one line each; empty if all of it can."""
+    """The problems that prevent System One from answering a schema, one line each; empty if there are none."""
     return questions_of(schema)[1]
 
 
 def encode(request: Request) -> bytes:
-    """The body of a request: the last text of the conversation is the state. The model sees no names of questions, and
-    nothing but a question's own instructions, so the request's instructions come before those of each, without what
-    they say about the form of the answer, which is not written here.
+    """Encode a request as JSON, with the last user text as the state.
+
+    The model sees only a question's own instructions, not its name. So the request's instructions are put before those
+    of each question, without their part about the form of a written answer.
 
     Raises:
-        ProviderError: `invalid_request`: it asks for no answer of a given form, or for one that cannot be asked.
+        ProviderError: `invalid_request`: the request has no answer schema, or one that cannot be asked.
     """
     questions = _questions(request)
     before = request.instructions.removesuffix(describe_form(request.answer_schema or {})).strip()
@@ -87,17 +89,17 @@ def _question(question: Question, before: str) -> dict[str, Json]:
 
 
 def _state(request: Request) -> Json:
-    """The last thing the user says: a JSON object where it is one, else as it stands."""
+    """The last user text, parsed if it is a JSON object."""
     text = next((turn.text for turn in reversed(request.messages) if isinstance(turn, UserText)), "")
     value = parsed(text)
     return value if isinstance(value, dict) else text
 
 
 class SystemOneReader(AnswerReader):
-    """The body of one answer to *questions*: one JSON document, fed in pieces cut anywhere.
+    """Reads the answer to *questions*: one JSON document, in pieces of any size.
 
-    The answer's text is `{"answer": {...}, "confidence": c}`: a value for each question, and the confidence of the
-    least sure of them. It says how far the likeliest answer stands out, which is not how often it is right.
+    The answer's text is `{"answer": {...}, "confidence": c}`: a value for each question, and the lowest confidence
+    among them. A confidence measures how far the likeliest answer stands out, not how often it is right.
     """
 
     def __init__(self, questions: Sequence[Question], emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
@@ -108,11 +110,11 @@ class SystemOneReader(AnswerReader):
         self._usage: Mapping[str, Json] | None = None
 
     def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The report of tokens, and what is to be noted about it."""
+        """The usage report and its notes."""
         return read_responses_usage(self._usage)
 
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
             ProviderError: `bad_payload`: the document is longer than 64 MiB.
@@ -147,9 +149,9 @@ class SystemOneReader(AnswerReader):
 
 
 def open_provider(options: ProviderOptions) -> Typesafe:
-    """Open an endpoint: `options.base_url`, else TypeSafe's own.
+    """Open an endpoint at `options.base_url`, by default TypeSafe's.
 
     Raises:
-        UsageError: the base URL or the key cannot be used.
+        UsageError: the base URL or the key is invalid.
     """
     return Typesafe.opened(options)

@@ -1,4 +1,4 @@
-"""Tokens as endpoints report them, under the names that each wire format has for them."""
+"""Usage reports: reads the token counts of each wire format."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from store.events import Json
 from store.money import DECIMALS, to_nusd
 
 MAX_TOKENS = 1_000_000_000
-"""A larger number of tokens is no report of any model's."""
+"""A larger token count is implausible and dropped."""
 
 Report = Mapping[str, Json]
 
 
 class _Counts:
-    """Takes numbers from a report and remembers whether one of them could not be true."""
+    """Reads token counts from a report and notes whether one was implausible."""
 
     def __init__(self) -> None:
         self.dropped = False
 
     def count(self, *candidates: Json) -> int | None:
-        """The first number that was given; None where none was, or where it is none of tokens."""
+        """The first given number; None if there is none or it cannot be a token count."""
         given = next((value for value in candidates if value is not None), None)
         if isinstance(given, float) and given.is_integer():
             given = int(given)
@@ -36,7 +36,7 @@ class _Counts:
         return given
 
     def read(self, usage: Usage) -> tuple[Usage | None, tuple[str, ...]]:
-        """The usage without parts that are larger than the whole, and what is to be noted about it."""
+        """Build the usage without parts that are larger than their whole, and its notes."""
         cached, written = (self._within(part, usage.input) for part in (usage.cached, usage.cache_write))
         for_an_hour = self._within(usage.cache_write_1h, written)
         notes = ("usage_implausible",) if self.dropped else ()
@@ -53,7 +53,7 @@ class _Counts:
 
 
 def believable(usage: Usage | None) -> bool:
-    """Whether every field could be a count of tokens. A negative one would give a budget back what it never had."""
+    """True if every field can be a token count. A negative one would credit a budget."""
     if usage is None:
         return True
     told = (usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning, usage.cache_write_1h)
@@ -61,8 +61,10 @@ def believable(usage: Usage | None) -> bool:
 
 
 def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
-    """Tokens as chat completions endpoints report them, and notes: `usage_unreported`, `usage_implausible` (a field
-    was dropped).
+    """Read the usage report of chat completions.
+
+    Returns:
+        The usage, and its notes: `usage_unreported`, or `usage_implausible` if a field was dropped.
     """
     if report is None:
         return None, ("usage_unreported",)
@@ -79,12 +81,12 @@ def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple
     reasoning = counts.count(output_details.get("reasoning_tokens"))
     total = report.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
-        output += reasoning  # xAI counts them apart
+        output += reasoning  # xAI counts reasoning separately
     return counts.read(Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning))
 
 
 def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
-    """The same as Anthropic Messages reports it, where `input_tokens` leaves out what a cache held or took."""
+    """Read the usage report of Anthropic Messages, where `input_tokens` excludes cached tokens."""
     if not report:
         return None, ("usage_unreported",)
     counts = _Counts()
@@ -106,7 +108,7 @@ def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str,
 
 
 def read_responses_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
-    """The same as OpenAI Responses reports it."""
+    """Read the usage report of OpenAI Responses."""
     if report is None:
         return None, ("usage_unreported",)
     counts = _Counts()
@@ -122,7 +124,7 @@ def read_responses_usage(report: Report | None) -> tuple[Usage | None, tuple[str
 
 
 def read_ollama_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
-    """The same as Ollama reports it: beside the answer, without the prompt's where that was cached."""
+    """Read the usage report of Ollama, which leaves out the prompt's tokens if they were cached."""
     if report is None:
         return None, ("usage_unreported",)
     counts = _Counts()
@@ -131,16 +133,16 @@ def read_ollama_usage(report: Report | None) -> tuple[Usage | None, tuple[str, .
 
 
 def reported_cost(report: Report | None) -> int | None:
-    """Nano-USD that an endpoint says the request cost (`cost` in its usage, as OpenRouter tells it); None: nothing.
+    """Cost in nano-USD as the endpoint reports it (`cost` in the usage, as in OpenRouter's); None if it reports none.
 
-    Where a key of one's own at another provider was used, the figure is the endpoint's fee alone, and so is no cost.
+    With a key of the user's own at another provider (BYOK) the figure is only the endpoint's fee, so it is ignored.
     """
     given = report.get("cost") if report is not None and not report.get("is_byok") else None
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:
         return to_nusd(round(Decimal(str(given)), DECIMALS))
-    except (ArithmeticError, ValueError):  # no number, or none that a request can cost
+    except (ArithmeticError, ValueError):  # not a number, or not a possible cost
         return None
 
 

@@ -1,4 +1,4 @@
-"""The price of a model's tokens: an upper bound before a request, and its cost once its usage is known."""
+"""Prices of a model's tokens: the upper bound of a request's cost, and its cost once the usage is known."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ if TYPE_CHECKING:
     from store.events import Json
 
 MILLION = 1_000_000
-"""Prices are for so many tokens."""
+"""Number of tokens that a price is for."""
 
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What a request cost, in nano-USD."""
+    """The cost of a request in nano-USD."""
 
     nusd: int
     exact: bool
-    """False: at most so much, since some of its tokens had no price of their own."""
+    """False: `nusd` is an upper bound, since some tokens had no price of their own."""
 
 
 @attrs.frozen(kw_only=True)
 class Price:
-    """Nano-USD per million tokens of one model. 0 is a price; None is none."""
+    """Prices of one model in nano-USD per million tokens. 0 is a price; None means no price."""
 
     input: int
     output: int
     cached: int | None = None
-    """Input read from the provider's cache; None: unknown, and at most `input`."""
+    """Input read from the provider's cache; None: unknown, counted as `input`, the upper bound."""
     cache_write: int | None = None
-    """Input written to the provider's cache; None: as any other input."""
+    """Input written to the provider's cache; None: same as `input`."""
     cache_write_1h: int | None = None
-    """The same where it is kept for an hour; None: as `cache_write`."""
+    """Input written to the cache for an hour; None: same as `cache_write`."""
 
     @property
     def dearest_input(self) -> int:
-        """The most that a token of input can cost."""
+        """The highest price of input."""
         return max(self.input, self.cached or 0, self.cache_write or 0, self.cache_write_1h or 0)
 
     @property
     def free(self) -> bool:
-        """Whether nothing costs anything."""
+        """True if all tokens cost nothing."""
         return not (self.dearest_input or self.output)
 
     def bound(self, input_tokens: int, output_tokens: int) -> int:
-        """Nano-USD that a request of at most so many tokens can cost, rounded up: its input at the dearest tier."""
+        """Upper bound of a request's cost in nano-USD, rounded up, with all input at the dearest tier."""
         return divided_up(input_tokens * self.dearest_input + output_tokens * self.output, MILLION)
 
     def cost(self, usage: Usage) -> Cost | None:
-        """What *usage* comes to, rounded half to even once; None where input or output is not known.
+        """The cost of *usage*, rounded once, half to even; None if input or output is unknown.
 
-        Tokens that a cache held or took are part of the input and are charged once, in their tier. Where the parts
-        claim more than the whole, the dearer ones count first.
+        Cached tokens are part of the input and charged once, in their tier. If the parts exceed the whole, the dearer
+        tiers count first.
         """
         if usage.input is None or usage.output is None:
             return None
@@ -77,7 +77,7 @@ class Price:
         return Cost(nusd=divided(total, MILLION), exact=not cached or self.cached is not None)
 
     def to_json(self) -> dict[str, Json]:
-        """As configuration spells it: USD per million tokens as decimal text."""
+        """The prices as in configuration files: USD per million tokens as decimal text."""
         return {name: usd(nusd) for name, nusd in self._tiers() if nusd is not None}
 
     def _tiers(self) -> Iterator[tuple[str, int | None]]:
@@ -92,5 +92,5 @@ TIERS = {
     "cacheWrite": "cache_write",
     "cacheWrite1h": "cache_write_1h",
 }
-"""The tiers as configuration spells them, and their fields."""
+"""Price tiers: name in configuration files -> field of `Price`."""
 REQUIRED = ("input", "output")

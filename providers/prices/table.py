@@ -1,6 +1,6 @@
-"""Prices as files hold them: `{"some-model": {"input": 1.0, "output": "2.5", "cached": 0.1, "cacheWrite": 1.25}}`.
+"""Price tables in files: `{"some-model": {"input": 1.0, "output": "2.5", "cached": 0.1, "cacheWrite": 1.25}}`.
 
-USD per million tokens, as numbers or as decimal text; numbers are read as they are written, never through a float.
+Prices are USD per million tokens, as numbers or decimal text; numbers are parsed exactly, never through a float.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from store.events import Json
 
 Prices = Mapping[str, Price]
-"""By the name that a model is asked for under."""
+"""Price by model name, as used in requests."""
 
 KEY = "prices"
-"""Of a configuration file, and of a file of prices alone."""
+"""Key of the table in configuration files and in price files."""
 MAX_MODELS = 10_000
 
 
 def exact(document: Document) -> Json:
-    """The document's `prices`, with its numbers as they are written; None where it has none.
+    """The document's `prices` with exact numbers; None if it has none.
 
-    The strict reader has been over the document before, so it is known to be sound JSON.
+    The strict reader has already parsed the document, so it is valid JSON.
     """
     if not isinstance(document.value, dict) or KEY not in document.value:
         return None
@@ -38,7 +38,7 @@ def exact(document: Document) -> Json:
 
 
 def problems(value: Json) -> Iterator[Problem]:
-    """Everything that keeps *value* from being a table of prices."""
+    """All problems of *value* as a price table."""
     if not isinstance(value, dict):
         yield (KEY,), f"expected an object of models and their prices, got {show(value)}"
         return
@@ -63,7 +63,7 @@ def problems(value: Json) -> Iterator[Problem]:
 
 
 def read(value: Mapping[str, Any]) -> dict[str, Price]:
-    """The prices of a table without `problems`, such as `written` makes."""
+    """Parse a price table that has no `problems`, such as the result of `written`."""
     return {
         model: Price(**{TIERS[name]: to_nusd(price) for name, price in tiers.items() if name in TIERS})
         for model, tiers in value.items()
@@ -71,15 +71,15 @@ def read(value: Mapping[str, Any]) -> dict[str, Price]:
 
 
 def written(prices: Prices) -> dict[str, Json]:
-    """The table as it is stored: exact decimal text."""
+    """The table for storage, with exact decimal text."""
     return {model: price.to_json() for model, price in prices.items()}
 
 
 def load(file: Path) -> dict[str, Price]:
-    """Read a file of prices alone: `{"schemaVersion": 1, "prices": {...}}`.
+    """Read a price file: `{"schemaVersion": 1, "prices": {...}}`.
 
     Raises:
-        UsageError: it cannot be read or says something else; all findings at once.
+        UsageError: it cannot be read or is invalid; lists every finding.
     """
     from store.documents.positions import read_json
 

@@ -1,7 +1,7 @@
-"""The format of scripts, which the scripted provider plays: values and their reader.
+"""Script format of the scripted provider: values and their reader.
 
-docs/scripted-provider.md describes the format. One file per task, `scripts/<task-id>.json` in the suite's directory;
-in a lab one per fixture, `scripts/<capability>/<fixture>.json`.
+docs/scripted-provider.md describes the format. A suite has one file per task, `scripts/<task-id>.json`; a lab has one
+per fixture, `scripts/<capability>/<fixture>.json`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _some(_: object, attribute: attrs.Attribute[Json], value: tuple[Json, ...]) 
 
 @attrs.frozen(kw_only=True)
 class ScriptedCall:
-    """A tool call. A string in place of arguments is sent as it is: broken JSON, for instance."""
+    """A tool call. Arguments given as a string are sent unchanged, such as broken JSON."""
 
     id: str
     name: str
@@ -55,25 +55,25 @@ class ScriptedCall:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """How one sending of a request fails."""
+    """The failure of one send of a request."""
 
     kind: ErrorKind
     status: int | None = attrs.field(default=None, validator=_at_least(100))
     retry_after_ms: int | None = attrs.field(default=None, validator=_at_least(0))
     after_chunks: int | None = attrs.field(default=None, validator=_at_least(0))
-    """Break the stream after so many deltas; None fails before the body."""
+    """Break the stream after this many deltas; None: fail before the body."""
     message: str = ""
     usage: Usage | None = None
-    """What was consumed all the same."""
+    """Tokens consumed in spite of the failure."""
 
 
 @attrs.frozen(kw_only=True)
 class Signal:
-    """A signal that the evaluating process sends to itself: crashes at a known point."""
+    """A signal that the evaluating process sends to itself, for crashes at a known point."""
 
     name: Literal["SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGABRT", "SIGHUP"]
     attempt: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """Only in this attempt at the run, so that the next one gets further."""
+    """The attempt that gets the signal, so that the next attempt continues."""
     after_chunks: int = attrs.field(default=0, validator=attrs.validators.ge(0))
 
 
@@ -86,41 +86,41 @@ class ScriptedAnswer:
     tool_calls: tuple[ScriptedCall, ...] = ()
     usage: Usage | None = None
     finish: Finish | None = None
-    """None: `tool_calls` where there are calls, else `stop`."""
+    """None: `tool_calls` if there are calls, else `stop`."""
     latency_ms: int = attrs.field(default=0, validator=attrs.validators.ge(0))
-    """From the request to the answer's end, spread evenly over its deltas."""
+    """Milliseconds from the request to the answer's end, spread evenly over its deltas."""
     chunks: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """How many deltas the text comes in."""
+    """Number of deltas of the text."""
     model: str | None = None
-    """What answers; None is the model that was asked for."""
+    """The model that answers; None: the requested one."""
     faults: tuple[Fault, ...] = ()
-    """The first sending meets the first fault, and so on; later ones succeed."""
+    """Faults of the first, second, ... send; later sends succeed."""
     signal: Signal | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Play:
-    """One way a run can go."""
+    """One course of a run."""
 
     answers: tuple[ScriptedAnswer, ...]
     compaction: tuple[ScriptedAnswer, ...] = ()
-    """What it answers when it is asked for a summary of the transcript."""
+    """Answers to requests for a summary of the transcript."""
 
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """What a model does in one task: repetition r plays `plays[r % len(plays)]`."""
+    """The model's behaviour in one task: repetition r plays `plays[r % len(plays)]`."""
 
     format: Literal["evalctl.script/1"]
     plays: tuple[Play, ...] = attrs.field(validator=_some)
     variants: Mapping[str, tuple[Play, ...]] = attrs.field(factory=dict, validator=_some_of_each)
-    """Plays for single variants of a comparison, by id; they take the place of `plays` there."""
+    """Plays for single variants of a comparison by id, instead of `plays`."""
 
 
 def read_scripts(root: Path) -> dict[str, Script]:
-    """The scripts of the suite in *root*, by task id; empty where it has none.
+    """Read the scripts of the suite in *root* by task id; empty if it has none.
 
-    A lab's are by `capability/fixture`, or by `capability/fixture/node` where nodes of a flow have their own.
+    The keys of a lab are `capability/fixture`, or `capability/fixture/node` for a node with a script of its own.
 
     Raises:
         UsageError: scripts are malformed; lists every finding of every file.

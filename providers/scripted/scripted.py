@@ -1,7 +1,7 @@
-"""The scripted provider: plays a JSON script per task instead of asking a model.
+"""The scripted provider: plays a JSON script per task instead of calling a model.
 
-For demonstrations, for trying a suite out, and for tests that need a fault at a known point. It keeps no state: which
-answer is next follows from the request alone, so that a resumed run, another process or a retry get the same one.
+For demonstrations, for trying out a suite, and for tests that need a fault at a known point. It keeps no state: the
+next answer depends on the request alone, so that a resumed run, another process and a retry get the same one.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ if TYPE_CHECKING:
 
 NAME = "scripted"
 ENDED = ScriptedAnswer(text="Script ended.")
-"""What is answered when a script has no more answers."""
+"""The answer after the end of a script."""
 
 _REFERENCE = re.compile(r"\$\{(.+)\.([A-Za-z0-9_]+)\}")
 
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """An answer, made ready once so that giving it costs little."""
+    """An answer prepared once, so that playing it is cheap."""
 
     scripted: ScriptedAnswer
     pieces: tuple[str, ...]
     calls: tuple[ToolCall, ...]
     refers: bool
-    """Whether a call's arguments refer to results of earlier calls."""
+    """True if a call's arguments refer to results of earlier calls."""
     finish: Finish
 
 
 @attrs.frozen(kw_only=True)
 class PreparedPlay:
-    """One way a run can go: the turns, and the summaries that are asked for beside them."""
+    """One prepared course of a run: its turns, and its summaries of the transcript."""
 
     answers: tuple[Prepared, ...]
     compaction: tuple[Prepared, ...]
 
 
 class Scripted:
-    """Plays scripts. Safe to share between any number of runs."""
+    """Plays scripts; any number of runs may share it. Implements `providers.base.Provider`."""
 
     name = NAME
     account = NAME
@@ -88,10 +88,8 @@ class Scripted:
         self._tools_size = 0
 
     def size(self, request: Request) -> int:
-        """UTF-8 bytes of the texts, calls and tool descriptions: what a request would roughly weigh, always the same
-        for equal requests.
-        """
-        if request.tools is not self._tools:  # a run sends the same tuple with every request
+        """UTF-8 bytes of texts, calls and tool descriptions: an approximate size that is equal for equal requests."""
+        if request.tools is not self._tools:  # all requests of a run share one tuple
             self._tools = request.tools
             self._tools_size = sum(
                 len(tool.name) + _bytes(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools
@@ -99,10 +97,10 @@ class Scripted:
         return _bytes(request.instructions) + self._tools_size + sum(_weight(message) for message in request.messages)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Play the answer that the request's place in its conversation asks for.
+        """Play the answer for the request's turn.
 
         Raises:
-            ProviderError: the script says so, or the task has no script (`not_found`).
+            ProviderError: the script has a fault here, or the task has no script (`not_found`).
         """
         name, prepared = self._find(request)
         scripted = prepared.scripted
@@ -130,7 +128,7 @@ class Scripted:
         )
 
     async def aclose(self) -> None:
-        """Nothing to release."""
+        """Do nothing, as there is nothing to release."""
 
     def _find(self, request: Request) -> tuple[str, Prepared]:
         origin = request.origin
@@ -154,13 +152,13 @@ class Scripted:
     async def _stream(
         self, request: Request, prepared: Prepared, fault: Fault | None, pause: float, emit: Emit
     ) -> None:
-        """Hand over the deltas in their time, up to where a fault or a signal cuts in."""
+        """Emit the deltas with their delays, up to a fault or a signal."""
         scripted = prepared.scripted
         kill_at = _kill_at(prepared, request)
         break_at = min(fault.after_chunks or 0, len(prepared.pieces)) if fault is not None else None
         if scripted.reasoning:
             emit(ReasoningDelta(scripted.reasoning))
-        await anyio.sleep(pause)  # also without latency: whoever shares the event loop has a turn
+        await anyio.sleep(pause)  # even without latency, so that other tasks of the event loop get a turn
         for index, piece in enumerate((*prepared.pieces, None)):
             if index == kill_at and scripted.signal is not None:
                 os.kill(os.getpid(), signal.Signals[scripted.signal.name])
@@ -174,7 +172,7 @@ class Scripted:
 
 
 def open_provider(options: ProviderOptions) -> Scripted:
-    """Open the scripted provider on the scripts of the suite in `options.suite_root`.
+    """Open the scripted provider with the scripts of the suite in `options.suite_root`.
 
     Raises:
         UsageError: there is no suite, it has no scripts, or they are malformed.
@@ -192,7 +190,7 @@ def open_provider(options: ProviderOptions) -> Scripted:
 
 
 def prepare(answer: ScriptedAnswer) -> Prepared:
-    """Cut an answer into its deltas and build its calls."""
+    """Split an answer into its deltas and build its calls."""
     length, count = len(answer.text), max(1, min(answer.chunks, len(answer.text)))
     cuts = [length * index // count for index in range(count + 1)]
     pieces = tuple(answer.text[start:end] for start, end in pairwise(cuts)) if length else ()
@@ -218,7 +216,7 @@ def _prepared(plays: tuple[Play, ...]) -> tuple[PreparedPlay, ...]:
 
 
 def _kill_at(prepared: Prepared, request: Request) -> int | None:
-    """Before which delta the process signals itself; once per request, in the attempt that the script names."""
+    """The index of the delta before which the process signals itself: on the first send, in the script's attempt."""
     planned = prepared.scripted.signal
     if planned is None or request.tries:
         return None
@@ -257,7 +255,7 @@ def _call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
 
 
 def _resolved(value: Json, messages: tuple[Message, ...]) -> Json:
-    """Replace references to the results of earlier calls; one that leads nowhere stays as it is written."""
+    """Replace references to the results of earlier calls; an unresolved reference stays unchanged."""
     match value:
         case str():
             reference = _REFERENCE.fullmatch(value)
