@@ -1,11 +1,12 @@
-"""The format `cassette/v1`: one recorded run as JSON lines. One encoder, one decoder.
+"""Cassettes in the format `cassette/v1`: one recorded run as JSON lines, with one encoder and one decoder.
 
-The first line is the header, then comes a line for each call, and the last one counts them. Every line ends with a
-`check` over its own bytes and the check before, so that a file that was cut short, reordered or edited is refused with
-its line. Nothing in it is a time or an id of this machine: recording the same answers twice gives the same bytes.
+The first line is the header, then follows one line per call, and the last line counts the calls. Every line ends with a
+`check`, a hash over its own bytes and the previous check (a hash chain), so that a truncated, reordered or edited file
+is refused with the line's number. A cassette contains no times and no ids of this machine: recording the same answers
+twice gives the same bytes.
 
-Of a request only what differs from the one before is written: a transcript grows by a few messages at each call, and
-writing all of it each time would grow with the square of the calls.
+Only the difference to the previous request is written: a transcript grows by a few messages with each call, and writing
+it in full would take space quadratic in the number of calls.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ from store.events import Json
 FORMAT = "cassette/v1"
 SUFFIX = ".jsonl"
 MAX_BYTES = 256 * 1024
-"""Of one cassette."""
+"""Maximum size of a cassette in bytes."""
 
 Emitted = Responded | TextDelta | ReasoningDelta
 T = TypeVar("T")
 
 _AROUND = 20
-"""Levels of a line around what an answer may be nested in."""
+"""Levels of nesting that a line adds around an answer."""
 _CHECK = b',"check":"'
 _SEED = "0" * 64
 _USAGE = tuple(field.name for field in attrs.fields(Usage))
 _ANSWER_WORDS = ("refusal", "finish", "finish_raw", "model", "cost_nusd")
-"""Fields of an answer that are written as they are, where there is something to write."""
+"""Fields of an answer that are written unchanged if they are not empty."""
 
 
 @attrs.frozen(kw_only=True)
 class Header:
-    """Whose recording it is, and under what it was made."""
+    """The header of a cassette: the recorded task and the configuration of its run."""
 
     suite_id: str
     suite_version: str
@@ -53,20 +54,20 @@ class Header:
     config_hash: str
     model: str
     grants: tuple[str, ...]
-    """Effects that the run was granted, sorted."""
+    """Effects that the caller granted to the run, sorted."""
     rules: tuple[Rule, ...] = ()
-    """The task's `replayNormalize`, which the texts have gone through."""
+    """The task's `replayNormalize` rules, already applied to the texts."""
 
 
 @attrs.frozen(kw_only=True)
 class RecordedCall:
-    """One request and what came of it."""
+    """One request with its events and its reply."""
 
     request: Mapping[str, Json]
-    """Its whole material, normalised (`providers.recording.material`)."""
+    """The complete request, normalised; see `providers.recording.material`."""
     fingerprint: str
     events: tuple[Emitted, ...]
-    """What the provider emitted, in order."""
+    """The events that the provider emitted, in order."""
     reply: Answer | ProviderError
 
 
@@ -77,14 +78,14 @@ class Cassette:
     header: Header
     calls: tuple[RecordedCall, ...]
     check: str = attrs.field(default="", eq=False)
-    """The check of the last line, and so of the whole file; empty where there is no file."""
+    """The check of the last line, which covers the whole file; empty if there is no file."""
 
 
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
 def lines(cassette: Cassette) -> Iterator[dict[str, Json]]:
-    """The documents of the lines, without their checks: what is scanned for secrets and then written."""
+    """The JSON objects of the lines without their checks, to be scanned for secrets and then encoded."""
     header = cassette.header
     yield {
         "format": FORMAT,
@@ -110,7 +111,7 @@ def lines(cassette: Cassette) -> Iterator[dict[str, Json]]:
 
 
 def encode(documents: Sequence[Mapping[str, Json]]) -> bytes:
-    """The file's bytes for the documents of `lines`. Pure ASCII: also a lone surrogate survives every tool."""
+    """Encode the objects of `lines` as a file. Pure ASCII, so that even lone surrogates survive every tool."""
     check, written = _SEED, []
     for document in documents:
         body = json.dumps(document, separators=(",", ":"), allow_nan=False)[:-1].encode("ascii")
@@ -124,7 +125,7 @@ def _checked(before: str, body: bytes) -> str:
 
 
 def _changed(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[str, Json]:
-    """What the decoder cannot take from the request before."""
+    """The part of *request* that the decoder cannot take from the previous request."""
     found = {
         name: request[name] for name in FIELDS if name != "messages" and (not before or request[name] != before[name])
     }
@@ -191,10 +192,10 @@ def _streamed(events: Sequence[Emitted], kind: type[TextDelta | ReasoningDelta])
 
 
 def decode(raw: bytes, *, name: str) -> Cassette:
-    """The cassette in a file's bytes; *name* is what messages call the file.
+    """Decode a file; *name* is the file's name in messages.
 
     Raises:
-        UsageError: it is too long, of another format, cut short, or edited; with line and field.
+        UsageError: it is too long, has another format, or was truncated or edited; with line and field.
     """
     if len(raw) > MAX_BYTES:
         raise _refusal(name, 1, "", f"{len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}")
@@ -224,14 +225,14 @@ def decode(raw: bytes, *, name: str) -> Cassette:
 
 @attrs.frozen
 class _Row:
-    """One line as it was read."""
+    """One decoded line."""
 
     name: str
     line: int
     value: Mapping[str, Json]
 
     def take(self, field: str, kind: type[T], inside: Mapping[str, Json] | None = None) -> T:
-        """A field of the line, or of a part of it; `field` is its whole path."""
+        """Read a field of the line, or of *inside*, as *kind*; *field* is its full path for messages."""
         found = (self.value if inside is None else inside).get(field.rpartition(".")[2])
         if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
             raise self.refusal(field, f"expected {_WORDS[kind]}, got {'nothing' if found is None else 'another type'}")
@@ -245,7 +246,7 @@ _WORDS: Mapping[type, str] = {str: "a text", int: "a whole number", list: "an ar
 
 
 def _rows(raw: bytes, name: str) -> Iterator[_Row]:
-    """The lines, each with its check looked at. The format comes first: another one checks otherwise."""
+    """Yield the lines and verify their checks. The format is verified first, as other formats may check differently."""
     check = _SEED
     for line, text in enumerate(raw.splitlines(), start=1):
         value = parsed(text)
@@ -330,7 +331,7 @@ def _decoded_reply(row: _Row, events: Sequence[Emitted]) -> Answer | ProviderErr
         return ProviderError(
             kind=cast("Any", row.take("error.kind", str, error)),
             message=row.take("error.message", str, error),
-            # whether it may be tried again was settled when it was recorded: this is what came of all tries
+            # the recording holds the result of all tries, so another try cannot help
             retryable=False,
             status=row.take("error.status", int, error) if "status" in error else None,
             mid_stream=bool(error.get("midStream")),

@@ -1,4 +1,4 @@
-"""How a replay fails: the harness asked something else than was recorded, or nothing was recorded at all."""
+"""Replay errors: the harness made another request than the recorded one, or there is no recording."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from store.events import Json
 
 @attrs.frozen(kw_only=True)
 class Divergence:
-    """Where a replay left its recording."""
+    """The first difference between a replay and its recording."""
 
     task: str
     call: int
-    """Counts from 1."""
+    """Number of the call, from 1."""
     field: str
     recorded: str
     asked: str
 
     def to_json(self) -> dict[str, Json]:
-        """As the outcome's detail and the record of the run keep it."""
+        """The form in the outcome's detail and in the record of the run."""
         return attrs.asdict(self)
 
     def __str__(self) -> str:
@@ -33,8 +33,10 @@ class Divergence:
 
 @attrs.define(slots=False, kw_only=True)
 class ReplayDiverged(ProviderError):
-    """The harness and the recording do not agree. A `ProviderError`, so that the gate records the call as one that was
-    not answered; never retryable, and no kind that a model is blamed for.
+    """The harness and the recording differ.
+
+    A `ProviderError`, so that the gate records the call as failed; never retryable, and of a kind that is not counted
+    as the model's failure.
     """
 
     divergence: Divergence
@@ -45,7 +47,7 @@ class ReplayDiverged(ProviderError):
 
 @attrs.define(slots=False)
 class NotRecorded(EvalctlError):
-    """There is no recording to replay a task from; its runs end as `skipped(no_cassette)`."""
+    """A task has no recording; its runs end as `skipped(no_cassette)`."""
 
     task: str
     why: str
@@ -55,7 +57,7 @@ class NotRecorded(EvalctlError):
 
 
 def differs(task: str, call: int, difference: Difference) -> ReplayDiverged:
-    """A request differs from the recorded one."""
+    """Build the error for a request that differs from the recorded one."""
     return _diverged(
         Divergence(
             task=task,
@@ -68,7 +70,7 @@ def differs(task: str, call: int, difference: Difference) -> ReplayDiverged:
 
 
 def miscounted(task: str, *, recorded: int, made: int) -> ReplayDiverged:
-    """Calls were left over, or there was one too many."""
+    """Build the error for a run with fewer or more calls than recorded."""
     return _diverged(
         Divergence(
             task=task,

@@ -1,7 +1,7 @@
-"""What a request asks, as plain JSON: what a cassette keeps of it, what is fingerprinted, and where two of them differ.
+"""The content of a request as plain JSON, for cassettes: its fingerprint, and the first difference between two.
 
-Covered is everything that a provider receives and the harness decides: instructions, messages, tools with their
-schemas, output limit, model, native tools, reasoning effort. What only steers (origin, purpose, keys, tries) is not.
+It covers everything that a provider receives and the harness decides: instructions, messages, tools with their schemas,
+output limit, model, native tools, reasoning effort. Fields that only steer (origin, purpose, keys, tries) are left out.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from providers.base import AssistantTurn, Message, Request, ToolAnswer, ToolCall
 from store.events import Json
 
 FIELDS = ("model", "instructions", "tools", "maxOutputTokens", "reasoningEffort", "nativeTools", "messages")
-"""In the order in which a difference is looked for: what explains others comes first."""
+"""Fields in the order of comparison: those that explain other differences come first."""
 AROUND = 40
-"""Characters of an excerpt before the first difference."""
+"""Characters of an excerpt before the difference."""
 EXCERPT = 120
-"""Characters of an excerpt in all."""
+"""Characters of an excerpt in total."""
 ABSENT = "(absent)"
 
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """The first thing in which two requests differ."""
+    """The first difference between two requests."""
 
     field: str
-    """Such as `tools[edit_file].description` or `messages[3].tool.result`."""
+    """Path of the field, such as `tools[edit_file].description` or `messages[3].tool.result`."""
     recorded: str
-    """An excerpt around the first difference, on one line."""
+    """Excerpt around the difference, on one line."""
     asked: str
 
 
 def material(request: Request) -> dict[str, Json]:
-    """The request as plain JSON, by the names of `FIELDS`. Parts may be shared: nobody changes them."""
+    """The request as plain JSON with the keys of `FIELDS`. Parts may be shared: do not change them."""
     return {
         "model": request.model,
         "instructions": request.instructions,
@@ -49,7 +49,7 @@ def material(request: Request) -> dict[str, Json]:
 
 
 def message(one: Message) -> dict[str, Json]:
-    """A message under the name of whose it is; what is empty is left out."""
+    """A message as plain JSON under its role; empty fields are left out."""
     match one:
         case UserText():
             return {"user": {"text": one.text}}
@@ -70,15 +70,15 @@ def message(one: Message) -> dict[str, Json]:
 def fingerprint(asked: Mapping[str, Json]) -> str:
     """SHA-256 (hex) over the canonical JSON of a request's material.
 
-    Canonical as in `store/documents/` (sorted keys, no spaces, nothing escaped that need not be), with two liberties
-    that a model's text needs: lone surrogates are kept, and numbers are spelled as Python does.
+    Canonical as in `store/documents/` (sorted keys, no spaces, minimal escapes), with two exceptions for texts of
+    models: lone surrogates are kept, and numbers are formatted as Python formats them.
     """
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def first_difference(recorded: Mapping[str, Json], asked: Mapping[str, Json]) -> Difference | None:
-    """Where *asked* first differs from what was recorded; None where it does not."""
+    """Find the first difference between the recorded request and *asked*; None if they are equal."""
     for name in FIELDS:
         if recorded[name] != asked[name]:
             return next(_differences(name, recorded[name], asked[name]))
@@ -96,7 +96,7 @@ def _call(call: ToolCall) -> dict[str, Json]:
 
 
 def _differences(path: str, recorded: Json, asked: Json) -> Iterator[Difference]:
-    """The differences below *path*, where there is at least one."""
+    """Yield the differences below *path*, of which there is at least one."""
     if isinstance(recorded, dict) and isinstance(asked, dict):
         for key in [*recorded, *(key for key in asked if key not in recorded)]:
             yield from _parts(f"{path}.{key}", recorded, asked, key)
@@ -120,7 +120,7 @@ def _parts(path: str, recorded: Mapping[Json, Json], asked: Mapping[Json, Json],
 
 
 def _by_name(path: str, recorded: Sequence[Json], asked: Sequence[Json]) -> Iterator[Difference]:
-    """Tools by their names: one that was added in front must not make all others look changed."""
+    """Compare tools by name, so that a tool added in front does not make all others look changed."""
     before, now = ({tool["name"]: tool for tool in tools} for tools in (recorded, asked))
     for name in [*before, *(name for name in now if name not in before)]:
         yield from _parts(f"{path}[{name}]", before, now, name)
@@ -140,7 +140,7 @@ def _start(value: Json) -> str:
 
 
 def _excerpt(text: str, at: int) -> str:
-    """The text around *at* as a JSON string, so that line ends and control characters show and do nothing."""
+    """The text around *at* as a JSON string, in which line ends and control characters are visible and harmless."""
     start = max(0, at - AROUND)
     end = start + EXCERPT
     shown = json.dumps(text[start:end])

@@ -1,7 +1,7 @@
-"""What of a run's texts differs from run to run without meaning anything: its places, its name, and what a suite says.
+"""Normalisation of recordings: replaces texts that vary between runs, such as paths and ids, by placeholders.
 
-Places and names are known exactly, and they are put back when a recording is played in another place. A suite's own
-rules (`replayNormalize`) only decide what is compared: what they replace is gone.
+Paths and ids of a run are known exactly and are restored when a recording is replayed elsewhere. A suite's own rules
+(`replayNormalize`) only affect comparison: the texts that they replace cannot be restored.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ RUN = "<evalctl:run>"
 SWEEP = "<evalctl:sweep>"
 
 PATIENCE_S = 1.0
-"""How long one rule may look at one text."""
+"""Seconds that one rule may take on one text."""
 
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """What *pattern* matches is compared as *replace*, which is taken literally."""
+    """A `replayNormalize` rule: matches of *pattern* are replaced by the literal text *replace* before comparison."""
 
     pattern: str
     replace: str
 
     def to_json(self) -> dict[str, Json]:
-        """As a suite's file spells it."""
+        """The form in a suite's file."""
         return {"pattern": self.pattern, "replace": self.replace}
 
 
 @attrs.define(slots=False)
 class RuleTooSlow(EvalctlError):
-    """A rule of a suite took too long over a text."""
+    """A suite's rule took too long on a text."""
 
     pattern: str
 
     def __str__(self) -> str:
-        return f"replayNormalize: {self.pattern!r} took more than {PATIENCE_S:g} s over one text; make it simpler"
+        return f"replayNormalize: {self.pattern!r} took more than {PATIENCE_S:g} s on one text; simplify the pattern"
 
 
 @attrs.frozen
 class Places:
-    """What stands for a run's own places and names, both ways."""
+    """Placeholders for a run's own paths and ids, in both directions."""
 
     pairs: tuple[tuple[str, str], ...]
-    """What the run has, and what stands for it; the longer ones first where one holds another."""
+    """(actual text, placeholder); a text that contains another one comes first."""
 
     @classmethod
     def of(cls, task: Assignment) -> Places:
-        """Those of a run: its workspace (and with it its home, which lies beside it), its marker, its sweep's name."""
+        """The placeholders of a run: workspace (its home directory lies beside it), marker and sweep id."""
         sweep = task.marker.partition("/")[0]
         pairs = [(str(task.workspace), WORKSPACE), (task.marker, RUN), (sweep, SWEEP)]
         return cls(tuple(pair for pair in pairs if pair[0]))
 
     def hide(self, text: str) -> str:
-        """The text as a recording has it."""
+        """Replace the run's own texts by placeholders."""
         for actual, stand_in in self.pairs:
             text = text.replace(actual, stand_in)
         return text
 
     def show(self, text: str) -> str:
-        """The text as this run has it: the reverse of `hide`."""
+        """Restore the run's own texts from placeholders: the reverse of `hide`."""
         if "<evalctl:" in text:
             for actual, stand_in in self.pairs:
                 text = text.replace(stand_in, actual)
@@ -78,7 +78,7 @@ class Places:
 
 
 class Normalizer:
-    """Writes one run's requests as a recording has them. Remembers messages: a transcript is sent again and again."""
+    """Normalises one run's requests. Caches messages, since every request repeats the transcript."""
 
     def __init__(self, places: Places, rules: Sequence[Rule]) -> None:
         self._places = places
@@ -86,7 +86,7 @@ class Normalizer:
         self._seen: list[tuple[Message, Json]] = []
 
     def material(self, request: Request) -> dict[str, Json]:
-        """The request's material without what is the run's own.
+        """The request's material without the run's own texts.
 
         Raises:
             RuleTooSlow: a rule took too long.
@@ -100,14 +100,14 @@ class Normalizer:
         del seen[same:]
         seen += [(said, self.text_of(message(said))) for said in request.messages[same:]]
         plain = material(attrs.evolve(request, messages=()))
-        # tools are the harness's own words: nothing of a run is in them
+        # tools are fixed by the harness and contain no texts of a run
         return plain | {
             "instructions": self._text(plain["instructions"]),
             "messages": [normal for _, normal in seen],
         }
 
     def text_of(self, value: Json) -> Json:
-        """A JSON value with every text of it normalised; keys are left alone."""
+        """Normalise every text in a JSON value; keys stay."""
         return mapped(value, self._text)
 
     def _text(self, text: str) -> str:
@@ -119,7 +119,7 @@ class Normalizer:
 
 
 def mapped(value: Json, change: Callable[[str], str]) -> Json:
-    """A copy of a JSON value with every text changed; keys stay."""
+    """Copy a JSON value with *change* applied to every text; keys stay."""
     match value:
         case str():
             return change(value)
@@ -133,8 +133,10 @@ def mapped(value: Json, change: Callable[[str], str]) -> Json:
 
 @contextmanager
 def _in_time(pattern: str) -> Iterator[None]:
-    """End what takes longer than `PATIENCE_S`. The engine of `re` looks for signals while it matches; a signal is only
-    ours to have in the main thread, which is where runs are executed.
+    """Raise `RuleTooSlow` after `PATIENCE_S` seconds.
+
+    The `re` engine checks for signals while it matches. Python delivers signals only to the main thread, in which runs
+    execute; in any other thread there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,11 +1,11 @@
-"""Records what a provider is asked and answers, run by run.
+"""Recorder: wraps a provider and records its requests and answers, run by run.
 
-The seam is the provider, not the stored events: only here are whole requests to be had, as they leave the gate, and the
-answers before anything was redacted. A secret has to be refused by the name of its field, not be found as a mark; and
-neither the gate nor the agent knows that it is being recorded.
+It sits at the provider port and not at the stored events, since only here are complete requests, and answers before
+redaction: a secret has to be refused with the name of its field, not found as a redaction mark. Neither the gate nor
+the agent knows about the recording.
 
-Of a request that was sent several times the last sending is kept. Which sendings fail is the endpoint's affair; what a
-replay checks is what the harness makes of the answer that it gets in the end.
+Only the last send of a request is kept. Failed sends are a matter of the endpoint; a replay checks how the harness
+handles the final answer.
 """
 
 from __future__ import annotations
@@ -39,44 +39,44 @@ from providers.recording.normalization import Normalizer, Places, Rule, mapped
 
 @attrs.define(kw_only=True)
 class Tape:
-    """What was recorded of one run."""
+    """The recording of one run."""
 
     task: str
     places: Places
     normalizer: Normalizer
     calls: list[RecordedCall] = attrs.field(factory=list[RecordedCall])
     last: str = ""
-    """The key of the request that was taken down last."""
+    """The key of the last recorded request."""
     whole: bool = False
-    """The work went to its end: it was not cut off between two calls or within one."""
+    """True if the run ended normally, and was not cut off during or between calls."""
 
 
 class Recorder:
-    """A provider that passes everything on and takes it down; implements `providers.base.Provider`.
+    """Records the traffic of an inner provider; implements `providers.base.Provider`.
 
     Args:
-        inner: who answers.
-        rules: the `replayNormalize` of each task, by its id.
+        inner: the provider that answers.
+        rules: returns the `replayNormalize` rules for a task's id.
     """
 
     def __init__(self, inner: Provider, rules: Callable[[str], Sequence[Rule]]) -> None:
         self._inner = inner
         self._rules = rules
         self.tapes: dict[str, Tape] = {}
-        """By the run's marker, SWEEP/POSITION/ATTEMPT."""
+        """Recordings by the run's marker, SWEEP/POSITION/ATTEMPT."""
 
     @property
     def name(self) -> str:
-        """The inner provider's."""
+        """The inner provider's name."""
         return self._inner.name
 
     @property
     def account(self) -> str:
-        """The inner provider's."""
+        """The inner provider's account."""
         return self._inner.account
 
     def size(self, request: Request) -> int:
-        """What the inner provider says."""
+        """The size according to the inner provider."""
         return self._inner.size(request)
 
     @property
@@ -85,10 +85,10 @@ class Recorder:
         return InheritedQuirks(self._inner)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Ask the inner provider, and take down what it said.
+        """Ask the inner provider and record its reply.
 
         Raises:
-            ProviderError: what the inner provider raised, which is taken down, too.
+            ProviderError: the inner provider's error, which is recorded too.
         """
         events: list[Responded | TextDelta | ReasoningDelta] = []
 
@@ -110,16 +110,16 @@ class Recorder:
         await self._inner.aclose()
 
     def attended(self, make: Callable[[], Subject]) -> Callable[[], Subject]:
-        """Subjects as *make* makes them, whose runs are recorded."""
+        """Wrap a factory of subjects so that their runs are recorded."""
         return lambda: _Attended(make(), self)
 
     def begin(self, task: Assignment) -> None:
-        """A run begins."""
+        """Start the recording of a run."""
         places, case = Places.of(task), task.origin.case_id
         self.tapes[task.marker] = Tape(task=case, places=places, normalizer=Normalizer(places, self._rules(case)))
 
     def end(self, task: Assignment) -> None:
-        """A run's work has come to its end."""
+        """Mark the recording of a run as complete."""
         self.tapes[task.marker].whole = True
 
     def _take(
@@ -130,7 +130,7 @@ class Recorder:
     ) -> None:
         tape = self.tapes.get(request.key.rpartition("/")[0])
         if tape is None:
-            return  # nobody's work, such as a judge's: it is no part of what a replay repeats
+            return  # not a call of a run (a judge's, for instance), so a replay does not repeat it
         asked = tape.normalizer.material(request)
         hide = tape.places.hide
         call = RecordedCall(
@@ -150,26 +150,30 @@ class Recorder:
 
 
 class _Attended:
-    """A subject whose run a recorder knows of."""
+    """A subject that reports the start and end of its run to a recorder."""
 
     def __init__(self, inner: Subject, recorder: Recorder) -> None:
         self._inner = inner
         self._recorder = recorder
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
-        """As the inner one."""
+        """Run the inner subject.
+
+        Raises:
+            ProviderError: see `Subject`.
+        """
         self._recorder.begin(task)
         done = await self._inner.work(task, ask, note)
         self._recorder.end(task)
         return done
 
     def so_far(self, reason: str) -> Done:
-        """As the inner one."""
+        """Summarise the inner subject's work."""
         return self._inner.so_far(reason)
 
 
 def with_texts(answer: Answer, change: Callable[[str], str]) -> Answer:
-    """The answer with its texts changed. Ids of calls and continuation data stay as the provider gave them."""
+    """Apply *change* to the answer's texts. Ids of calls and continuation data stay unchanged."""
     return attrs.evolve(
         answer,
         text=change(answer.text),

@@ -1,6 +1,6 @@
-"""Plays recordings in a provider's place: opens no connection, and ends a run that asks for something else.
+"""Replay: a provider that answers from cassettes without a connection, and fails a run whose requests differ.
 
-Each run has a player of its own, so that any number of runs replay side by side as they would one after the other.
+Each run has a player of its own, so that concurrent runs replay exactly like sequential ones.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from store.events import Json
 NAME = "replay"
 
 Find = Callable[[str, int], Cassette]
-"""The recording for a task's id and a repetition.
+"""Finds the recording for a task's id and a repetition.
 
 Raises:
-    NotRecorded: there is none.
+    NotRecorded: there is no recording.
 """
 
 
@@ -33,8 +33,8 @@ class Replay:
     """Answers from recordings; implements `providers.base.Provider`.
 
     Args:
-        find: where the recordings are.
-        rules: the `replayNormalize` of each task as it is now, by its id.
+        find: finds a recording.
+        rules: returns the current `replayNormalize` rules for a task's id.
     """
 
     name = NAME
@@ -46,31 +46,31 @@ class Replay:
         self._players: dict[str, _Player] = {}
 
     def size(self, request: Request) -> int:  # noqa: ARG002 - the port's
-        """Nothing goes over a wire."""
+        """Zero, as nothing is sent."""
         return 0
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """What was recorded for this call of the run.
+        """Return the recorded reply for this call of the run.
 
         Raises:
-            ReplayDiverged: it is not this request that was recorded, or none was.
-            ProviderError: the recorded one.
+            ReplayDiverged: the request differs from the recorded one, or no further call was recorded.
+            ProviderError: the recorded error.
         """
         await anyio.lowlevel.checkpoint()
         return self._players[request.key.rpartition("/")[0]].answer(request, emit)
 
     async def aclose(self) -> None:
-        """Nothing to release."""
+        """Do nothing, as there is nothing to release."""
 
     def attended(self, make: Callable[[], Subject]) -> Callable[[], Subject]:
-        """Subjects as *make* makes them, whose runs are replayed."""
+        """Wrap a factory of subjects so that their runs are replayed."""
         return lambda: _Attended(make(), self)
 
     def begin(self, task: Assignment) -> Assignment:
-        """A run begins: it is to ask for the model that was recorded, since no other can answer.
+        """Start the replay of a run; returns its assignment with the recorded model, since no other can answer.
 
         Raises:
-            NotRecorded: there is no recording of it.
+            NotRecorded: the run has no recording.
         """
         case = task.origin.case_id
         cassette = self._find(case, task.origin.repetition)
@@ -78,27 +78,27 @@ class Replay:
         return attrs.evolve(task, model=cassette.header.model)
 
     def end(self, task: Assignment) -> None:
-        """A run's work has come to its end.
+        """End the replay of a run.
 
         Raises:
-            ReplayDiverged: more had been recorded.
+            ReplayDiverged: the recording has more calls.
         """
         self._players.pop(task.marker).end()
 
 
 class _Attended:
-    """A subject whose run is played to."""
+    """A subject that reports the start and end of its run to a replay."""
 
     def __init__(self, inner: Subject, replay: Replay) -> None:
         self._inner = inner
         self._replay = replay
 
     async def work(self, task: Assignment, ask: Ask, note: Note) -> Done:
-        """As the inner one, with the recorded model.
+        """Run the inner subject with the recorded model.
 
         Raises:
-            NotRecorded: there is no recording.
-            ReplayDiverged: calls were left over.
+            NotRecorded: the run has no recording.
+            ReplayDiverged: the requests differ from the recording, or it has more calls.
             ProviderError: see `Subject`.
         """
         task = self._replay.begin(task)
@@ -107,25 +107,25 @@ class _Attended:
         return done
 
     def so_far(self, reason: str) -> Done:
-        """As the inner one."""
+        """Summarise the inner subject's work."""
         return self._inner.so_far(reason)
 
 
 class _Player:
-    """One run's recording, and how far it has been played."""
+    """The replay of one run: its recording and the number of calls played."""
 
     def __init__(self, cassette: Cassette, places: Places, rules: Sequence[Rule]) -> None:
         self._cassette = cassette
         self._places = places
         self._normalizer = Normalizer(places, rules)
-        # A rule that was added after the recording is applied to it, too. One that was there has been: applied twice,
-        # it might not give the same again.
+        # Rules that were added after the recording are applied to it as well. Rules of the recording were applied when
+        # it was made, and applying them twice could give another result.
         same = tuple(rules) == cassette.header.rules
         self._again = None if same else Normalizer(Places(()), rules)
         self._played = 0
 
     def answer(self, request: Request, emit: Emit) -> Answer:
-        """The next recorded reply."""
+        """Return the next recorded reply, or raise it if it is an error."""
         calls, task = self._cassette.calls, self._cassette.header.task_id
         if self._played >= len(calls):
             raise miscounted(task, recorded=len(calls), made=self._played + 1)
@@ -147,12 +147,12 @@ class _Player:
         for event in call.events:
             emit(event if isinstance(event, Responded) else attrs.evolve(event, text=show(event.text)))
         if isinstance(call.reply, ProviderError):
-            # a fresh one, since whoever catches an error may write on it
+            # a copy, since a caller may change an error that it catches
             raise attrs.evolve(call.reply)
         return with_texts(call.reply, show)
 
     def end(self) -> None:
-        """Nothing more will be asked."""
+        """End the replay; raise if recorded calls are left."""
         calls = self._cassette.calls
         if self._played < len(calls):
             raise miscounted(self._cassette.header.task_id, recorded=len(calls), made=self._played)
