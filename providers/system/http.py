@@ -1,7 +1,7 @@
-"""The one module that speaks HTTP: connections, deadlines, bounded bodies, and errors in our words.
+"""HTTP client, the only one of the product: connection pool, timeouts, size limits, and errors as `ProviderError`.
 
-httpx is imported when the first request is made, never at start. Requests go straight to httpx's transport: its client
-would add redirects (a key must not follow one), cookies, authentication and hooks, none of which is wanted.
+httpx is imported with the first request, never at start. Requests use httpx's transport directly: its client would add
+redirects (which must not receive a key), cookies, authentication and hooks, and none of them is wanted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ CONNECT_S = 10.0
 FIRST_BYTE_S = 120.0
 IDLE_S = 60.0
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""Decoded bytes of one answer's body."""
+"""Maximum decoded size of a response body in bytes."""
 CLOSE_S = 2.0
-"""How long closing a connection may hold up a cancellation."""
+"""Seconds that closing a connection may delay a cancellation."""
 _INFLATE_BYTES = 1024 * 1024
-"""What a compressed piece may grow to before it is looked at: keeps a bomb from filling memory at once."""
+"""Bytes that one decompression step may yield, so that a decompression bomb cannot fill the memory at once."""
 
 
 def shown(url: str) -> str:
-    """*url* as it may appear in a message: scheme, host, port and path; no user, password or query. What has no
-    scheme or host is shown quoted, as far as its path.
+    """Render *url* for messages: scheme, host, port and path, without user, password and query. Without a scheme or
+    host, only the quoted path is rendered.
     """
     try:
         parts = urlsplit(url)
@@ -52,10 +52,10 @@ def shown(url: str) -> str:
 
 
 def checked_base(url: str) -> str:
-    """A base URL as given by a user, without its trailing slash.
+    """Validate a user's base URL and remove its trailing slash.
 
     Raises:
-        UsageError: not http or https, no host, a malformed port, or credentials inside.
+        UsageError: it is not http or https, has no host or an invalid port, or contains credentials.
     """
     hint = "Give a URL such as http://127.0.0.1:8080/v1."
     try:
@@ -74,9 +74,9 @@ def checked_base(url: str) -> str:
 
 
 class _Watchdog:
-    """Shuts a socket down when nothing has come in time, which ends a read that waits for it.
+    """Read timeout: shuts down a socket that receives nothing in time, which ends a waiting read.
 
-    One timer an answer instead of one cancel scope a piece: a streamed answer has hundreds of pieces.
+    It needs one timer per response instead of one cancel scope per piece, of which a stream has hundreds.
     """
 
     def __init__(self, socket: Any, by: float) -> None:
@@ -87,10 +87,10 @@ class _Watchdog:
         self._by = by
         self._timer = self._loop.call_at(by, self._look)
         self.bit = False
-        """Time ran out, so whatever the reader saw after that is no answer of the server's."""
+        """True once time ran out; what the reader sees after that comes from the shutdown, not from the server."""
 
     def fed(self, allowed_s: float) -> None:
-        """Something came; the next has *allowed_s* to come."""
+        """Restart the timeout after a received piece, with *allowed_s* seconds for the next."""
         self._by = self._loop.time() + allowed_s
         if self._by < self._timer.when():
             self._timer.cancel()
@@ -104,20 +104,20 @@ class _Watchdog:
             self._timer = self._loop.call_at(self._by, self._look)
             return
         self.bit = True
-        # A socket that is gone already has nothing to shut down, and its reader nothing to wait for.
+        # A closed socket has nothing to shut down, and its reader does not wait.
         with suppress(OSError):
             self._socket.shutdown(SHUT_RDWR)
 
 
 @attrs.define(eq=False, kw_only=True)
 class HttpResponse:
-    """An answer whose body is still to be read. Lives inside `HttpPool.post` and `HttpPool.get` only."""
+    """A response with an unread body. Valid only inside `HttpPool.post` and `HttpPool.get`."""
 
     status: int
     headers: dict[str, str]
-    """Names in lower case; of a repeated header the last value."""
+    """Headers by lower-case name; a repeated header has its last value."""
     where: str
-    """The URL as it may be shown."""
+    """The URL for messages, without credentials."""
     _stream: AsyncIterator[bytes]
     _watchdog: _Watchdog
     _idle_s: float
@@ -125,11 +125,12 @@ class HttpResponse:
     _taken: int = 0
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The decoded body as it arrives. May be called again to go on after a break.
+        """Yield the decoded body while it arrives. May be called again to continue after a `break`.
 
         Raises:
-            ProviderError: `timeout` when no byte came in time, `truncated` when the connection broke, `bad_payload`
-                when the body cannot be decoded or is larger than 256 MiB.
+            ProviderError: `timeout` if no byte arrived in time, `truncated` if the connection broke, `bad_payload` if
+            the
+                body cannot be decoded or is larger than 256 MiB.
         """
         import httpx  # noqa: TID251 - this is the place
 
@@ -151,15 +152,15 @@ class HttpResponse:
                     raise _failed("bad_payload", message, mid_stream=True, retryable=False)
                 if part:
                     yield part
-        if watchdog.bit:  # a body without a stated length ends with its connection, also when we end that
+        if watchdog.bit:  # a body without a length ends with its connection, even if the timeout closed it
             raise self._late()
         if decoder is not None and not decoder.finished:
             raise _failed("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
 
     async def start(self, limit: int) -> bytes:
-        """At most *limit* bytes of the body; what came before an error is kept and the error is not raised."""
+        """Read at most *limit* bytes of the body. On an error, return the part received and do not raise."""
         taken = bytearray()
-        # The status has said already that the request failed; half an explanation is better than a second error.
+        # The status already says that the request failed; half an explanation is better than a second error.
         with suppress(ProviderError):
             async for part in self.chunks():
                 taken += part
@@ -168,9 +169,7 @@ class HttpResponse:
         return bytes(taken[:limit])
 
     async def drain(self, within_s: float) -> None:
-        """Read what is left so that the connection can be kept; give up, and the connection with it, after
-        *within_s* seconds or 1 MiB.
-        """
+        """Read the rest so that the connection can be reused; give both up after *within_s* seconds or 1 MiB."""
         import anyio
 
         with anyio.move_on_after(within_s):
@@ -182,24 +181,24 @@ class HttpResponse:
 
 
 def be_ready() -> None:
-    """Import now what requests need: else the first ones are slower by that, in every figure that is made of them."""
+    """Import the HTTP libraries in advance, so that measurements of the first requests do not include it."""
     for name in ("anyio._backends._asyncio", "httpcore._backends.anyio", "httpx"):
         import_module(name)
 
 
 class HttpPool:
-    """Connections to endpoints, kept alive between requests: one httpx transport for each.
+    """Connection pool with keep-alive: one httpx transport per connection.
 
-    Not one transport for all: httpcore's pool asks every connection it has about its state, several times a request.
-    With one connection a transport that is free, and a request costs the same at any concurrency; with ten it costs a
-    third more, with a hundred ten times as much.
+    A shared transport would be slower: httpcore's pool checks the state of every connection several times per request,
+    which makes a request a third more expensive with ten connections and ten times as expensive with a hundred. With
+    one connection per transport, a request costs the same at any concurrency.
     """
 
     def __init__(self, *, proxy: str | None = None) -> None:
-        """With *proxy*, every request goes through it (`http://host:port`); the environment is not looked at."""
+        """Send every request through *proxy* (`http://host:port`) if given; the environment's proxies are ignored."""
         self._proxy = proxy
         self._free: dict[str, list[httpx.AsyncHTTPTransport]] = {}
-        """By origin; the last one used comes first again, as it is the least likely to have been closed."""
+        """Idle transports by origin. The last one used is taken first, as it is least likely to be closed."""
         self._busy: set[httpx.AsyncHTTPTransport] = set()
         self._closed = False
         self._contexts: dict[bool, ssl.SSLContext] = {}
@@ -210,7 +209,7 @@ class HttpPool:
 
     @property
     def clients(self) -> int:
-        """Transports that exist now; none holds more than one connection."""
+        """Number of transports; none has more than one connection."""
         return len(self._busy) + sum(map(len, self._free.values()))
 
     def post(
@@ -222,16 +221,16 @@ class HttpPool:
         first_byte_s: float = FIRST_BYTE_S,
         idle_s: float = IDLE_S,
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Send *body* and hand out the answer once its headers are there; redirects are not followed.
+        """Send *body* by POST; the context starts when the response's headers have arrived. Redirects are not followed.
 
-        *first_byte_s* bounds the time until the first byte of the answer's body, *idle_s* the time between two pieces
-        of it; there is no bound on the whole. Leaving the context closes a connection whose answer was not read to
-        its end.
+        *first_byte_s* limits the time until the first byte of the body, *idle_s* the time between two pieces of it;
+        there is no limit on the whole. Leaving the context closes a connection whose response was not read to its
+        end.
 
         Raises:
-            ProviderError: `network` (no connection, or closed without an answer), `timeout`, `truncated`,
-                `bad_payload`; the original is its cause, and no credential is in its message.
-            UsageError: *url* is none.
+            ProviderError: `network` (no connection, or closed without a response), `timeout`, `truncated`,
+                `bad_payload`; the original error is its cause, and its message contains no credential.
+            UsageError: *url* is not a URL.
         """
         return self._exchange("POST", url, headers, body, None, first_byte_s, idle_s)
 
@@ -244,8 +243,10 @@ class HttpPool:
         first_byte_s: float = FIRST_BYTE_S,
         idle_s: float = IDLE_S,
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Ask for *url* at *address*, an IP address that stands for its host: no name is resolved here, so that whoever
-        has checked an address knows where the request goes. The certificate must be the host's. Else as `post`.
+        """Request *url* by GET from *address*, an IP address of its host, otherwise as `post`.
+
+        No name is resolved, so that the request goes to the very address that the caller has checked. The certificate
+        must be valid for the host.
         """
         return self._exchange("GET", url, headers, None, address, first_byte_s, idle_s)
 
@@ -312,13 +313,13 @@ class HttpPool:
             if reusable and not self._closed:
                 free.append(transport)
             else:
-                # After an error or a cancellation on the way there, httpcore may count a connection that it never
-                # opened: a new transport knows nothing of it.
+                # After an error or a cancellation before the response, httpcore may count a connection that it never
+                # opened, so the transport cannot be reused.
                 with anyio.move_on_after(CLOSE_S, shield=True):
                     await transport.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection. Requests in flight fail; later ones open connections and close them at once."""
+        """Close every connection. Requests in flight fail; later ones use a new connection each."""
         import anyio
 
         self._closed = True
@@ -339,9 +340,7 @@ class HttpPool:
         )
 
     def _context(self, *, secure: bool) -> ssl.SSLContext:
-        """One TLS context for all. Plain HTTP gets one that trusts nobody: reading the authorities takes 20 ms and
-        more.
-        """
+        """The shared TLS context. Plain HTTP gets one without authorities, since loading those takes 20 ms or more."""
         if secure not in self._contexts:
             import ssl
 
@@ -363,20 +362,20 @@ class HttpPool:
 
 
 class _Inflater:
-    """gzip and deflate, bounded step by step."""
+    """Decompressor for gzip and deflate with a limit per step."""
 
     def __init__(self, window: int, where: str) -> None:
         self._window = window
         self._where = where
         self._inner: Any = zlib.decompressobj(window)
         self.finished = True
-        """No member is half read. An empty body is fine, too."""
+        """True at the end of a gzip member; also for an empty body."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decoded pieces of at most 1 MiB.
+        """Yield decompressed pieces of at most 1 MiB.
 
         Raises:
-            ProviderError: `bad_payload`: these are no such bytes.
+            ProviderError: `bad_payload`: the data is damaged.
         """
         while data:
             if self._inner.eof:  # a further gzip member
@@ -410,7 +409,7 @@ def _failed(
 
 
 def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
-    """A failure of httpx, h11 or the system in our words."""
+    """Translate an error of httpx, h11 or the system into a `ProviderError`."""
     import httpx  # noqa: TID251 - this is the place
 
     match error:
@@ -429,7 +428,7 @@ def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderEr
 
 
 def _reason(error: BaseException) -> str:
-    """The most telling words of an error's chain: the system's, where it spoke. They never hold headers or URLs."""
+    """The most specific text in an error's chain: the system's, if any. It never contains headers or URLs."""
     link: BaseException | None = error
     seen = 0
     while link is not None and seen < 10:

@@ -1,8 +1,7 @@
-"""Marks in the environment of processes, and the reaper that kills whatever bears one.
+"""Process marks (environment variables), and a reaper that kills all processes with a given mark.
 
-A mark is inherited by every descendant that does not take it out of its environment, whatever session, group or
-parent it ends up with. Works on Linux, where /proc shows the environment a process was started with; elsewhere
-nothing is found.
+Every descendant inherits a mark, whatever its session, process group or parent, unless it removes it from its
+environment. Works on Linux, where /proc shows the environment of a process; elsewhere no process is found.
 """
 
 from __future__ import annotations
@@ -13,37 +12,37 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 
 ATTEMPT_VARIABLE = "EVALCTL_ATTEMPT"
-"""For which attempt a process works: SWEEP/POSITION/ATTEMPT."""
+"""The attempt of a process: SWEEP/POSITION/ATTEMPT."""
 PROCESS_VARIABLE = "EVALCTL_PROCESS"
-"""Which call started it; unique."""
+"""The call of `run_process` that started a process; unique."""
 
 HOME = "evalctl-home-"
-"""How the names of homes begin that programs get."""
+"""Prefix of the names of HOME directories for programs."""
 PASSES = 70
-"""After how many passes a reaper gives up: some 3 s of pauses. What still lives then cannot be killed."""
+"""Passes after which a reaper gives up, about 3 s of pauses. Processes still alive then cannot be killed."""
 
 DOUBTS = 4
-"""How many passes in a row may follow on suspicion alone: on a busy machine something always ends or starts."""
+"""Passes in a row on suspicion alone: on a busy machine some process always starts or ends."""
 
 _PF_KTHREAD = 0x0020_0000
 
 Matches = Callable[[bytes], bool]
-"""Decides on an environment, given as its entries with a NUL before and after each."""
+"""Tests an environment, given as entries with a NUL before and after each."""
 
 
 def home_of(attempt: str) -> str:
-    """How the name of a home begins that a program gets which works for *attempt*: SWEEP/POSITION/ATTEMPT."""
+    """Prefix of the name of a HOME directory for *attempt*: SWEEP/POSITION/ATTEMPT."""
     return f"{HOME}{attempt.replace('/', '.')}-"
 
 
 def for_process(token: str) -> Matches:
-    """Those that one call of `run_process` started, and their descendants."""
+    """Match the processes that one call of `run_process` started, with their descendants."""
     needle = f"\0{PROCESS_VARIABLE}={token}\0".encode()
     return lambda environment: needle in environment
 
 
 def for_attempt(wanted: Callable[[str, int, int], bool]) -> Matches:
-    """Those that work for an attempt (sweep, position, number) that is *wanted*."""
+    """Match the processes of an attempt (sweep, position, number) that is *wanted*."""
 
     def matches(environment: bytes) -> bool:
         _, found, rest = environment.partition(f"\0{ATTEMPT_VARIABLE}=".encode())
@@ -57,19 +56,19 @@ def for_attempt(wanted: Callable[[str, int, int], bool]) -> Matches:
 
 
 class Reaper:
-    """Kills every process whose environment matches, pass by pass, until a pass finds none."""
+    """Kills all processes whose environment matches, in passes, until a pass finds none."""
 
     def __init__(self, matches: Matches, *, leader: int = 0) -> None:
-        """*leader* is the process whose descendants are meant, where there is one; it is older than they are."""
+        """*leader*: id of the process whose descendants are meant, if any; their ids are larger."""
         self.killed: set[int] = set()
-        """Process ids, the leader's included."""
+        """Ids of killed processes, including the leader's."""
         self._matches = matches
         self._leader = leader
         self._doubtful = {leader}
         self._alive = False
 
     def passes(self) -> Iterator[float]:
-        """One pass per step; yields the seconds to let pass before the next."""
+        """Run one pass per step; yields the seconds to wait before the next."""
         pause = 0.001
         doubts = 0
         for _ in range(PASSES):
@@ -83,7 +82,7 @@ class Reaper:
             pause = min(pause * 2, 0.05)
 
     def _once(self) -> bool:
-        """Kill what can be found; whether another pass is needed."""
+        """Kill all matching processes; returns True if another pass is needed."""
         found: set[int] = set()
         again = False
         for pid in _processes().difference(_kernel_threads()):
@@ -93,7 +92,7 @@ class Reaper:
             elif not environment and _is_becoming_a_program(pid):
                 again = True
             elif not environment and pid > self._leader and pid not in self._doubtful:
-                # It ended while we looked, and may have left a child that the listing did not hold yet.
+                # It ended during the pass and may have left a child that the listing does not contain.
                 self._doubtful.add(pid)
                 again = True
         for pid in found:
@@ -103,13 +102,13 @@ class Reaper:
         return again or bool(found)
 
     def _kill(self, pid: int) -> None:
-        """Kill the process and its group, which no other than its relatives can have joined."""
+        """Kill the process and its process group, which only its relatives can have joined."""
         try:
             handle = os.pidfd_open(pid)
-        except (AttributeError, OSError):  # it is gone, or the kernel has no such handles
+        except (AttributeError, OSError):  # the process has ended, or the kernel has no pidfds
             handle = None
         try:
-            # Once more, now that the handle keeps pointing at this very process.
+            # Checked again, now that the pidfd is bound to this very process.
             if self._matches(_environment(pid) or b""):
                 group = os.getpgid(pid)
                 if handle is None:
@@ -118,7 +117,7 @@ class Reaper:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
                 if group > 1 and group != os.getpgrp():
                     signal_group(group, signal.SIGKILL)
-        except OSError:  # it has gone in the meantime, or belongs to somebody else
+        except OSError:  # it has ended in the meantime, or belongs to another user
             return
         finally:
             if handle is not None:
@@ -126,13 +125,13 @@ class Reaper:
 
 
 def signal_group(group: int, what: signal.Signals) -> None:
-    """Send a signal to a process group; one that is gone or not ours is let be."""
+    """Send a signal to a process group; ignore a group that has ended or belongs to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, what)
 
 
 def _processes() -> set[int]:
-    """The processes there are, without this one; none where there is no /proc."""
+    """The ids of all processes but this one; empty without /proc."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - names are all that is needed, and this runs often
     except OSError:
@@ -141,10 +140,10 @@ def _processes() -> set[int]:
 
 
 def _kernel_threads() -> list[int]:
-    """Most of the kernel's threads, which are mostly most of what /proc lists: the children of its second process.
+    """Ids of most kernel threads: the children of process 2. They are usually the majority of all processes in /proc.
 
-    Nothing is lost where they cannot be asked for, or where the second process is one of a container: then each of
-    them is looked at.
+    An optimisation only: if they cannot be listed, or process 2 is an ordinary process in a container, the reaper looks
+    at each of them.
     """
     if not _is_kernels(_stat(2)):
         return []
@@ -159,8 +158,8 @@ def _kernel_threads() -> list[int]:
 
 
 def _environment(pid: int) -> bytes | None:
-    """The environment a process was started with, between NULs; empty where there is none (a zombie, a thread of the
-    kernel, another user's process); None where it is gone.
+    """The initial environment of a process, between NULs; empty for a zombie, a kernel thread or another user's
+    process; None if the process has ended.
     """
     try:
         handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
@@ -180,7 +179,7 @@ def _environment(pid: int) -> bytes | None:
 
 
 def _is_becoming_a_program(pid: int) -> bool:
-    """Whether a process without environment is on its way through exec: the old one is gone, the new one not set."""
+    """True if a process without environment is inside exec: the old environment is gone, the new one is not set."""
     stat = _stat(pid)
     try:
         state, environment_end = stat[0], int(stat[48])
@@ -197,7 +196,7 @@ def _is_kernels(stat: Sequence[bytes]) -> bool:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """What the kernel says of a process, from its state on; empty where it is gone."""
+    """The fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""Relative paths from files and models: they name something inside a root, or they are refused."""
+"""Path validation: relative paths from files and models must stay inside a root (no path traversal)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from store.errors import EvalctlError
 
 NAME_BYTES = 255
 PATH_BYTES = 4096
-"""What Linux allows, less for the whole path: the root's own length counts too, and opening says so."""
+"""Linux's limits. A path below a root may be shorter, since the root counts too; then opening it fails."""
 
 _DRIVE = re.compile(r"[A-Za-z]:(/|$)")
 
 
 @attrs.define(slots=False)
 class PathEscapes(EvalctlError):
-    """A path that does not lead to a place inside its root."""
+    """A path leads outside its root or is invalid."""
 
     path: str
     problem: str
@@ -30,9 +30,9 @@ class PathEscapes(EvalctlError):
 
 
 def check_relative(text: str) -> str | None:
-    """Why *text* cannot be a path inside any root, or None where it can. Looks at the text alone.
+    """The reason why *text* cannot be a path inside any root; None if it can. Checks the text alone.
 
-    A path is relative, its parts are separated by `/`, and none of them is `..`.
+    A path must be relative, with parts separated by `/`, none of which is `..`.
     """
     if not text:
         return "is empty"
@@ -55,10 +55,10 @@ def check_relative(text: str) -> str | None:
 
 
 def resolve_inside(root: Path, relative: str) -> Path:
-    """Where *relative* leads below *root*: an absolute path without symbolic links in it, which need not exist.
+    """Resolve *relative* below *root* to an absolute path without symbolic links, which need not exist.
 
-    Symbolic links are followed where they stay inside; one that leaves, loops, or leads through a file that is no
-    directory is refused. The answer holds for the moment of asking; who opens it does so without following links.
+    Symbolic links are followed if they stay inside; one that leads outside, loops, or leads through a file is refused.
+    The result may become outdated at any time, so open it without following links.
 
     Raises:
         PathEscapes: *relative* does not lead inside.
@@ -72,7 +72,7 @@ def resolve_inside(root: Path, relative: str) -> Path:
             continue
         place = os.path.join(place, part)  # noqa: PTH118 - no Path per part: this is asked for every file
         if os.path.islink(place):  # noqa: PTH114
-            # What a link's target is made of may be links again, and `..` in it is meant from where it really lies.
+            # The parts of a link's target may be links again, and its `..` is relative to the link's real place.
             place = os.path.realpath(place)
             if os.path.islink(place):  # noqa: PTH114
                 raise PathEscapes(relative, "holds a symbolic link that leads back to itself")

@@ -1,12 +1,12 @@
-"""Programs: started here and nowhere else, and none of them outlives the call that started it.
+"""Subprocesses: the only module that starts programs, none of which outlives the call that started it.
 
-A program gets a session of its own, dies with this process (Linux), and carries two marks in its environment that its
-descendants inherit: EVALCTL_ATTEMPT says for which attempt it works, EVALCTL_PROCESS is unique to one call of
-`run_process`. What killing the process group misses (children in sessions of their own, double forks) is found by its
-mark in /proc. A descendant that empties its environment *and* leaves the session escapes; only a PID namespace could
-hold that one. Where there is no /proc, the group is all that is killed.
+A program gets a session (and process group) of its own, dies with this process (Linux), and has two marks in its
+environment that its descendants inherit: EVALCTL_ATTEMPT names its attempt, EVALCTL_PROCESS is unique to one call of
+`run_process`. Descendants outside the process group (sessions of their own, double forks) are found by their mark in
+/proc. A descendant that clears its environment *and* leaves the session escapes; only a PID namespace could hold it.
+Without /proc only the process group is killed.
 
-This module and `orchestrator.world` are the only ones that may ask for the time and the environment.
+Only this module and `orchestrator.world` may read the clock and the environment.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import subprocess
 
 DRAIN_S = 0.25
-"""How long a pipe may stay open after the program's exit: once before and once after the leftovers are killed."""
+"""Seconds that a pipe may stay open after the program's exit: once before and once after survivors are killed."""
 DEATH_S = 3.0
-"""How long a killed program may take to be gone; one in uninterruptible sleep takes longer, or for ever."""
+"""Seconds to wait for a killed program to end; one in uninterruptible sleep may never end."""
 
 _READ_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
@@ -53,26 +53,26 @@ class ProcessNotStarted(EvalctlError):
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """How a program ended and what it said."""
+    """The result of a program: exit code and output."""
 
     exit_code: int | None
-    """Negative for a signal; None where it had to be stopped for its timeout."""
+    """Exit code; negative for a signal, None if the program was stopped by its timeout."""
     stdout: bytes
     stderr: bytes
-    """Empty where the streams were merged."""
+    """Standard error; empty if the streams were merged."""
     truncated: bool
-    """More was said than the limit let through."""
+    """True if the output exceeded the limit and was cut."""
     timed_out: bool
     wall_ms: int
-    """From the start to the end of the program itself."""
+    """Milliseconds from the program's start to its own end."""
     survivors_killed: int
-    """Descendants that were still running when the program had ended."""
+    """Number of descendants that were still running after the program's end."""
 
 
 def tool_environment(home: Path) -> dict[str, str]:
-    """The variables an agent's command starts with: PATH and LANG of this process, HOME and TMPDIR in *home*.
+    """The environment of an agent's command: PATH and LANG of this process, and *home* as HOME and TMPDIR.
 
-    No other variable gets through: this process's environment holds keys.
+    No other variable is passed on, since this process's environment contains keys.
     """
     environ = os.environ  # noqa: TID251 - one of the two places that may
     return {
@@ -96,13 +96,13 @@ async def run_process(
     merge: bool = False,
     pass_fds: Sequence[int] = (),
 ) -> Finished:
-    """Run *argv* to its end and leave nothing of it alive, however it or this call ends.
+    """Run *argv* to its end and leave none of its processes alive, however the program or this call ends.
 
-    The program sees *environment* and the marks, nothing else; its first word is looked up in the PATH given there.
-    Of this process's descriptors it inherits *pass_fds* alone.
-    *output_limit* bounds the bytes kept of both streams together; the rest is read and thrown away. After *timeout_s*
-    seconds, or when the caller is cancelled, the group gets SIGTERM, *grace_s* seconds later SIGKILL. Call it on the
-    event loop's own thread, which must live as long as the program may: the kernel ties the two together.
+    The program sees only *environment* and the marks, and inherits only the descriptors *pass_fds*. Its first word is
+    looked up in the PATH of *environment*. *output_limit* limits the bytes kept of both streams together; the rest is
+    read and discarded. After *timeout_s* seconds, or on cancellation, the process group gets SIGTERM, and SIGKILL
+    *grace_s* seconds later. Call it on the event loop's own thread, which must outlive the program: the kernel kills
+    the program when that thread ends.
 
     Raises:
         ProcessNotStarted: the program could not be started.
@@ -133,11 +133,11 @@ async def run_process(
                 timed_out = not exited.is_set()
                 ended = time.monotonic()
             finally:
-                # Bounded by grace, reaper and drain; a cancelled caller gets its cancellation after that.
+                # Limited by grace, reaper and drain; a cancelled caller continues with its cancellation after that.
                 with anyio.CancelScope(shield=True):
                     await _end(child, reaper, exited, output, grace_s)
     finally:
-        # Reached without `_end` only if the loop itself is being torn down; then this is all there is time for.
+        # Reached without `_end` only if the loop itself is being torn down, which leaves no time for more.
         if child.poll() is None:
             signal_group(child.pid, signal.SIGKILL)
         output.close()
@@ -157,9 +157,9 @@ async def run_process(
 
 
 def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
-    """Kill every process whose EVALCTL_ATTEMPT (sweep, position, attempt) is *wanted*; how many there were.
+    """Kill every process whose EVALCTL_ATTEMPT (sweep, position, attempt) is *wanted*; returns their number.
 
-    Waits until none is left, at most a few seconds. Finds nothing where there is no /proc. Never kills the caller.
+    Waits until none is left, at most a few seconds. Finds nothing without /proc. Never kills the caller.
     """
     reaper = Reaper(for_attempt(wanted))
     for pause in reaper.passes():
@@ -172,7 +172,7 @@ def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
 
 @contextlib.contextmanager
 def _input_file(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
-    """What the program reads: /dev/null, or a file in memory. A file needs no writer that could block."""
+    """Open the program's standard input: /dev/null or a file in memory, which needs no writer that could block."""
     import subprocess
     import tempfile
 
@@ -193,15 +193,15 @@ def _input_file(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
 
 
 def _program(argv: Sequence[str]) -> str:
-    """What messages call the program."""
+    """The program's name in messages."""
     return str(argv[0])[:200] if argv else "nothing"
 
 
 @functools.cache
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """What the new process does before it becomes the program: ask the kernel to be killed when *parent* dies.
+    """The function that a new process runs before exec: it asks the kernel to kill it when *parent* dies.
 
-    Prepared in the parent, since loading a library between fork and exec is not safe.
+    Prepared in the parent, since loading a library between fork and exec is unsafe.
     """
     if sys.platform != "linux":
         return None
@@ -211,7 +211,7 @@ def _dies_with(parent: int) -> Callable[[], None] | None:
 
     def before_exec() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # the parent died before the request
             os._exit(1)
 
     return before_exec
@@ -251,11 +251,11 @@ def _spawn(
         raise ProcessNotStarted(program, "the new process failed before it became the program") from error
 
 
-# --- listening ----------------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------------
 
 
 class _Output:
-    """Keeps the first bytes of all pipes, up to one shared limit, and reads on so that no writer is held up."""
+    """Keeps the first bytes of all pipes up to a shared limit, and reads on so that no writer blocks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
         import asyncio
@@ -292,7 +292,7 @@ class _Output:
         self._room -= min(len(piece), self._room)
 
     def text(self, stream: IO[bytes] | None) -> bytes:
-        """What was kept of the streams, in the order in which they are asked for."""
+        """The bytes kept of the streams, in the order of the calls."""
         return bytes(self._kept.pop(0)) if stream is not None else b""
 
     def close(self) -> None:
@@ -303,9 +303,9 @@ class _Output:
 
 @contextlib.contextmanager
 def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Event]:
-    """An event that is set when the program has ended.
+    """Provide an event that is set when the program has ended.
 
-    With a pidfd the ended process is not reaped yet, so neither its id nor its group's can belong to others.
+    With a pidfd the ended process is not reaped yet, so neither its id nor its group's can be reused.
     """
     import asyncio
 
@@ -348,11 +348,11 @@ def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) ->
 async def _end(
     child: subprocess.Popen[bytes], reaper: Reaper, exited: asyncio.Event, output: _Output, grace_s: float
 ) -> None:
-    """Bring the program and everything it started to an end, and collect what they still had to say."""
+    """End the program and all its descendants, and collect the rest of their output."""
     import anyio
 
     if exited.is_set():
-        # `a > >(b)`: the program is done, but what it piped into may need another moment.
+        # `a > >(b)`: the program has ended, but the one it pipes into may need another moment.
         with anyio.move_on_after(DRAIN_S):
             await output.ended.wait()
     else:
@@ -361,7 +361,7 @@ async def _end(
             await exited.wait()
     for pause in reaper.passes():
         await anyio.sleep(pause)
-    signal_group(child.pid, signal.SIGKILL)  # those that took the mark out of their environment
+    signal_group(child.pid, signal.SIGKILL)  # processes that removed the mark from their environment
     with anyio.move_on_after(DEATH_S):
         await exited.wait()
     with anyio.move_on_after(DRAIN_S):

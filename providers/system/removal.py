@@ -1,6 +1,6 @@
-"""Removing a directory whatever a program has made of it: read-only, deep, full, full of links.
+"""Recursive removal of hostile directories: read-only, very deep, very large, or full of links.
 
-Links are never followed and nothing outside the directory is touched. Depth costs no stack and no descriptors:
+Links are never followed and nothing outside the directory is touched. Depth needs no stack and no descriptors:
 directories below the first level are moved up before they are emptied.
 """
 
@@ -18,18 +18,18 @@ BATCH = 4096
 """Names held in memory at once."""
 
 TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
-"""What renaming a directory onto a name in use may end with."""
+"""Errors of renaming a directory to a name in use."""
 
 
 class _Enough(Exception):
-    """As many entries as allowed have been looked at: a signal that never leaves this module."""
+    """The limit of entries is reached; never leaves this module."""
 
 
 def remove_tree(path: Path, *, at_most: int | None = None) -> bool:
-    """Remove *path* and everything below it; a path that does not exist is removed already.
+    """Remove *path* and everything below it; a missing path counts as removed.
 
-    With *at_most*, stop after so many entries; calling again goes on. True when nothing is left. False without
-    *at_most*: something cannot be removed (an immutable file, a mount).
+    With *at_most*, stop after that many entries; another call continues. Returns True if nothing is left. False without
+    *at_most* means that something cannot be removed (an immutable file, a mount).
     """
     try:
         found = path.lstat()
@@ -60,7 +60,7 @@ class _Removal:
         self.names = count()
 
     def empty(self, top: int) -> None:
-        """Leave nothing in the directory *top*."""
+        """Remove everything in the directory *top*."""
         while True:
             children, complete = self.clear(top)
             for child in children:
@@ -74,7 +74,7 @@ class _Removal:
                 return
 
     def flatten(self, directory: int, top: int) -> None:
-        """Empty *directory*, moving what is a directory in it up to *top*."""
+        """Empty *directory*; its subdirectories are moved up to *top*."""
         complete = False
         while not complete:
             inner, complete = self.clear(directory)
@@ -82,7 +82,7 @@ class _Removal:
                 self.move_up(name, directory, top)
 
     def clear(self, directory: int) -> tuple[list[str], bool]:
-        """Unlink what is no directory; the names of those that are, and whether that was all."""
+        """Unlink everything but directories; returns the names of directories, and True if that was all."""
         with os.scandir(directory) as entries:
             batch = BATCH if self.left is None else min(BATCH, self.left + 1)
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, batch)]
@@ -99,7 +99,7 @@ class _Removal:
         return inner, len(found) < batch
 
     def move_up(self, name: str, source: int, top: int) -> None:
-        """Move a directory up under a free name; it must be writable itself, because its `..` changes."""
+        """Move a directory up under a free name; it must be writable itself, since its `..` changes."""
         os.close(_open(name, source))
         for number in self.names:
             try:
@@ -112,7 +112,7 @@ class _Removal:
 
 
 def _open(name: str, parent: int) -> int:
-    """A handle on a directory that may be read, searched and changed."""
+    """Open a directory and make it readable, searchable and writable."""
     try:
         handle = os.open(name, HERE, dir_fd=parent)
     except PermissionError:

@@ -1,11 +1,11 @@
-"""An optional sandbox for programs that the agent or a suite brings along: bubblewrap (`bwrap`), started per program.
+"""Optional sandbox for programs of the agent or a suite: bubblewrap (`bwrap`), started for each program.
 
-Inside, a program sees the machine read-only, its run's workspace and home writable, a `/tmp` of its own, and no process
-but its own descendants. It has no capabilities, and no network unless its run was granted `external`. Hidden are the
-homes of users, the store, everything temporary and every socket of a service. The process tree dies with `bwrap`, so
-that ending it stays what it is without a sandbox.
+Inside, a program sees the machine read-only, its run's workspace and home writable, a private `/tmp`, and no processes
+but its own descendants. It has no capabilities, and no network unless its run may use `external`. Users' homes, the
+store, temporary files and the sockets of services are hidden. The process tree dies with `bwrap`, so that ending a
+program works as without a sandbox.
 
-What it is not: it does not bound memory, CPU or disk, and it hides nothing else of the machine that the user can read.
+Limits: it does not restrict memory, CPU or disk, and it hides nothing else that the user can read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Kind = Literal["none", "bwrap"]
 KINDS: tuple[Kind, ...] = ("none", "bwrap")
 
 HIDDEN = (Path("/home"), Path("/root"), Path("/run"), Path("/media"), Path("/mnt"), Path("/var/tmp"))  # noqa: S108 - to hide it
-"""Homes, sockets of services (that of a container engine is as good as root), other disks, what others left lying."""
+"""Homes, sockets of services (a container engine's is equivalent to root), other disks, files of other programs."""
 SYSTEM = frozenset(map(Path, ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")))
-"""What no program can do without."""
+"""Directories that every program needs, which are never hidden."""
 PROBE_S = 20.0
 _OF_SHIMS = ("bin", "installs", "lib", "libexec", "plugins", "version", "versions")
-"""What version managers (pyenv, rbenv, asdf) have beside the `shims` that they put on PATH."""
+"""Directories of version managers (pyenv, rbenv, asdf) beside the `shims` that they put on PATH."""
 _PRIVATE = Path("/tmp")  # noqa: S108 - inside, it belongs to one program
 _PROBE = """
 set -e
@@ -50,7 +50,7 @@ exit 1
 
 @attrs.define(slots=False)
 class SandboxUnusable(EvalctlError):
-    """The sandbox that was asked for does not work here."""
+    """The requested sandbox does not work on this machine."""
 
     problem: str
 
@@ -64,21 +64,21 @@ class SandboxUnusable(EvalctlError):
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """How programs are confined; the same for all of a sweep but for the network."""
+    """The confinement of programs; equal for all runs of a sweep except for the network."""
 
     program: Path
-    """bwrap."""
+    """Path of bwrap."""
     hidden: tuple[Path, ...]
-    """Directories that are empty inside, none within another."""
+    """Directories that are empty inside the sandbox; none contains another."""
     visible: tuple[tuple[Path, Path], ...] = ()
-    """(where it is, where it is seen): what a hidden directory holds and programs need, read-only."""
+    """(real path, path inside): parts of hidden directories that programs need, read-only."""
     network: bool = False
-    """Whether programs may connect: to this machine, too."""
+    """True if programs may connect, including to this machine."""
 
     def argv(self, argv: Sequence[str], *, writable: Iterable[Path], status: int) -> list[str]:
-        """The command line that runs *argv* confined, with nothing writable but *writable* and a private /tmp.
+        """Build the command line that runs *argv* confined, with only *writable* and a private /tmp writable.
 
-        *status* is the descriptor on which bwrap tells how it went. Order matters: later mounts lie over earlier ones.
+        *status* is the descriptor to which bwrap writes its status. Order matters: later mounts cover earlier ones.
         """
         words = [str(self.program), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         for place in self.hidden:
@@ -99,15 +99,15 @@ class Sandbox:
     def _seen(self) -> Iterator[tuple[Path, Path]]:
         yield from self.visible
         names = Path("/etc/resolv.conf").resolve()
-        if self.network and _within(names, self.hidden):  # names of hosts are looked up by what /run holds
+        if self.network and _within(names, self.hidden):  # name resolution needs files in /run
             yield names, names
 
 
 def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
-    """The sandbox of this machine, for programs that get PATH from *environment*; not tried yet: see `prove`.
+    """Find the sandbox of this machine for programs with the PATH of *environment*. It is not tested yet: see `prove`.
 
     Raises:
-        SandboxUnusable: there is no bwrap, or *store*, the file to hide, lies where nothing can be hidden.
+        SandboxUnusable: bwrap is missing, or the directory of *store* (the file to hide) cannot be hidden.
     """
     path = environment.get("PATH", os.defpath)
     program = shutil.which("bwrap", path=path)
@@ -121,10 +121,10 @@ def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
 
 
 async def prove(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
-    """Run a small program in the sandbox, which must be able to do what it should and nothing else.
+    """Test the sandbox with a small program, which must be able to do what it should and nothing else.
 
     Raises:
-        SandboxUnusable: it does not work; the problem is what it said.
+        SandboxUnusable: the sandbox does not work; the problem is its output.
     """
     with tempfile.TemporaryDirectory(prefix="evalctl-probe-") as made:
         try:
@@ -155,10 +155,10 @@ async def run_confined(
     timeout_s: float,
     output_limit: int,
 ) -> Finished:
-    """`run_process` in *sandbox*, with *cwd* and the HOME of *environment* writable; without one, the same unconfined.
+    """`run_process` in *sandbox* with *cwd* and the HOME of *environment* writable; unconfined if *sandbox* is None.
 
-    In a sandbox a program that a signal ended has the exit code 128 plus its number, as in a shell, and a timeout
-    gives it no grace.
+    In a sandbox, a program ended by a signal has the exit code 128 plus the signal's number, as in a shell, and a
+    timeout gives it no grace period.
 
     Raises:
         ProcessNotStarted: the program, or the sandbox around it, could not be started.
@@ -191,14 +191,14 @@ async def run_confined(
         said = _status(told)
     finally:
         os.close(told)
-    # bwrap tells an exit code only of a program that it did start; its own failure must not pass for the program's.
+    # bwrap reports an exit code only for a program that it started; its own failure must not count as the program's.
     if not finished.timed_out and "exit-code" not in said and finished.exit_code not in (None, -9, -15):
         raise ProcessNotStarted(program, _last_line(finished.stderr) or "the sandbox could not be made")
     return finished
 
 
 def _status(pipe: int) -> Mapping[str, Json]:
-    """What bwrap told: JSON objects, one after the other. Nobody writes any more, so nothing blocks."""
+    """Read bwrap's status, a sequence of JSON objects. All writers have ended, so reading does not block."""
     os.set_blocking(pipe, False)
     try:
         text = os.read(pipe, 1 << 16).decode("utf-8", "replace")
@@ -223,17 +223,17 @@ def _last_line(said: bytes) -> str:
 
 
 def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
-    """The user's home, by the environment and by the system's word."""
+    """The user's home according to the environment and to the system."""
     if environment.get("HOME", "").startswith("/"):
         yield Path(environment["HOME"])
     try:
         yield Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except KeyError:  # a user that no file knows, as in containers
+    except KeyError:  # the user is not in the password database, as in containers
         return
 
 
 def _hidden(wanted: Iterable[Path]) -> tuple[Path, ...]:
-    """Those that exist and can be hidden, without those that lie in another."""
+    """The directories of *wanted* that exist and can be hidden, without those inside another one."""
     found: list[Path] = []
     for place in sorted({path.resolve() for path in wanted}):
         if place not in SYSTEM and place.is_dir() and not _within(place, found):
@@ -246,7 +246,7 @@ def _within(path: Path, places: Iterable[Path]) -> bool:
 
 
 def _visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
-    """The directories of PATH, and what its python needs, as far as they lie in hidden directories."""
+    """The directories of PATH, and those that its python needs, if they lie in hidden directories."""
     needed = [Path(word) for word in path.split(os.pathsep) if word.startswith("/")]
     for shims in [place for place in needed if place.name == "shims"]:
         needed += [shims.parent / part for part in _OF_SHIMS]
@@ -264,6 +264,6 @@ def _visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
 
 
 def _of_python(program: Path) -> Iterator[Path]:
-    """Parts of the environment, or the installation, that *program* belongs to, and of that it was made from."""
+    """Parts of the virtual environment or installation of *program*, and of the installation behind it."""
     for root in dict.fromkeys((program.parent.parent, program.resolve().parent.parent)):
         yield from (root / part for part in ("bin", "lib", "lib64", "pyvenv.cfg"))

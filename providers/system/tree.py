@@ -1,8 +1,8 @@
-"""What a directory holds, and what has changed in it: the evidence of what an agent did.
+"""Snapshots of directory trees, and the changes since a snapshot: the evidence of an agent's work.
 
-Contents are compared by hash, never by time stamps, which whoever changed a file can set back. Symbolic links are
-recorded, not followed; pipes, sockets and devices are recorded, not opened. Paths are relative, with `/`; a name that
-is not UTF-8 keeps its bytes as lone surrogates (`os.fsdecode`). Directories are not recorded on their own.
+Contents are compared by hash, never by time stamps, which a program can set back. Symbolic links are recorded, not
+followed; pipes, sockets and devices are recorded, not opened. Paths are relative, with `/`; a name that is not UTF-8
+keeps its bytes as lone surrogates (`os.fsdecode`). Directories themselves are not recorded.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ import attrs
 from store.rows import FileChange
 
 IGNORED = frozenset({".git", "node_modules", "__pycache__"})
-"""Names left out at every depth, whatever bears them."""
+"""Names that are left out at every depth, for files as for directories."""
 
 CONTENT_LIMIT = 64 << 20
-"""Bytes of one file that a change carries; of a larger file it carries no content."""
+"""Maximum size in bytes of a file whose content a change includes."""
 CONTENT_TOTAL = 256 << 20
-"""Bytes that all changes of one call carry together; beyond them they carry no content."""
+"""Maximum bytes of content in all changes of one call together; further changes have no content."""
 
 _MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_IXUSR
-"""What counts as a change of mode. Read and write bits differ between a fixture and its writable copy."""
+"""Mode bits that count as a change. Read and write bits differ between a fixture and its writable copy."""
 _PIECE = 1 << 20
 
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One thing in a tree."""
+    """One entry of a tree."""
 
     kind: Literal["file", "link", "other"]
-    """`other`: a pipe, socket or device, or what cannot be looked at (no permission, a path too long)."""
+    """`other`: a pipe, socket or device, or an unreadable entry (no permission, path too long)."""
     mode: int
-    """Permission bits; 0 for a link, whose own mean nothing."""
+    """Permission bits; 0 for a link, which has no meaningful ones."""
     size: int = 0
-    """Bytes of a file."""
+    """Size of a file in bytes."""
     sha256: str | None = None
-    """Of a file, in hex; None where it cannot be read."""
+    """Hash of a file in hex; None if it cannot be read."""
     link: str | None = None
-    """Where a link points, as written."""
+    """The target of a link, as written."""
 
 
 @attrs.frozen(kw_only=True)
 class Tree:
-    """A directory as it was, by path."""
+    """A snapshot of a directory: its entries by path."""
 
     entries: Mapping[str, Entry]
 
 
 def snapshot(root: Path) -> Tree:
-    """Everything below *root*, with the hash of every file.
+    """Take a snapshot of everything below *root*, with the hash of every file.
 
     Raises:
         OSError: *root* itself cannot be listed.
@@ -70,10 +70,10 @@ def snapshot(root: Path) -> Tree:
 
 
 def changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
-    """What differs below *root* from *before*, sorted by path, with the contents as they are now.
+    """The changes below *root* since *before*, sorted by path, with the current contents.
 
     A file that cannot be read, is larger than `CONTENT_LIMIT`, or comes after `CONTENT_TOTAL` is used up has no
-    content. A missing *root* is a tree without entries, and so is a link in its place: what it leads to is not ours.
+    content. A missing *root* counts as an empty tree, and so does a link in its place, since its target lies elsewhere.
     """
     found: list[FileChange] = []
     seen: set[str] = set()
@@ -109,7 +109,7 @@ def _same(old: Entry, new: Entry, root: Path, path: str) -> bool:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, Entry]]:
-    """All entries below *root*, files without their hash. Directories wait on a list, so depth costs no stack."""
+    """All entries below *root*, files without hashes. Pending directories are on a list, so depth needs no stack."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -128,9 +128,9 @@ def _walk(root: Path) -> Iterator[tuple[str, Entry]]:
                     waiting.append(path)
                 else:
                     yield path, _entry(child.path, status)
-            except FileNotFoundError:  # it went while we looked
+            except FileNotFoundError:  # removed during the walk
                 continue
-            except OSError:  # its path is longer than the system takes
+            except OSError:  # its path is too long for the system
                 yield path, Entry(kind="other", mode=0)
 
 
@@ -144,7 +144,7 @@ def _entry(where: str, status: os.stat_result) -> Entry:
 
 
 def _open(root: Path, path: str) -> int | None:
-    """A descriptor of a regular file; None where there is none to read, or something else has taken its place."""
+    """Open a regular file; None if it is unreadable or no longer a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         handle = os.open(os.path.join(root, path), flags)  # noqa: PTH118 - see _walk
@@ -167,7 +167,7 @@ def _sha256(handle: int | None) -> str | None:
 
 
 def _content(handle: int | None, limit: int) -> bytes | None:
-    """The whole content, or None where it is larger than *limit* bytes or cannot be read."""
+    """The complete content; None if it is larger than *limit* bytes or unreadable."""
     if handle is None:
         return None
     with os.fdopen(handle, "rb", buffering=0) as file:
@@ -178,7 +178,7 @@ def _content(handle: int | None, limit: int) -> bytes | None:
             held = 0
             while piece := file.read(_PIECE):
                 held += len(piece)
-                if held > limit:  # it grows while we read
+                if held > limit:  # it grows during reading
                     return None
                 pieces.append(piece)
         except OSError:
