@@ -8,13 +8,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from orchestrator.files import replace_below
 from orchestrator.lab.model import CASSETTES, Fixture, Lab
 from providers.decisions.tape import Recorded
 from providers.endpoints.arguments import INVALID, parsed
@@ -169,7 +169,7 @@ def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> 
         raise UsageError(f"{name}: {len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}", "Nothing was written.")
     decode(raw, name=name)
     try:
-        _replace(root, _steps(file, root), raw)
+        replace_below(root, _steps(file, root), raw)
     except OSError as error:
         link = error.errno in {errno.ELOOP, errno.ENOTDIR}
         why = "a directory on its way is a symbolic link or none" if link else error.strerror or str(error)
@@ -250,36 +250,3 @@ def _steps(file: Path, root: Path) -> tuple[str, ...]:
     if not steps or ".." in steps:
         raise UsageError(f"{file} is not in the lab {root}", "Nothing was written.")
     return steps
-
-
-def _replace(root: Path, steps: Sequence[str], raw: bytes) -> None:
-    """Put *raw* in the file's place once it is on the disk. From *root* on every directory is opened by its name, and
-    none through a symbolic link, whoever makes one in the meantime.
-    """
-    *folders, name = steps
-    beside = f".{name}.{os.getpid()}"
-    here = os.open(root, os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            with suppress(FileExistsError):
-                os.mkdir(folder, dir_fd=here)
-            above, here = here, os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            os.close(above)
-        _remove(beside, here)  # of a process that was killed
-        try:
-            unfinished = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=here)
-            with os.fdopen(unfinished, "wb") as stream:
-                stream.write(raw)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(beside, name, src_dir_fd=here, dst_dir_fd=here)
-        except OSError:
-            _remove(beside, here)
-            raise
-    finally:
-        os.close(here)
-
-
-def _remove(name: str, folder: int) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.files import replacing
+from orchestrator.files import replace_file
 from orchestrator.lab.report import manifest, markdown, results_jsonl
 from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.clean import clean_runs
@@ -31,14 +31,14 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
     runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.place)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with replacing(directory / "results.jsonl") as file:
+        with replace_file(directory / "results.jsonl") as file:
             for run in runs:
                 if run.outcome is not None:
                     file.write(cleaner.text(results_jsonl.line(run)))
                     file.write("\n")
         report = cleaned(build_report(found.facts, runs), cleaner)
         for name, content in (("report.md", markdown.text(report)), ("manifest.json", manifest.text(found, cleaner))):
-            with replacing(directory / name) as file:
+            with replace_file(directory / name) as file:
                 file.write(content)
     except OSError as error:
         raise UsageError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.files import replacing
+from orchestrator.files import replace_file
 from orchestrator.reports import runs_jsonl
 from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
 from orchestrator.suite.report import json_report, markdown
@@ -106,7 +106,7 @@ def write_bundle(file: Path, text: str, *, force: bool) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with replacing(file, only_new=not force) as stream:
+            with replace_file(file, only_new=not force) as stream:
                 stream.write(text)
         except FileExistsError as error:  # since we looked
             raise _exists(file) from error

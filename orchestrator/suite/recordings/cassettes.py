@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from orchestrator.files import replace_files
 from orchestrator.installation import BUNDLED
 from orchestrator.suite.model import Suite, Task
 from providers.recording.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
@@ -98,7 +98,10 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
     problems += _too_full(texts)
     if problems:
         raise UsageError("\n".join(problems), f"Nothing was written. {REVIEWED}")
-    _replace_all(texts)
+    try:
+        replace_files(texts)
+    except OSError as error:
+        raise UsageError(f"{error.filename}: the cassettes cannot be written: {error.strerror or error}") from error
 
 
 def _too_full(texts: Mapping[Path, bytes]) -> Iterator[str]:
@@ -121,29 +124,3 @@ def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[st
             found |= secret_fields(streamed, (*at, "events"), redactor)
         for path, kind in found.items():
             yield spell(path), kind
-
-
-def _replace_all(texts: Mapping[Path, bytes]) -> None:
-    """Put every file in its place once all of them are on the disk."""
-    unfinished: dict[Path, Path] = {}
-    path = Path()
-    try:
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_name(f".{path.name}.{os.getpid()}")
-            unfinished[path] = beside
-            with beside.open("wb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        for path, beside in unfinished.items():
-            beside.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: the cassettes cannot be written: {error.strerror or error}") from error
-    finally:
-        _remove(unfinished.values())
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)

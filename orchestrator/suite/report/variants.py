@@ -14,7 +14,7 @@ from orchestrator.comparison.build import compare
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
-from orchestrator.files import replacing
+from orchestrator.files import replace_file
 from orchestrator.reports.phrases import condition
 from orchestrator.reports.tables import draw_table
 from orchestrator.suite.report.model import Report
@@ -64,7 +64,7 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
         ("comparison.md", text(found)),
     ):
         try:
-            with replacing(directory / name) as file:
+            with replace_file(directory / name) as file:
                 file.write(content)
         except OSError as error:
             raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.files import replacing
+from orchestrator.files import replace_file
 from orchestrator.reports import runs_jsonl
 from orchestrator.suite.report import json_report, markdown
 from orchestrator.suite.report.build import build_report
@@ -29,7 +29,7 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str 
     try:
         cleaner = Cleaner()
         directory.mkdir(parents=True, exist_ok=True)
-        with replacing(directory / "runs.jsonl") as file:
+        with replace_file(directory / "runs.jsonl") as file:
 
             def write(run: RunRecord, cell: CellRecord) -> None:
                 file.write(cleaner.text(runs_jsonl.line(sweep, run, cell)))
@@ -37,7 +37,7 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str 
 
             report = build_report(reader, sweep, each=write, cleaner=cleaner, variant=variant)
         for name, content in (("report.json", json_report.text(report)), ("report.md", markdown.text(report))):
-            with replacing(directory / name) as file:
+            with replace_file(directory / name) as file:
                 file.write(content)
     except OSError as error:
         raise UsageError(

@@ -10,13 +10,13 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import attrs
 
+from orchestrator.files import replace_file
 from orchestrator.text import list_lines
 from providers.system.paths import check_relative
 from store.errors import UsageError
@@ -151,14 +151,8 @@ def _way(path: str) -> Iterator[PurePosixPath]:
 
 def _put(file: Path, content: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    interim = file.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with interim.open("x", encoding="utf-8", newline="") as into:
-            into.write(content)
-        interim.replace(file)
-    except OSError:
-        interim.unlink(missing_ok=True)
-        raise
+    with replace_file(file) as into:
+        into.write(content)
 
 
 def _take(directory: Path, path: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.files import replacing
+from orchestrator.files import replace_file
 from orchestrator.suite.export.bundle import HoldsSecret, share, write_bundle
 from orchestrator.suite.export.scrub import Scrubber
 from store.documents.positions import spell
@@ -98,7 +98,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool) 
 
 def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    place = replacing(file, only_new=True)
+    place = replace_file(file, only_new=True)
     place.__enter__().write("ours")
     file.write_text("theirs")
     with pytest.raises(FileExistsError):
@@ -113,7 +113,7 @@ def test_without_links_a_file_is_still_written_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "link", refused)
     file = tmp_path / "run.json"
     write_bundle(file, "one", force=False)
-    with pytest.raises(FileExistsError), replacing(file, only_new=True) as stream:
+    with pytest.raises(FileExistsError), replace_file(file, only_new=True) as stream:
         stream.write("two")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "one")]
 
