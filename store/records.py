@@ -47,7 +47,7 @@ class AttemptRecord:
 
 
 @attrs.frozen(kw_only=True)
-class Tally:
+class OutcomeCount:
     """The number of current results of a sweep with the same outcome, reason and flags."""
 
     outcome: Outcome

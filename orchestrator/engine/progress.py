@@ -11,7 +11,7 @@ import anyio
 from store.rows import Ending
 
 if TYPE_CHECKING:
-    from store.records import Tally
+    from store.records import OutcomeCount
 
 HEARTBEAT_S = 10.0
 
@@ -19,7 +19,7 @@ HEARTBEAT_S = 10.0
 class Progress:
     """Counts what the ledger acknowledged. Only durable results count as progress."""
 
-    def __init__(self, *, planned: int, before: Iterable[Tally], now: Callable[[], float]) -> None:
+    def __init__(self, *, planned: int, before: Iterable[OutcomeCount], now: Callable[[], float]) -> None:
         """Begin at what the sweep's runs came to *before* this process took part."""
         self.planned = planned
         self.outcomes: Counter[str] = Counter()

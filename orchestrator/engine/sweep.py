@@ -77,7 +77,7 @@ async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
             await writer.transact(told)
         await _lift(part, writer, sweep)
         with Reader(part.store) as reader:
-            before = tuple(reader.tally(sweep.id))
+            before = tuple(reader.outcome_counts(sweep.id))
         return await take_part(part, writer, Stored(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before))
 
 

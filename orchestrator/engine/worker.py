@@ -30,7 +30,7 @@ from orchestrator.world import World, is_alive, this_worker
 from providers.base import quirks_of
 from providers.errors import ProviderError
 from providers.system.process import sweep_marker
-from store.records import Tally
+from store.records import OutcomeCount
 from store.rows import Ending
 from store.secrets.redactor import Redactor
 from store.sql.allotments import SqliteBudget
@@ -94,7 +94,7 @@ class Stored:
     name: str
     planned: int
     """Runs."""
-    before: tuple[Tally, ...] = ()
+    before: tuple[OutcomeCount, ...] = ()
     """What its runs had come to when this process came to it."""
 
 

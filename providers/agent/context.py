@@ -11,9 +11,9 @@ from providers.agent.checkpoint import read_checkpoint, summary
 from providers.agent.clip import LEAST_TARGET, clipped
 from providers.agent.compaction import INSTRUCTIONS, record
 from providers.agent.transcript import Transcript, cut, tokens_of, weight, weight_of_tools
-from providers.agent.usage import Tally
 from providers.base import Ask, Assignment, Message, Note, Request, ToolSpec, UserText
 from providers.errors import ProviderError
+from providers.usage import UsageSum
 from store.events import Incident
 
 Why = Literal["auto", "budget"]
@@ -31,7 +31,7 @@ class Context:
     transcript: Transcript = attrs.field(factory=Transcript)
     calls: int = 0
     """Number of requested summaries."""
-    tally: Tally = attrs.field(factory=Tally)
+    used: UsageSum = attrs.field(factory=UsageSum)
     """Token usage of the summaries; not part of the work's own figures."""
 
     async def fit(self) -> str | None:
@@ -115,7 +115,7 @@ class Context:
                 turn=number,
             )
         )
-        self.tally.add(answer.usage)
+        self.used.add(answer.usage)
         reason = broken_off(answer)
         if reason is not None:
             return reason

@@ -19,7 +19,6 @@ from providers.agent.policy import offered
 from providers.agent.search import SEARCH_TEXT
 from providers.agent.shell import BASH, home_of_run
 from providers.agent.tools import Place, Tool
-from providers.agent.usage import Tally
 from providers.base import (
     Answer,
     Ask,
@@ -35,6 +34,7 @@ from providers.base import (
     UserText,
 )
 from providers.errors import ProviderError
+from providers.usage import UsageSum
 from store.events import Incident, WorkStarted
 
 TOOLS: tuple[Tool, ...] = (*FILE_TOOLS, SEARCH_TEXT, BASH, FETCH_URL)
@@ -126,7 +126,7 @@ class _Work:
     tools: ToolRunner
     context: Context
     ids: set[str] = attrs.field(factory=set[str])
-    tally: Tally = attrs.field(factory=Tally)
+    used: UsageSum = attrs.field(factory=UsageSum)
     text: str = ""
     model: str | None = None
     cuts: int = 0
@@ -152,7 +152,7 @@ class _Work:
     async def turn(self) -> Done | None:
         """Ask the model, check its answer, run its calls; returns a `Done` if the work has ended."""
         task = self.task
-        if self.tally.turns >= min(task.max_turns, task.settings.max_turns):
+        if self.used.turns >= min(task.max_turns, task.settings.max_turns):
             return self.done("budget", "maxTurns")
         try:
             reason = await self.context.fit()
@@ -169,7 +169,7 @@ class _Work:
         reason = broken_off(answer)
         if reason is not None:
             return self.done("failed", reason)
-        if task.max_tokens is not None and self.tally.tokens > task.max_tokens:
+        if task.max_tokens is not None and self.used.tokens > task.max_tokens:
             return self.done("budget", "maxTokens")
         if len(answer.calls) > MAX_CALLS:
             return self.done("failed", "too_many_tool_calls")
@@ -212,7 +212,7 @@ class _Work:
                     reasoning_effort=settings.reasoning_effort,
                     first_token_timeout_ms=settings.first_token_timeout_ms,
                     native_tools=settings.native_tools,
-                    turn=self.tally.turns,
+                    turn=self.used.turns,
                 )
             )
             if answer.finish != "length":
@@ -228,7 +228,7 @@ class _Work:
                     detail={
                         "attempt": self.cuts,
                         "of": settings.truncation_recoveries,
-                        "turn": self.tally.turns + 1,
+                        "turn": self.used.turns + 1,
                         "reason": cut_where(answer),
                         "maxOutputTokens": settings.max_output_tokens,
                     },
@@ -239,18 +239,18 @@ class _Work:
     def blame(self, error: ProviderError) -> str | None:
         """The failure reason if the model caused *error*, else None. An overlong first request is the suite's fault."""
         if error.kind == "context_length":
-            return "context_overflow" if self.tally.turns else None
+            return "context_overflow" if self.used.turns else None
         return error.kind if error.kind in ("bad_tool_call", "content_filter") else None
 
     def count(self, answer: Answer) -> None:
         """Record an answer and its usage as one turn."""
         self.text = answer.text or answer.refusal
         self.model = answer.model or self.model
-        told = self.tally.unreported > 0
-        self.tally.add(answer.usage)
+        told = self.used.unreported > 0
+        self.used.add(answer.usage)
         # The gate counts the notes of an answer, so only what no note says is reported here, and once.
-        if self.tally.unreported and not told and "usage_unreported" not in answer.notes:
-            self.note(Incident(name="usage_unreported", detail={"turn": self.tally.turns}))
+        if self.used.unreported and not told and "usage_unreported" not in answer.notes:
+            self.note(Incident(name="usage_unreported", detail={"turn": self.used.turns}))
 
     def distinct(self, calls: Sequence[ToolCall]) -> list[Planned]:
         """Give the calls unique ids, since an endpoint expects exactly one answer per id.
@@ -282,12 +282,12 @@ class _Work:
             stop=stop,
             reason=reason,
             text=self.text,
-            turns=self.tally.turns,
+            turns=self.used.turns,
             tools=tuple(self.tools.uses),
-            usage=self.tally.usage,
-            cached_partial=self.tally.cached_partial,
+            usage=self.used.usage,
+            cached_partial=self.used.cached_partial,
             compactions=self.context.calls,
-            compaction_usage=self.context.tally.usage if self.context.calls == self.context.tally.turns else None,
+            compaction_usage=self.context.used.usage if self.context.calls == self.context.used.turns else None,
             model=self.model,
         )
 

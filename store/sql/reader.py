@@ -18,7 +18,16 @@ import attrs
 
 from store.documents.text import from_column
 from store.errors import StoreError, StoreRefused, UsageError
-from store.records import AttemptRecord, ControlRow, Coverage, Doing, NoticeRow, Tally, WorkerAccount, WorkerState
+from store.records import (
+    AttemptRecord,
+    ControlRow,
+    Coverage,
+    Doing,
+    NoticeRow,
+    OutcomeCount,
+    WorkerAccount,
+    WorkerState,
+)
 from store.rows import (
     Amount,
     CellRecord,
@@ -158,9 +167,9 @@ class Reader:
         """List the cells of a sweep's plan, or those of one *variant*."""
         return [_value(CellRecord, row) for row in self._rows("read_cells", {"sweep": sweep_id, "variant": variant})]
 
-    def tally(self, sweep_id: int) -> list[Tally]:
+    def outcome_counts(self, sweep_id: int) -> list[OutcomeCount]:
         """Count the current results by outcome, reason and flags."""
-        return [_value(Tally, row) for row in self._rows("read_tally", {"sweep": sweep_id})]
+        return [_value(OutcomeCount, row) for row in self._rows("read_tally", {"sweep": sweep_id})]
 
     def remaining(self, sweep_id: int) -> int:
         """Count the runs that have no result yet, or one that `resume` repeats."""

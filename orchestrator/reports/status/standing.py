@@ -18,7 +18,7 @@ from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.records import ControlRow, Tally, WorkerState
+    from store.records import ControlRow, OutcomeCount, WorkerState
     from store.rows import WorkerRow
     from store.sql.reader import Reader
 
@@ -47,7 +47,7 @@ class Standing:
     """A sweep at one moment."""
 
     sweep: SweepRow
-    tallies: tuple[Tally, ...]
+    tallies: tuple[OutcomeCount, ...]
     remaining: int
     """Runs that `resume` would run: without a result, or with one that is to be run again."""
     workers: tuple[Worker, ...]
@@ -98,7 +98,7 @@ def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
     controls = reader.control(sweep.id)
     return Standing(
         sweep=sweep,
-        tallies=tuple(reader.tally(sweep.id)),
+        tallies=tuple(reader.outcome_counts(sweep.id)),
         remaining=reader.remaining(sweep.id),
         workers=tuple(_worker(state, state.id in left, now, is_alive) for state in reader.workers(sweep.id)),
         spent=reader.spent(sweep.id),

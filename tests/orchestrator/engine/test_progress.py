@@ -1,11 +1,11 @@
 from orchestrator.engine.progress import Progress
-from store.records import Tally
+from store.records import OutcomeCount
 from store.rows import Ending
 from tests.orchestrator.engine.plain_ports import claim
 
 
-def tally(outcome: str, count: int, *, reason: str | None = None, again: bool = False) -> Tally:
-    return Tally(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
+def tally(outcome: str, count: int, *, reason: str | None = None, again: bool = False) -> OutcomeCount:
+    return OutcomeCount(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
 
 
 def ending(outcome: str, reason: None = None) -> Ending:

@@ -18,7 +18,7 @@ import pytest
 
 from store.documents.text import to_column
 from store.errors import StoreError, StoreRefused, UsageError
-from store.records import Tally
+from store.records import OutcomeCount
 from store.rows import Amount, EventRow, FileChange, Judgement
 from store.sql.reader import Reader
 from tests.store.sql.generate import Shape, create, generate, insert
@@ -360,8 +360,12 @@ def test_the_tally_counts_current_results_only(path: Path, connection: sqlite3.C
     with Reader(path) as before:
         result(connection, two, supersedes=old)
         with Reader(path) as after:
-            assert before.tally(1) == [Tally(outcome="error", reason="interrupted", judged=False, again=True, count=1)]
-            assert after.tally(1) == [Tally(outcome="pass", reason=None, judged=True, again=False, count=1)]
+            assert before.outcome_counts(1) == [
+                OutcomeCount(outcome="error", reason="interrupted", judged=False, again=True, count=1)
+            ]
+            assert after.outcome_counts(1) == [
+                OutcomeCount(outcome="pass", reason=None, judged=True, again=False, count=1)
+            ]
             assert (before.remaining(1), after.remaining(1)) == (3, 2)
 
 
@@ -376,7 +380,7 @@ def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path: Path, conne
         assert reader.run(1, 0).outcome is None
         assert reader.run(1, 0).attempts == 0
         assert [row.name for row in reader.sweeps()] == ["s1"]
-        assert (reader.tally(1), reader.notices(1), reader.attempts(1), reader.workers(1)) == ([], [], [], [])
+        assert (reader.outcome_counts(1), reader.notices(1), reader.attempts(1), reader.workers(1)) == ([], [], [], [])
 
         reader.refresh()
 
