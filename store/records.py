@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from store.measurements import Measurements
 from store.rows import Amount, Outcome, WorkerRow
 
 if TYPE_CHECKING:
@@ -30,19 +31,7 @@ class AttemptRecord:
     reason: str | None = None
     started_at: int | None = None
     ended_at: int | None = None
-    wall_ms: int | None = None
-    waited_ms: int | None = None
-    turns: int | None = None
-    tool_calls: int | None = None
-    calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_nusd: int | None = None
-    cost_source: str | None = None
-    model_resolved: str | None = None
+    measured: Measurements = attrs.field(factory=Measurements)
     detail: Mapping[str, Json] = attrs.field(factory=dict)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from store.measurements import Measurements
+
 if TYPE_CHECKING:
     from store.events import Json
 
@@ -137,19 +139,7 @@ class Ending:
     composite: float | None = None
     started_at: int | None = None
     ended_at: int
-    wall_ms: int | None = None
-    waited_ms: int | None = None
-    turns: int | None = None
-    tool_calls: int | None = None
-    calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_nusd: int | None = None
-    cost_source: str | None = None
-    model_resolved: str | None = None
+    measured: Measurements = attrs.field(factory=Measurements)
     decision_status: DecisionStatus | None = None
     """The status of a decision flow; None for an attempt without one."""
     detail: Mapping[str, Json] = attrs.field(factory=dict)
@@ -239,19 +229,7 @@ class RunRecord:
     basis: Basis | None = None
     started_at: int | None = None
     ended_at: int | None = None
-    wall_ms: int | None = None
-    waited_ms: int | None = None
-    turns: int | None = None
-    tool_calls: int | None = None
-    calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_nusd: int | None = None
-    cost_source: str | None = None
-    model_resolved: str | None = None
+    measured: Measurements = attrs.field(factory=Measurements)
     decision_status: DecisionStatus | None = None
     detail: Mapping[str, Json] = attrs.field(factory=dict)
     verdicts: tuple[Judgement, ...] = ()

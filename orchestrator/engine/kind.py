@@ -11,8 +11,11 @@ from typing import Protocol
 
 import attrs
 
+from orchestrator.engine.attempt import Attempt
 from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.gate.gate import Gate
+from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.ports import Ledger
 from orchestrator.suite.settings import Settings
@@ -46,10 +49,24 @@ class Room:
     """The ways to those in `Job.asked`, by the same names."""
     ledger: Ledger
     control: Control
+    waits: Waits
     scratch: Path
     """A directory for their workspaces; it is removed in the end."""
     world: World
     say: Callable[[str], None]
+
+    def open_attempt(self, claim: Claim, max_wall_s: float | None = None) -> Attempt:
+        """The record of an attempt at the claimed run, whose work may take *max_wall_s*."""
+        return Attempt(
+            claim=claim,
+            key=f"{self.sweep}/{claim.position}/{claim.number}",
+            log=self.ledger.log(claim),
+            watch=Stopwatch(max_wall_s),
+            ledger=self.ledger,
+            control=self.control,
+            waits=self.waits,
+            wall=self.world.wall,
+        )
 
 
 @attrs.frozen(kw_only=True)

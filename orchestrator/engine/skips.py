@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from orchestrator.engine.ports import Claims, Ledger
 from orchestrator.engine.resumption import AGAIN
+from store.measurements import Measurements
 from store.rows import Claim, Ending
 
 BATCH = 500
@@ -47,6 +48,6 @@ def build_skip(claim: Claim, reason: str, message: str, at: int) -> Ending:
         judged=False,
         again=reason in AGAIN,
         ended_at=at,
-        calls=0,
+        measured=Measurements(calls=0),
         detail={"message": message},
     )

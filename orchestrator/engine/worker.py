@@ -121,7 +121,7 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
     if sweep.before and not await member.claims.remaining():
         part.say(f"sweep {sweep.name}: nothing is left to run")
     control = Control(_saying(part), at_once=lambda: writer.hurry(LEAVING_S))
-    ways = _Ways(part, sweep, member, control)
+    ways = _Ways(part, member, control)
     try:
         with scratch(sweep.name, member.worker_id) as directory:
             room = Room(
@@ -130,6 +130,7 @@ async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
                 gates=ways.gates,
                 ledger=member.ledger,
                 control=control,
+                waits=ways.waits,
                 scratch=directory,
                 world=part.world,
                 say=part.say,
@@ -203,7 +204,7 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
             case=claim.case_id,
             outcome=ending.outcome,
             reason=ending.reason,
-            wall_ms=ending.wall_ms,
+            wall_ms=ending.measured.wall_ms,
             counts=counts,
         )
         if counts:
@@ -296,7 +297,7 @@ def _watchdog(part: Part, member: Membership, control: Control, ways: _Ways, dis
 class _Ways:
     """The ways to everybody whom the job asks: a gate for each, and permits and a breaker for each account."""
 
-    def __init__(self, part: Part, sweep: Stored, member: Membership, control: Control) -> None:
+    def __init__(self, part: Part, member: Membership, control: Control) -> None:
         self._part = part
         self._control = control
         self._blocked: set[str] = set()
@@ -305,8 +306,7 @@ class _Ways:
         self.permits = {account: self._permits_of(member) for account in sorted(accounts)}
         breakers = {account: Breaker() for account in accounts}
         self.gates = {
-            name: self._gate(asked, sweep.name, member, breakers[asked.provider.account])
-            for name, asked in part.job.asked.items()
+            name: self._gate(asked, member, breakers[asked.provider.account]) for name, asked in part.job.asked.items()
         }
 
     def _permits_of(self, member: Membership) -> Permits:
@@ -321,10 +321,9 @@ class _Ways:
             told=member.ledger.notice,
         )
 
-    def _gate(self, asked: Asked, sweep: str, member: Membership, breaker: Breaker) -> Gate:
+    def _gate(self, asked: Asked, member: Membership, breaker: Breaker) -> Gate:
         settings, account = self._part.settings, asked.provider.account
         return Gate(
-            sweep=sweep,
             provider=asked.provider,
             permits=self.permits[account],
             budget=member.budget,

@@ -9,7 +9,7 @@ import attrs
 from orchestrator.engine.kind import Asked, Planning, Room
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.execute import RECORDED, Decider, Ended
+from orchestrator.lab.execute import RECORDED, Decider, OnEnding
 from orchestrator.lab.model import Lab
 from orchestrator.lab.nouns import NOUNS
 from orchestrator.lab.plan import plan
@@ -28,8 +28,8 @@ class LabJob:
     """By the names of `Capability.asked`; offline the one player, as `recorded`."""
     chosen: Mapping[str, Json]
     """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
-    ended: Ended = lambda _cell, _ending: None
-    """Told of each ending before it is stored."""
+    on_ending: OnEnding = lambda _cell, _ending: None
+    """Called with each ending before it is stored."""
     accounts: Mapping[tuple[str, str], str] = attrs.field(init=False)
 
     @accounts.default
@@ -94,5 +94,5 @@ class LabJob:
             cells={cell.key: cell for cell in self.cells},
             room=room,
             measured=RECORDED not in self.asked,
-            ended=self.ended,
+            on_ending=self.on_ending,
         )

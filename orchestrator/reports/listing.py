@@ -29,7 +29,8 @@ def _came_to(run: RunRecord) -> str:
     if run.outcome is None:
         return "no result yet" + (f", {counted(run.attempts, 'attempt')}" if run.attempts else "")
     word = run.outcome if run.reason is None else f"{run.outcome}({run.reason})"
-    took = [f"{run.wall_ms / 1000:.3f} s"] if run.wall_ms is not None else []
-    took += [counted(run.turns, "turn")] if run.turns is not None else []
+    wall_ms, turns = run.measured.wall_ms, run.measured.turns
+    took = [f"{wall_ms / 1000:.3f} s"] if wall_ms is not None else []
+    took += [counted(turns, "turn")] if turns is not None else []
     took += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
     return "  ".join([f"{one_line(word):<24}", *took]).rstrip()

@@ -30,7 +30,7 @@ def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]
         "attempts": run.attempts,
         "startedAt": moment(run.started_at) if run.started_at is not None else None,
         "endedAt": moment(run.ended_at) if run.ended_at is not None else None,
-        "model": run.model_resolved,
+        "model": run.measured.model_resolved,
         "verifiers": [verdict(one) for one in run.verdicts],
         "measured": measured(run),
         "incidents": dict(run.detail.get("incidents", {})),
@@ -65,19 +65,19 @@ def verdict(judgement: Judgement) -> dict[str, Json]:
 
 def measured(run: RunRecord) -> dict[str, Json]:
     """What was measured of a run: durations in ms, tokens as the provider reported them."""
-    partial = bool(run.detail.get("cachedPartial"))
+    figures, partial = run.measured, bool(run.detail.get("cachedPartial"))
     compaction = run.detail.get("compaction", {})
     found = {
-        "wallMs": run.wall_ms,
-        "waitedMs": run.waited_ms,
-        "turns": run.turns,
-        "toolCalls": run.tool_calls,
-        "calls": run.calls,
-        "inputTokens": run.input_tokens,
-        "outputTokens": run.output_tokens,
-        "cachedInputTokens": None if partial else run.cached_tokens,
-        "cacheWriteTokens": run.cache_write_tokens,
-        "reasoningTokens": run.reasoning_tokens,
+        "wallMs": figures.wall_ms,
+        "waitedMs": figures.waited_ms,
+        "turns": figures.turns,
+        "toolCalls": figures.tool_calls,
+        "calls": figures.calls,
+        "inputTokens": figures.input_tokens,
+        "outputTokens": figures.output_tokens,
+        "cachedInputTokens": None if partial else figures.cached_tokens,
+        "cacheWriteTokens": figures.cache_write_tokens,
+        "reasoningTokens": figures.reasoning_tokens,
         "compactionCalls": compaction.get("calls"),
         "compactionInputTokens": compaction.get("input"),
         "compactionOutputTokens": compaction.get("output"),

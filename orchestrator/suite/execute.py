@@ -1,20 +1,17 @@
-"""One attempt at one run of a suite: workspace, subject, verifiers, and what it all comes to."""
+"""Execution of a suite's runs: workspace, subject, verifiers."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
-from orchestrator.engine.control.control import Control
-from orchestrator.engine.ending import Finding, concluded, detail_of, source_of
+from orchestrator.engine.attempt import Attempt
+from orchestrator.engine.ending import AttemptResult
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
-from orchestrator.engine.gate.stopwatch import Stopwatch
-from orchestrator.engine.ports import AttemptLog
-from orchestrator.engine.resumption import AGAIN
+from orchestrator.engine.kind import Room
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
@@ -22,120 +19,96 @@ from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
 from providers.base import Assignment, Done, Origin, Subject
 from providers.system.sandbox import Sandbox
 from providers.system.tree import changes
-from store.events import Event, Incident, Json, WorkEnded
+from providers.usage import Usage
+from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, FileChange
 from verifiers.aggregate import all_only_look, judge, verdict_of
 from verifiers.base import Evidence
 
+JUDGED = ("pass", "fail", "budget_exceeded")
+"""Outcomes that say something of the subject."""
+
 
 @attrs.define(kw_only=True)
-class Attempt:
-    """What is known of an attempt while it runs."""
+class AgentWork:
+    """A subject's work on a task in one attempt."""
 
-    claim: Claim
+    attempt: Attempt
     task: Task
-    log: AttemptLog
-    watch: Stopwatch
-    ask: GateOfRun
     subject: Subject
-    started_at: int | None = None
     done: Done | None = None
-    incidents: Counter[str] = attrs.field(factory=Counter[str])
+    """None until the subject has ended."""
 
-    def note(self, event: Event) -> None:
-        """Record an event; incidents are counted for the report."""
-        if isinstance(event, Incident):
-            self.incidents[event.name] += 1
-        self.ask.stir()
-        self.log.note(event)
+    def done_so_far(self, reason: str) -> Done | None:
+        """The work, also where it was cut off for *reason*; None where it never began."""
+        if self.done is None and self.attempt.started_at is not None:
+            return self.subject.so_far(reason)
+        return self.done
 
 
+@attrs.frozen(kw_only=True)
 class Executor:
     """Executes claimed runs of one sweep."""
 
-    def __init__(
-        self,
-        *,
-        suite: Suite,
-        settings: Settings,
-        gate: Gate,
-        subject: Callable[[], Subject],
-        fixtures: Fixtures,
-        workspaces: Path,
-        control: Control,
-        environment: Mapping[str, str],
-        wall: Callable[[], int],
-        sandbox: Sandbox | None = None,
-        kept: Callable[[Claim, Path], None],
-    ) -> None:
-        self._tasks = {task.id: task for task in suite.tasks}
-        self._fixture_roots = {task.id: suite.root / task.fixture for task in suite.tasks}
-        self._policies = {task.id: policy_for(task, settings.grants) for task in suite.tasks}
-        self._suite = suite
-        self._settings = settings
-        self._gate = gate
-        self._ledger = gate.ledger
-        self._subject = subject
-        self._fixtures = fixtures
-        self._workspaces = workspaces
-        self._control = control
-        self._environment = environment
-        self._sandbox = sandbox
-        self._wall = wall
-        self._kept = kept
+    suite: Suite
+    settings: Settings
+    room: Room
+    gate: Gate
+    subject: Callable[[], Subject]
+    """Makes the subject of an attempt."""
+    workspaces: Path
+    environment: Mapping[str, str]
+    """Of command verifiers."""
+    sandbox: Sandbox | None
+    fixtures: Fixtures = attrs.field(factory=Fixtures)
+    tasks: Mapping[str, Task] = attrs.field(init=False)
+
+    @tasks.default
+    def _tasks_by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.suite.tasks}
 
     async def __call__(self, claim: Claim) -> None:
         """Try the run once and record how that ended, also when it is cancelled."""
-        task = self._tasks[claim.case_id]
-        log = self._ledger.log(claim)
-        watch = Stopwatch(task.budget.max_wall_ms / 1000)
-        attempt = Attempt(
-            claim=claim,
-            task=task,
-            log=log,
-            watch=watch,
-            ask=GateOfRun(self._gate, claim, log, watch, self._policy_of(claim)),
-            subject=self._subject(),
-        )
-        await concluded(
-            lambda: self._try(attempt),
-            attempt.ask.bound,
-            self._control,
-            lambda finding: self._ledger.finish(self._ending(attempt, finding)),
-        )
+        task = self.tasks[claim.case_id]
+        attempt = self.room.open_attempt(claim, task.budget.max_wall_ms / 1000)
+        work = AgentWork(attempt=attempt, task=task, subject=self.subject())
+        await attempt.run_and_record(lambda: self._try_task(work), lambda result: self._build_ending(work, result))
 
-    async def _try(self, attempt: Attempt) -> Finding:
-        claim, task = attempt.claim, attempt.task
-        fixture = await self._fixtures.fixture(self._fixture_roots[task.id])
+    async def _try_task(self, work: AgentWork) -> AttemptResult:
+        attempt, task, keep = work.attempt, work.task, self.settings.keep
+        claim = attempt.claim
+        fixture = await self.fixtures.fixture(self.suite.root / task.fixture)
         async with workspace(
             fixture,
             git=task.fixture_git,
-            keep=self._settings.keep,
-            parent=self._workspaces,
+            keep=keep,
+            parent=self.workspaces,
             name=f"{claim.position}-{claim.number}",
             lazy=True,
-            environment=self._environment,
-            marker=self._marker(claim),
+            environment=self.environment,
+            marker=attempt.key,
         ) as made:
-            if self._settings.keep:
-                self._kept(claim, made.path)
-            assignment = self._assignment(attempt, made)
-            attempt.started_at = self._wall()
-            with attempt.watch.running():
-                attempt.done = await attempt.subject.work(assignment, attempt.ask, attempt.note)
+            if keep:
+                self.room.say(f"{self.room.sweep}/{claim.position}: kept {made.path}")
+            assignment = self._build_assignment(work, made)
+            ask = GateOfRun(self.gate, attempt, self._retry_policy(claim))
+            with attempt.work_time():
+                work.done = await work.subject.work(assignment, ask, attempt.note)
             changed = changes(made.before, made.path) if made.made else ()
             if attempt.watch.expired:
-                attempt.done = attempt.subject.so_far("maxWallMs")
-            done = attempt.done
+                work.done = work.subject.so_far("maxWallMs")
+            done = work.done
             attempt.note(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
             if done.stop == "budget":
-                return Finding(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
+                return AttemptResult(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
             if done.stop == "failed":
-                return Finding(outcome="fail", reason=done.reason, composite=0.0, changes=changed)
-            return await self._judge(attempt, made, done, changed)
+                return AttemptResult(outcome="fail", reason=done.reason, composite=0.0, changes=changed)
+            return await self._judge_work(work, made, done, changed)
 
-    async def _judge(self, attempt: Attempt, made: Workspace, done: Done, changed: tuple[FileChange, ...]) -> Finding:
-        verifiers, environment = attempt.task.verifiers, self._environment
+    async def _judge_work(
+        self, work: AgentWork, made: Workspace, done: Done, changed: tuple[FileChange, ...]
+    ) -> AttemptResult:
+        verifiers, environment = work.task.verifiers, self.environment
         if not all_only_look(verifiers):
             made.materialise()
             environment = {**environment, "HOME": str(made.home), "TMPDIR": str(made.home)}
@@ -146,13 +119,13 @@ class Executor:
                 fixture=made.fixture.root,
                 changes=changed,
                 tools=done.tools,
-                marker=self._marker(attempt.claim),
+                marker=work.attempt.key,
                 environment=environment,
-                sandbox=self._confinement(attempt.task),
+                sandbox=self._sandbox_for(work.task),
             ),
         )
         verdict, composite = verdict_of(verdicts)
-        return Finding(
+        return AttemptResult(
             outcome=verdict,
             reason="verifier" if verdict == "error" else None,
             composite=composite,
@@ -160,12 +133,12 @@ class Executor:
             changes=changed,
         )
 
-    def _assignment(self, attempt: Attempt, made: Workspace) -> Assignment:
-        claim, task, settings = attempt.claim, attempt.task, self._settings
+    def _build_assignment(self, work: AgentWork, made: Workspace) -> Assignment:
+        claim, task, settings = work.attempt.claim, work.task, self.settings
         agent = settings.agent_for(task.agent, claim.variant)
         return Assignment(
             origin=Origin(
-                suite_id=self._suite.suite_id,
+                suite_id=self.suite.suite_id,
                 case_id=task.id,
                 repetition=claim.repetition,
                 variant=claim.variant,
@@ -173,84 +146,53 @@ class Executor:
             prompt=task.prompt,
             workspace=made.path,
             model=settings.model,
-            policy=self._policies[task.id],
+            policy=policy_for(task, settings.grants),
             settings=agent,
             max_turns=min(task.budget.max_turns, agent.max_turns),
             max_tokens=task.budget.max_tokens,
             max_tool_calls=task.budget.max_tool_calls,
             context_window=settings.context_window,
             allow_private=settings.fetch_private,
-            sandbox=self._confinement(task),
-            marker=self._marker(claim),
+            sandbox=self._sandbox_for(task),
+            marker=work.attempt.key,
             home=made.beside,
             materialise=made.materialise,
         )
 
-    def _policy_of(self, claim: Claim) -> RetryPolicy:
+    def _retry_policy(self, claim: Claim) -> RetryPolicy:
         """The sweep's retry policy; how often a silent endpoint is asked again is measured, so a variant's own."""
-        policy = self._gate.policy
+        policy = self.gate.policy
         if not claim.variant:
             return policy
-        retries = self._settings.agent_for(None, claim.variant).first_token_retries
+        retries = self.settings.agent_for(None, claim.variant).first_token_retries
         return attrs.evolve(policy, first_token_retries=retries)
 
-    def _confinement(self, task: Task) -> Sandbox | None:
+    def _sandbox_for(self, task: Task) -> Sandbox | None:
         """The sandbox with a network only where the task's policy grants `external`."""
-        if self._sandbox is None:
+        if self.sandbox is None:
             return None
-        return attrs.evolve(self._sandbox, network="external" in self._policies[task.id].granted)
+        return attrs.evolve(self.sandbox, network="external" in policy_for(task, self.settings.grants).granted)
 
-    def _marker(self, claim: Claim) -> str:
-        return f"{self._gate.sweep}/{claim.position}/{claim.number}"
-
-    def _ending(self, attempt: Attempt, finding: Finding) -> Ending:
-        tally, watch = attempt.ask.tally, attempt.watch
-        done = attempt.done
-        if done is None and attempt.started_at is not None:
-            done = attempt.subject.so_far(finding.reason or "")
-        usage = done.usage if done is not None else None
-        detail = detail_of(finding, tally, attempt.incidents + tally.incidents)
-        if finding.divergence is not None:
-            detail["divergence"] = finding.divergence.to_json()
-        if done is not None and done.cached_partial:
-            detail["cachedPartial"] = True
-        if done is not None and done.compactions:
-            detail["compaction"] = _compaction(done)
-        started = attempt.started_at is not None
-        return Ending(
-            claim=attempt.claim,
-            outcome=finding.outcome,
-            reason=finding.reason,
-            judged=finding.outcome in ("pass", "fail", "budget_exceeded"),
-            again=finding.reason in AGAIN and finding.outcome in ("error", "skipped"),
-            composite=finding.composite,
-            started_at=attempt.started_at,
-            ended_at=self._wall(),
-            wall_ms=round(watch.worked_s * 1000) if started else None,
-            waited_ms=round(watch.waited_s * 1000) if started else None,
+    def _build_ending(self, work: AgentWork, result: AttemptResult) -> Ending:
+        done, tally = work.done_so_far(result.reason or ""), work.attempt.work_tally
+        measured = work.attempt.measure(
+            (done.usage if done is not None else None) or Usage(),
+            cost_known=tally.calls > 0 and not tally.unpriced,
             turns=done.turns if done is not None else None,
             tool_calls=len(done.tools) if done is not None else None,
-            calls=tally.calls,
-            input_tokens=usage.input if usage else None,
-            output_tokens=usage.output if usage else None,
-            cached_tokens=usage.cached if usage else None,
-            cache_write_tokens=usage.cache_write if usage else None,
-            reasoning_tokens=usage.reasoning if usage else None,
-            cost_nusd=tally.nusd if tally.calls and not tally.unpriced else None,
-            cost_source=source_of(tally),
-            model_resolved=tally.model,
-            detail=detail,
-            verdicts=finding.verdicts,
-            changes=finding.changes,
+        )
+        return work.attempt.build_ending(
+            result, judged=result.outcome in JUDGED, measured=measured, detail=_describe_work(done)
         )
 
 
-def _compaction(done: Done) -> dict[str, Json]:
-    """What summaries of the transcript took, which is in no figure of the work; tokens only where all were reported."""
-    used = done.compaction_usage
-    found = {
-        "calls": done.compactions,
-        "input": used.input if used is not None else None,
-        "output": used.output if used is not None else None,
-    }
-    return {name: number for name, number in found.items() if number is not None}
+def _describe_work(done: Done | None) -> dict[str, Json]:
+    """Facts of the work beside its figures: of summaries of the transcript, tokens only where all were reported."""
+    found: dict[str, Json] = {}
+    if done is not None and done.cached_partial:
+        found["cachedPartial"] = True
+    if done is not None and done.compactions:
+        used = done.compaction_usage or Usage()
+        numbers = {"calls": done.compactions, "input": used.input, "output": used.output}
+        found["compaction"] = {name: number for name, number in numbers.items() if number is not None}
+    return found

@@ -15,7 +15,6 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.nouns import NOUNS
 from orchestrator.suite.plan import plan
 from orchestrator.suite.settings import Settings
-from orchestrator.workspaces.fixture import Fixtures
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, Subject
 from providers.prices.table import Prices
@@ -113,13 +112,10 @@ class AgentJob:
         return Executor(
             suite=self.suite,
             settings=settings,
+            room=room,
             gate=room.gates[PROVIDER],
             subject=self.subject,
-            fixtures=Fixtures(),
             workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else room.scratch,
-            control=room.control,
             environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
             sandbox=self.sandbox,
-            wall=room.world.wall,
-            kept=lambda claim, path: room.say(f"{room.sweep}/{claim.position}: kept {path}"),
         )

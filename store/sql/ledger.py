@@ -179,15 +179,13 @@ class SqliteLedger:
             "run_id": claim.run_id,
             "outcome": ending.outcome,
             "reason": reason,
-            "cost_source": self._column(ending.cost_source),
-            "model_resolved": self._column(ending.model_resolved),
+            "started_at": _bounded(ending.started_at),
+            "ended_at": _bounded(ending.ended_at),
             "decision_status": ending.decision_status,
             "detail": encode(self._redactor.json(ending.detail)),
         }
-        for name in _NUMBERS:
-            value = getattr(ending, name)
-            # Some of these numbers come from a provider and may be of any size.
-            outcome[name] = None if value is None else max(-INT_MAX, min(INT_MAX, value))
+        for name, value in ending.measured.to_columns().items():
+            outcome[name] = self._column(value) if isinstance(value, str) else _bounded(value)
         result = {
             "run_id": claim.run_id,
             "attempt_id": claim.attempt_id,
@@ -319,26 +317,14 @@ class _WriteEnding:
         return scanned(self._redactor.text(text)).encode()
 
 
-_NUMBERS = (
-    "started_at",
-    "ended_at",
-    "wall_ms",
-    "waited_ms",
-    "turns",
-    "tool_calls",
-    "calls",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cost_nusd",
-)
-
-
 _ASIDE = (Incident, Waited)
 _ALIKE = (WorkStarted, CallSent)
 """Events whose payload is mostly the same for all runs of a cell."""
+
+
+def _bounded(number: int | None) -> int | None:
+    """The number within what a column holds: some numbers come from a provider and may be of any size."""
+    return None if number is None else max(-INT_MAX, min(INT_MAX, number))
 
 
 def _insert_events(connection: sqlite3.Connection, packet: list[EventRow]) -> None:

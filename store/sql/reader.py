@@ -18,6 +18,7 @@ import attrs
 
 from store.documents.text import from_column
 from store.errors import StoreError, StoreRefused, UsageError
+from store.measurements import Measurements
 from store.records import (
     AttemptRecord,
     ControlRow,
@@ -284,7 +285,8 @@ class Reader:
 
     def attempts(self, run_id: int) -> list[AttemptRecord]:
         """List the attempts at a run, first to last, each with its outcome or None."""
-        return [_value(AttemptRecord, row) for row in self._rows("read_attempts", {"run": run_id})]
+        rows = self._rows("read_attempts", {"run": run_id})
+        return [_value(AttemptRecord, row, measured=Measurements.take_from(row)) for row in rows]
 
     def verdicts(self, attempt_id: int) -> tuple[Judgement, ...]:
         """List the verdicts on an attempt, in the order in which the verifiers ran."""
@@ -337,7 +339,10 @@ class Reader:
         asked = {"sweep": sweep_id, "position": position, "limit": limit, "cells": cells}
         rows = self._rows("read_runs", asked)
         verdicts = self._verdicts(row["attempt_id"] for row in rows if row["attempt_id"] is not None)
-        return [_value(RunRecord, row, verdicts=verdicts.get(row["attempt_id"], ())) for row in rows]
+        return [
+            _value(RunRecord, row, measured=Measurements.take_from(row), verdicts=verdicts.get(row["attempt_id"], ()))
+            for row in rows
+        ]
 
     def _verdicts(self, attempts: Iterable[int]) -> dict[int, tuple[Judgement, ...]]:
         found: dict[int, tuple[Judgement, ...]] = {}

@@ -130,7 +130,7 @@ def lab_sweep(
             cells=tuple(cells),
             asked=asked,
             chosen=chosen,
-            ended=recording.ended if recording is not None else lambda _cell, _ending: None,
+            on_ending=recording.ended if recording is not None else lambda _cell, _ending: None,
         ),
         settings=settings,
         redactor=redactor,

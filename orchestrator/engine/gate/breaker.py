@@ -8,10 +8,21 @@ from __future__ import annotations
 import attrs
 
 from providers.errors import ProviderError
+from store.errors import EvalctlError
 
 AT_ONCE = frozenset({"auth", "quota"})
 IN_A_ROW = {"permission": 3}
 """Kinds that may concern one request alone: so many of them, with no answer between, are about the account."""
+
+
+@attrs.define(slots=False)
+class ProviderBlocked(EvalctlError):
+    """The account has refused for good; nothing more is asked of it in this invocation."""
+
+    cause: ProviderError
+
+    def __str__(self) -> str:
+        return f"nothing more is asked of the provider after {self.cause}"
 
 
 @attrs.define

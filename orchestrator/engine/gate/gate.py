@@ -7,17 +7,15 @@ and faults are right everywhere or nowhere.
 from __future__ import annotations
 
 import asyncio
-import copy
-import itertools
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import anyio
 import attrs
 
-from orchestrator.engine.control.waits import Bound, Wait, Waits, What
-from orchestrator.engine.gate.breaker import Breaker
+from orchestrator.engine.attempt import Attempt
+from orchestrator.engine.control.waits import Wait, Waits, What
+from orchestrator.engine.gate.breaker import Breaker, ProviderBlocked
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
@@ -30,22 +28,12 @@ from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.prices.table import Prices
 from store.errors import EvalctlError
-from store.events import Call, CallResponded, CallSent, Incident, Waited
-from store.rows import Amount, Caps, Claim
+from store.events import Call, CallResponded, CallSent, Waited
+from store.rows import Amount, Caps
 
 FALLBACK_OUTPUT_TOKENS = 16_384
 """The output limit a request gets under a cap when it has none of its own."""
 NOTICEABLE_WAIT_MS = 50
-
-
-@attrs.define(slots=False)
-class ProviderBlocked(EvalctlError):
-    """The account has refused for good; nothing more is asked of it in this invocation."""
-
-    cause: ProviderError
-
-    def __str__(self) -> str:
-        return f"nothing more is asked of the provider after {self.cause}"
 
 
 @attrs.define(slots=False)
@@ -62,7 +50,6 @@ class UnknownPrice(EvalctlError):
 class Gate:
     """The way to one account, for all runs of this process."""
 
-    sweep: str
     provider: Provider
     permits: Permits
     budget: Budget
@@ -104,39 +91,14 @@ class Gate:
         return bound.tokens - (request.max_output_tokens or 0) if self.tokens else self.provider.size(request)
 
 
-@attrs.define(kw_only=True)
-class Tally:
-    """What one attempt has spent and met so far, retries included."""
-
-    calls: int = 0
-    tokens: int = 0
-    unknown: int = 0
-    """Requests whose usage was not reported; `tokens` is then a lower bound."""
-    nusd: int = 0
-    unpriced: int = 0
-    """Requests whose cost is not known; `nusd` is then a lower bound."""
-    sources: Counter[str] = attrs.field(factory=Counter[str])
-    """Where the costs come from, by request."""
-    incidents: Counter[str] = attrs.field(factory=Counter[str])
-    model: str | None = None
-
-
 class GateOfRun:
     """One attempt's way through the gate; implements `providers.base.Ask`."""
 
-    def __init__(
-        self, gate: Gate, claim: Claim, log: AttemptLog, watch: Stopwatch, policy: RetryPolicy | None = None
-    ) -> None:
+    def __init__(self, gate: Gate, attempt: Attempt, policy: RetryPolicy | None = None) -> None:
+        self.attempt = attempt
         self._policy = policy or gate.policy
-        self.tally = Tally()
-        self.bound = Bound()
-        """Ends the attempt when it waits too long; its scope belongs around the attempt."""
-        self._position = claim.position
         self._gate = gate
-        self._log = log
-        self._watch = watch
-        self._key = f"{gate.sweep}/{claim.position}/{claim.number}"
-        self._numbers = itertools.count(1)
+        self._log = attempt.log
 
     async def __call__(self, request: Request) -> Answer:
         """See `providers.base.Ask`.
@@ -149,8 +111,8 @@ class GateOfRun:
             StoreFailed: the record can no longer be kept.
         """
         gate = self._gate
-        number = next(self._numbers)
-        request, bound = gate.bounded(attrs.evolve(request, key=f"{self._key}/{number}"))
+        number = next(self.attempt.numbers)
+        request, bound = gate.bounded(attrs.evolve(request, key=f"{self.attempt.key}/{number}"))
         faults, waited_s = 0, 0.0
         while True:
             with self._waiting("store"):
@@ -169,7 +131,7 @@ class GateOfRun:
                 used = None
                 sent = _Sent(self._log, request, number, gate)
                 try:
-                    with Wait(gate.waits, "answer", self._position, self.bound.give_up):
+                    with Wait(gate.waits, "answer", self.attempt.claim.position, self.attempt.bound.give_up):
                         answer = await sent.answered_by(gate.provider, gate.size(request, bound))
                 finally:
                     charge = self._charge(bound, sent)
@@ -181,7 +143,9 @@ class GateOfRun:
             else:
                 gate.breaker.note(None)
                 sent.record(answer, None)
-                self._take(answer)
+                self.attempt.note_model(request.purpose, answer.model)
+                for name in answer.notes:
+                    self.attempt.note_gate_incident(name)
                 return answer
             finally:
                 gate.permits.leave(ticket, failure, used)
@@ -197,50 +161,23 @@ class GateOfRun:
             waited_s += delay
             request = attrs.evolve(request, tries=request.tries + 1)
 
-    def through(self, gate: Gate) -> GateOfRun:
-        """The same attempt's way through another gate: what it has spent, and its requests, are counted together."""
-        other = copy.copy(self)
-        other._gate = gate  # noqa: SLF001 - of its own class
-        return other
-
-    def stir(self) -> None:
-        """Something has happened in this attempt: it does not wait for nothing."""
-        self._gate.waits.stirred = True
-
-    def _take(self, answer: Answer) -> None:
-        self.tally.model = answer.model or self.tally.model
-        for name in answer.notes:
-            self._incident(name)
-
-    def _incident(self, name: str) -> None:
-        self.tally.incidents[name] += 1
-        if self.tally.incidents[name] == 1:
-            self._log.note(Incident(name=name))
-
     def _charge(self, bound: Amount, sent: _Sent) -> Charge:
         """What the request costs the sweep, and what that means for the run."""
-        request, caps, tally = sent.request, self._gate.caps, self.tally
+        request, caps = sent.request, self._gate.caps
         price = self._gate.prices.get(request.model)
         charge = charge_of(sent.reply, bound, price, limited=request.max_output_tokens is not None)
-        tally.calls += 1
-        tally.unknown += charge.unknown
-        tally.tokens += 0 if charge.unknown else charge.amount.tokens
-        if charge.cost_nusd is None:
-            tally.unpriced += 1
-        else:
-            tally.nusd += charge.cost_nusd
-            tally.sources[charge.source or ""] += 1
+        self.attempt.count_request(request.purpose, charge)
         if charge.implausible and isinstance(sent.reply, Answer):
-            self._incident("usage_implausible")
+            self.attempt.note_gate_incident("usage_implausible")
         if charge.above and (caps.tokens is not None or caps.nusd is not None):
-            self._incident("usage_above_bound")
+            self.attempt.note_gate_incident("usage_above_bound")
         return charge
 
     def _waiting(self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
-        give_up = None if what == "store" else self.bound.give_up
-        wait = Wait(self._gate.waits, what, self._position, give_up, until=until, held=held)
-        return _Wait(wait, self._watch, self._log)
+        give_up = None if what == "store" else self.attempt.bound.give_up
+        wait = Wait(self._gate.waits, what, self.attempt.claim.position, give_up, until=until, held=held)
+        return _Wait(wait, self.attempt.watch, self._log)
 
 
 class _Wait:

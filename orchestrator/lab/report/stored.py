@@ -42,7 +42,7 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
     local = {one.id for one in targets if one.local}
     records = list(reader.runs(sweep.id, None if target is None else cells))
     versions = sorted({worker.version for worker in reader.workers(sweep.id)})
-    answering = tuple(sorted({run.model_resolved for run in records if run.model_resolved is not None}))
+    answering = tuple(sorted({model for run in records if (model := run.measured.model_resolved) is not None}))
     facts = Facts(
         sweep=sweep.name,
         lab=sweep.suite_id,
@@ -89,11 +89,11 @@ def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str
         error=said.get("error"),
         confidence=_confidence(said.get("confidence")),
         trace=said.get("trace"),
-        asked=mode == "live" and bool(run.calls),
-        wall_ms=run.wall_ms,
-        waited_ms=run.waited_ms,
-        calls=run.calls,
-        cost_nusd=run.cost_nusd,
+        asked=mode == "live" and bool(run.measured.calls),
+        wall_ms=run.measured.wall_ms,
+        waited_ms=run.measured.waited_ms,
+        calls=run.measured.calls,
+        cost_nusd=run.measured.cost_nusd,
         local=cell.variant in local,
         judgements=run.verdicts,
         message=None if message is None else str(message),

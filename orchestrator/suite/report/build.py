@@ -56,8 +56,8 @@ def build_report(
     for run in reader.runs(sweep.id, None if variant is None else cells):
         tallies[run.cell_id].add(run)
         whole.add(run)
-        if run.model_resolved is not None:
-            models.add(run.model_resolved)
+        if run.measured.model_resolved is not None:
+            models.add(run.measured.model_resolved)
         if each is not None and run.outcome is not None:
             each(run, cells[run.cell_id])
     replay = sweep.mode in PLAYED
@@ -134,19 +134,20 @@ class _Tally:
         said["tampered"] += bool(verdict.detail.get("tampered"))
 
     def _measure(self, run: RunRecord) -> None:
+        figures = run.measured
         self.judged += 1
-        if run.wall_ms is not None:
-            self.wall.append(run.wall_ms)
-        self.turns += run.turns or 0
-        self.tool_calls += run.tool_calls or 0
-        if run.input_tokens is not None and run.output_tokens is not None:
-            self.input += run.input_tokens
-            self.output += run.output_tokens
+        if figures.wall_ms is not None:
+            self.wall.append(figures.wall_ms)
+        self.turns += figures.turns or 0
+        self.tool_calls += figures.tool_calls or 0
+        if figures.input_tokens is not None and figures.output_tokens is not None:
+            self.input += figures.input_tokens
+            self.output += figures.output_tokens
             self.token_runs += 1
         partial = bool(run.detail.get("cachedPartial"))
-        if run.cached_tokens is not None and run.input_tokens is not None and not partial:
-            self.cached += run.cached_tokens
-            self.cached_input += run.input_tokens
+        if figures.cached_tokens is not None and figures.input_tokens is not None and not partial:
+            self.cached += figures.cached_tokens
+            self.cached_input += figures.input_tokens
             self.cached_runs += 1
         if compaction := run.detail.get("compaction"):
             self.compactions["runs"] += 1

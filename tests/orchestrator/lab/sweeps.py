@@ -67,7 +67,7 @@ async def swept(
 def part_of(
     lab: Lab, cells: tuple[Cell, ...], settings: Settings, asked: Mapping[str, Asked], store: Path, **part: Any
 ) -> Part:
-    job = {"ended": part.pop("ended")} if "ended" in part else {}
+    job = {"on_ending": part.pop("on_ending")} if "on_ending" in part else {}
     values: dict[str, Any] = {
         "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN, **job),
         "settings": settings,

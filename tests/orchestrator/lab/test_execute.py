@@ -73,8 +73,8 @@ async def test_a_rule_decides_without_a_call(tmp_path: Path) -> None:
     _, opened, runs = await measured(found, tmp_path, always("allow"))
 
     run = runs["gate/rm", "jev", 0]
-    assert (run.outcome, run.calls, run.cost_nusd) == ("pass", 0, 0)
-    assert (run.input_tokens, run.output_tokens, run.cached_tokens) == (0, 0, None)
+    assert (run.outcome, run.measured.calls, run.measured.cost_nusd) == ("pass", 0, 0)
+    assert (run.measured.input_tokens, run.measured.output_tokens, run.measured.cached_tokens) == (0, 0, None)
     assert not opened["house"].asked
 
 
@@ -111,15 +111,15 @@ async def test_costs_are_summed_where_every_call_has_one_and_unknown_else(tmp_pa
     _, _, runs = await measured(lab(fixture("one"), targets=(JEV,)), tmp_path, always("allow"), prices={"jev-1": PRICE})
 
     run = runs["gate/one", "jev", 0]
-    assert (run.cost_nusd, run.cost_source) == (1_200_000, "prices")
-    assert (run.input_tokens, run.output_tokens) == (1000, 100)
+    assert (run.measured.cost_nusd, run.measured.cost_source) == (1_200_000, "prices")
+    assert (run.measured.input_tokens, run.measured.output_tokens) == (1000, 100)
 
 
 async def test_a_local_target_costs_nothing_even_where_nothing_is_reported(tmp_path: Path) -> None:
     _, _, runs = await measured(lab(fixture("one")), tmp_path, always("allow", usage=None))
 
-    assert runs["gate/one", "nimble", 0].cost_nusd == 0
-    assert runs["gate/one", "jev", 0].cost_nusd is None
+    assert runs["gate/one", "nimble", 0].measured.cost_nusd == 0
+    assert runs["gate/one", "jev", 0].measured.cost_nusd is None
 
 
 async def test_a_bound_is_no_cost(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_a_bound_is_no_cost(tmp_path: Path) -> None:
 
     run = runs["gate/one", "jev", 0]
     assert run.detail["spent"]["nusd"] > 0
-    assert (run.cost_nusd, run.cost_source) == (None, None)
+    assert (run.measured.cost_nusd, run.measured.cost_source) == (None, None)
 
 
 async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot_count_it(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_a_target_without_a_price_is_asked_under_a_cap_on_cost_that_cannot
     end, _, runs = await measured(found, tmp_path, always("allow"), caps=Caps(nusd=1))
 
     run = runs["gate/one", "jev", 0]
-    assert (end.stopped, run.outcome, run.cost_nusd) == (None, "pass", None)
+    assert (end.stopped, run.outcome, run.measured.cost_nusd) == (None, "pass", None)
 
 
 async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_one_does_not(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_a_specialist_without_a_price_makes_the_cost_unknown_and_a_local_o
         _, _, runs = await measured(found, store, None, open_all=opened, prices={"jev-1": PRICE})
 
         run = runs["gate/one", "jev", 0]
-        assert (run.calls, run.cost_nusd, run.outcome) == (2, cost, "pass")
+        assert (run.measured.calls, run.measured.cost_nusd, run.outcome) == (2, cost, "pass")
         assert [step["outcome"] for step in run.detail["decision"]["trace"]] == ["abstained", "decided"]
 
 

@@ -10,6 +10,7 @@ import anyio
 import attrs
 
 from store.events import Event
+from store.measurements import Measurements
 from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
@@ -102,7 +103,8 @@ def ending(claim: Claim, **said: Any) -> Ending:
         "model_resolved": "m-1-2026",
         "detail": {"spent": {"calls": 3, "tokens": 150}},
     }
-    return Ending(claim=claim, **(usual | said))
+    fields = usual | said
+    return Ending(claim=claim, measured=Measurements.take_from(fields), **fields)
 
 
 def write(

@@ -13,6 +13,7 @@ import anyio
 import attrs
 
 from orchestrator.world import is_alive, this_worker
+from store.measurements import Measurements
 from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
@@ -149,7 +150,8 @@ def ending(claim: Claim, outcome: str = "pass", **fields: Any) -> Ending:
         fields.setdefault("reason", "interrupted")
     fields.setdefault("judged", outcome in ("pass", "fail"))
     fields.setdefault("again", outcome == "error")
-    return Ending(claim=claim, outcome=outcome, ended_at=fields.pop("ended_at", 2_000_000), **fields)
+    measured = Measurements.take_from(fields)
+    return Ending(claim=claim, outcome=outcome, ended_at=fields.pop("ended_at", 2_000_000), measured=measured, **fields)
 
 
 async def durable(writer: Writer) -> None:

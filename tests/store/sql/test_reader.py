@@ -299,7 +299,13 @@ def test_a_run_shows_the_attempt_that_counts(path: Path, connection: sqlite3.Con
         run = reader.run(1, 0)
         attempts = reader.attempts(run.run_id)
 
-    assert (run.outcome, run.basis, run.attempt_number, run.attempts, run.wall_ms) == ("pass", "retry", 2, 2, 5)
+    assert (run.outcome, run.basis, run.attempt_number, run.attempts, run.measured.wall_ms) == (
+        "pass",
+        "retry",
+        2,
+        2,
+        5,
+    )
     assert (run.judged, run.again, run.detail) == (True, False, {"spent": {"calls": 2}})
     assert [(row.number, row.outcome, row.reason, row.counts) for row in attempts] == [
         (1, "error", "interrupted", False),

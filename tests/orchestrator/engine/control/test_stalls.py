@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.engine.control.waits import Stalled
-from orchestrator.engine.ending import finding_of
+from orchestrator.engine.ending import result_of_error
 from providers.base import Request
 from providers.errors import ProviderError
 from store.rows import Amount
@@ -51,7 +51,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str)
     ended = anyio.Event()
 
     async def attempt() -> None:
-        with ask.bound.scope:
+        with ask.attempt.bound.scope:
             await ask(REQUEST)
         ended.set()
 
@@ -66,7 +66,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str)
             await ended.wait()
     assert gate.waits.open == set()
     assert gate.permits.governor.in_flight == (what == "permit")
-    assert ask.bound.error.what == what
+    assert ask.attempt.bound.error.what == what
 
 
 async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> None:
@@ -87,6 +87,6 @@ async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> N
     ],
 )
 def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: str, outcome: str, reason: str) -> None:
-    found = finding_of(Stalled(what, 600.0))
+    found = result_of_error(Stalled(what, 600.0))
     assert (found.outcome, found.reason) == (outcome, reason)
     assert found.message.startswith("waited for ")

@@ -84,11 +84,11 @@ async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path: Pa
     runs = await played(found, tmp_path)
 
     jev, nimble = runs["gate/one", "jev", 0], runs["gate/one", "nimble", 0]
-    assert (jev.outcome, jev.decision_status, jev.model_resolved) == ("pass", "ok", "house-1-2026")
+    assert (jev.outcome, jev.decision_status, jev.measured.model_resolved) == ("pass", "ok", "house-1-2026")
     assert (nimble.outcome, nimble.decision_status) == ("fail", "error")
     assert nimble.detail["decision"]["error"]["cause"] == "provider"
-    assert (jev.wall_ms, jev.cost_nusd, jev.calls) == (None, None, 0)
-    assert nimble.input_tokens is None
+    assert (jev.measured.wall_ms, jev.measured.cost_nusd, jev.measured.calls) == (None, None, 0)
+    assert nimble.measured.input_tokens is None
 
 
 async def test_recorded_refusals_end_their_own_runs_alone(tmp_path: Path) -> None:

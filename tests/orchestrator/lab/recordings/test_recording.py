@@ -35,7 +35,7 @@ async def recorded(
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"told": told} if told is not None else {}
-    await swept(found, cells, settings, asked, tmp_path / "runs.db", ended=recording.ended, **more)
+    await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.ended, **more)
     lines, complaints = [], []
     return recording.told(lines.append, complaints.append), lines, complaints
 

@@ -1,0 +1,199 @@
+"""One attempt at a run, whatever its kind: the record while it runs, the tally of its requests, and its ending.
+
+An executor opens it (`RunContext.open_attempt`), works through `GateOfRun`, and builds the ending from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import anyio
+import attrs
+
+from orchestrator.engine.control.control import Control
+from orchestrator.engine.control.waits import Bound, Waits
+from orchestrator.engine.ending import AttemptResult, result_of_cancel, result_of_error
+from orchestrator.engine.gate.charge import Charge
+from orchestrator.engine.gate.stopwatch import Stopwatch
+from orchestrator.engine.gate.tally import RequestTally, sum_tallies
+from orchestrator.engine.ports import AttemptLog, Ledger
+from orchestrator.engine.resumption import AGAIN
+from providers.usage import Usage
+from store.errors import BudgetSpent, EvalctlError, StoreFailed
+from store.events import Event, Incident, Json
+from store.measurements import Measurements
+from store.rows import Claim, DecisionStatus, Ending
+
+WORK = frozenset({"turn", "compaction"})
+"""Purposes of requests whose calls and cost are measured. Those of others, such as a judge's, count against the caps
+alone."""
+
+
+@attrs.define(kw_only=True)
+class Attempt:
+    """One attempt while it runs."""
+
+    claim: Claim
+    key: str
+    """SWEEP/POSITION/ATTEMPT: marks its processes, and begins the key of each request."""
+    log: AttemptLog
+    watch: Stopwatch
+    ledger: Ledger
+    control: Control
+    waits: Waits
+    wall: Callable[[], int]
+    """Microseconds since 1970 UTC."""
+    bound: Bound = attrs.field(factory=Bound)
+    """Ends the attempt when it waits too long."""
+    numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+    """Of its requests, over all gates."""
+    started_at: int | None = None
+    """Microseconds since 1970 UTC; None until the work begins."""
+    model: str | None = None
+    """The model that answered the work last."""
+    tallies: dict[str, RequestTally] = attrs.field(factory=lambda: defaultdict(RequestTally))
+    """By the purpose of the requests."""
+    incidents: Counter[str] = attrs.field(factory=Counter[str])
+    """Of the work, each with an event of its own."""
+    gate_incidents: Counter[str] = attrs.field(factory=Counter[str])
+    """Of requests; the first of a name has an event."""
+
+    @property
+    def work_tally(self) -> RequestTally:
+        """The requests of the work."""
+        return sum_tallies(tally for purpose, tally in self.tallies.items() if purpose in WORK)
+
+    @contextmanager
+    def work_time(self) -> Iterator[None]:
+        """Note the start, and run the stopwatch around the work; at the wall budget the work is cancelled."""
+        self.started_at = self.wall()
+        with self.watch.running():
+            yield
+
+    def note(self, event: Event) -> None:
+        """Record an event of the work, and count an incident for the report.
+
+        Raises:
+            StoreFailed: the record can no longer be kept.
+        """
+        if isinstance(event, Incident):
+            self.incidents[event.name] += 1
+        self.waits.stirred = True
+        self.log.note(event)
+
+    def note_gate_incident(self, name: str) -> None:
+        """Count an incident of a request, and record the first of its name.
+
+        Raises:
+            StoreFailed: the record can no longer be kept.
+        """
+        self.gate_incidents[name] += 1
+        if self.gate_incidents[name] == 1:
+            self.log.note(Incident(name=name))
+
+    def count_request(self, purpose: str, charge: Charge) -> None:
+        """Count a request that has ended, however it ended."""
+        self.tallies[purpose].add_charge(charge)
+
+    def note_model(self, purpose: str, model: str | None) -> None:
+        """Remember the model that answered, if the request was one of the work."""
+        if purpose in WORK:
+            self.model = model or self.model
+
+    async def run_and_record(
+        self, work: Callable[[], Awaitable[AttemptResult]], build: Callable[[AttemptResult], Ending]
+    ) -> None:
+        """Do the work once and record its ending, also when it waits too long or is cancelled.
+
+        Raises:
+            StoreFailed: the record can no longer be kept; no ending is recorded.
+        """
+        try:
+            result = await self._work_within_bound(work)
+        except StoreFailed:
+            raise
+        except anyio.get_cancelled_exc_class():
+            self.ledger.finish(build(result_of_cancel(self.control)))
+            raise
+        except EvalctlError as error:
+            result = result_of_error(error)
+            if isinstance(error, BudgetSpent):
+                self.control.drain("budget", str(error))
+        self.ledger.finish(build(result))
+
+    def measure(
+        self,
+        usage: Usage,
+        *,
+        cost_known: bool,
+        timed: bool = True,
+        turns: int | None = None,
+        tool_calls: int | None = None,
+    ) -> Measurements:
+        """The figures of the attempt.
+
+        Args:
+            usage: tokens of the work, as far as they were reported.
+            cost_known: whether the tally of the work is its cost.
+            timed: whether times mean something; they do not when answers are played.
+            turns: of the work; None where it has none.
+            tool_calls: of the work; None where it has none.
+        """
+        tally, timed = self.work_tally, timed and self.started_at is not None
+        return Measurements(
+            wall_ms=round(self.watch.worked_s * 1000) if timed else None,
+            waited_ms=round(self.watch.waited_s * 1000) if timed else None,
+            turns=turns,
+            tool_calls=tool_calls,
+            calls=tally.calls,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cached_tokens=usage.cached,
+            cache_write_tokens=usage.cache_write,
+            reasoning_tokens=usage.reasoning,
+            cost_nusd=tally.nusd if cost_known else None,
+            cost_source=tally.source if cost_known else None,
+            model_resolved=self.model,
+        )
+
+    def build_ending(
+        self,
+        result: AttemptResult,
+        *,
+        judged: bool,
+        measured: Measurements,
+        detail: Mapping[str, Json],
+        decision_status: DecisionStatus | None = None,
+    ) -> Ending:
+        """The ending as it is recorded: *detail* follows what every kind says there."""
+        common: dict[str, Json] = {"spent": sum_tallies(self.tallies.values()).to_json()}
+        if incidents := self.incidents + self.gate_incidents:
+            common["incidents"] = dict(sorted(incidents.items()))
+        if result.message is not None:
+            common["message"] = result.message
+        if result.divergence is not None:
+            common["divergence"] = result.divergence.to_json()
+        return Ending(
+            claim=self.claim,
+            outcome=result.outcome,
+            reason=result.reason,
+            judged=judged,
+            again=not judged and result.reason in AGAIN and result.outcome in ("error", "skipped"),
+            composite=result.composite,
+            started_at=self.started_at,
+            ended_at=self.wall(),
+            measured=measured,
+            decision_status=decision_status,
+            detail={**common, **detail},
+            verdicts=result.verdicts,
+            changes=result.changes,
+        )
+
+    async def _work_within_bound(self, work: Callable[[], Awaitable[AttemptResult]]) -> AttemptResult:
+        with self.bound.scope:
+            return await work()
+        assert self.bound.error is not None
+        raise self.bound.error
