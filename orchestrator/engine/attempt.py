@@ -5,8 +5,7 @@ An executor opens it (`RunContext.open_attempt`), works through `GateOfRun`, and
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -14,12 +13,11 @@ import anyio
 import attrs
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.control.waits import Bound, Waits
+from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.ending import AttemptResult, result_of_cancel, result_of_error
-from orchestrator.engine.gate.charge import Charge
+from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.stopwatch import Stopwatch
-from orchestrator.engine.gate.tally import RequestTally, sum_tallies
-from orchestrator.engine.ports import AttemptLog, Ledger
+from orchestrator.engine.ports import Ledger
 from orchestrator.engine.resumption import AGAIN
 from providers.usage import Usage
 from store.errors import BudgetSpent, EvalctlError, StoreFailed
@@ -27,44 +25,32 @@ from store.events import Event, Incident, Json
 from store.measurements import Measurements
 from store.rows import Claim, DecisionStatus, Ending
 
-WORK = frozenset({"turn", "compaction"})
-"""Purposes of requests whose calls and cost are measured. Those of others, such as a judge's, count against the caps
-alone."""
-
 
 @attrs.define(kw_only=True)
 class Attempt:
     """One attempt while it runs."""
 
     claim: Claim
-    key: str
-    """SWEEP/POSITION/ATTEMPT: marks its processes, and begins the key of each request."""
-    log: AttemptLog
-    watch: Stopwatch
+    requests: AttemptRequests
     ledger: Ledger
     control: Control
     waits: Waits
     wall: Callable[[], int]
     """Microseconds since 1970 UTC."""
-    bound: Bound = attrs.field(factory=Bound)
-    """Ends the attempt when it waits too long."""
-    numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
-    """Of its requests, over all gates."""
     started_at: int | None = None
     """Microseconds since 1970 UTC; None until the work begins."""
-    model: str | None = None
-    """The model that answered the work last."""
-    tallies: dict[str, RequestTally] = attrs.field(factory=lambda: defaultdict(RequestTally))
-    """By the purpose of the requests."""
     incidents: Counter[str] = attrs.field(factory=Counter[str])
     """Of the work, each with an event of its own."""
-    gate_incidents: Counter[str] = attrs.field(factory=Counter[str])
-    """Of requests; the first of a name has an event."""
 
     @property
-    def work_tally(self) -> RequestTally:
-        """The requests of the work."""
-        return sum_tallies(tally for purpose, tally in self.tallies.items() if purpose in WORK)
+    def key(self) -> str:
+        """SWEEP/POSITION/ATTEMPT, which marks its processes."""
+        return self.requests.key
+
+    @property
+    def watch(self) -> Stopwatch:
+        """Times of work and of waiting."""
+        return self.requests.watch
 
     @contextmanager
     def work_time(self) -> Iterator[None]:
@@ -82,26 +68,7 @@ class Attempt:
         if isinstance(event, Incident):
             self.incidents[event.name] += 1
         self.waits.stirred = True
-        self.log.note(event)
-
-    def note_gate_incident(self, name: str) -> None:
-        """Count an incident of a request, and record the first of its name.
-
-        Raises:
-            StoreFailed: the record can no longer be kept.
-        """
-        self.gate_incidents[name] += 1
-        if self.gate_incidents[name] == 1:
-            self.log.note(Incident(name=name))
-
-    def count_request(self, purpose: str, charge: Charge) -> None:
-        """Count a request that has ended, however it ended."""
-        self.tallies[purpose].add_charge(charge)
-
-    def note_model(self, purpose: str, model: str | None) -> None:
-        """Remember the model that answered, if the request was one of the work."""
-        if purpose in WORK:
-            self.model = model or self.model
+        self.requests.log.note(event)
 
     async def run_and_record(
         self, work: Callable[[], Awaitable[AttemptResult]], build: Callable[[AttemptResult], Ending]
@@ -142,7 +109,7 @@ class Attempt:
             turns: of the work; None where it has none.
             tool_calls: of the work; None where it has none.
         """
-        tally, timed = self.work_tally, timed and self.started_at is not None
+        tally, timed = self.requests.work, timed and self.started_at is not None
         return Measurements(
             wall_ms=round(self.watch.worked_s * 1000) if timed else None,
             waited_ms=round(self.watch.waited_s * 1000) if timed else None,
@@ -156,7 +123,7 @@ class Attempt:
             reasoning_tokens=usage.reasoning,
             cost_nusd=tally.nusd if cost_known else None,
             cost_source=tally.source if cost_known else None,
-            model_resolved=self.model,
+            model_resolved=self.requests.model,
         )
 
     def build_ending(
@@ -169,8 +136,8 @@ class Attempt:
         decision_status: DecisionStatus | None = None,
     ) -> Ending:
         """The ending as it is recorded: *detail* follows what every kind says there."""
-        common: dict[str, Json] = {"spent": sum_tallies(self.tallies.values()).to_json()}
-        if incidents := self.incidents + self.gate_incidents:
+        common: dict[str, Json] = {"spent": self.requests.whole.to_json()}
+        if incidents := self.incidents + self.requests.incidents:
             common["incidents"] = dict(sorted(incidents.items()))
         if result.message is not None:
             common["message"] = result.message
@@ -193,7 +160,7 @@ class Attempt:
         )
 
     async def _work_within_bound(self, work: Callable[[], Awaitable[AttemptResult]]) -> AttemptResult:
-        with self.bound.scope:
+        with self.requests.bound.scope:
             return await work()
-        assert self.bound.error is not None
-        raise self.bound.error
+        assert self.requests.bound.error is not None
+        raise self.requests.bound.error

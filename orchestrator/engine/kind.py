@@ -15,6 +15,7 @@ from orchestrator.engine.attempt import Attempt
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.gate.gate import Gate
+from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.ports import Ledger
@@ -59,9 +60,12 @@ class Room:
         """The record of an attempt at the claimed run, whose work may take *max_wall_s*."""
         return Attempt(
             claim=claim,
-            key=f"{self.sweep}/{claim.position}/{claim.number}",
-            log=self.ledger.log(claim),
-            watch=Stopwatch(max_wall_s),
+            requests=AttemptRequests(
+                key=f"{self.sweep}/{claim.position}/{claim.number}",
+                position=claim.position,
+                log=self.ledger.log(claim),
+                watch=Stopwatch(max_wall_s),
+            ),
             ledger=self.ledger,
             control=self.control,
             waits=self.waits,

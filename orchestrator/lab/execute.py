@@ -105,7 +105,7 @@ class Decider:
         What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
         """
         if self.measured:
-            way: Ask = GateOfRun(self.room.gates[name], work.attempt)
+            way: Ask = GateOfRun(self.room.gates[name], work.attempt.requests)
         else:
             player = self.room.gates[RECORDED].provider
 
@@ -114,7 +114,7 @@ class Decider:
 
         async def ask(request: Request) -> Answer:
             answer = await way(request)
-            work.attempt.note_model(request.purpose, answer.model)
+            work.attempt.requests.note_model(request.purpose, answer.model)
             if request.model:
                 work.used.add(answer.usage)
             return answer
@@ -139,7 +139,7 @@ class Decider:
         return AttemptResult(outcome="fail", composite=0.0, verdicts=verdicts)
 
     def _build_ending(self, work: DecisionWork, result: AttemptResult) -> Ending:
-        attempt, decision, tally = work.attempt, work.decision, work.attempt.work_tally
+        attempt, decision, tally = work.attempt, work.decision, work.attempt.requests.work
         timed = self.measured and attempt.started_at is not None
         # a flow that called nobody took no tokens, which is known
         used = work.used.usage or Usage() if tally.calls or not timed else Usage(input=0, output=0)

@@ -91,7 +91,7 @@ class Executor:
             if keep:
                 self.room.say(f"{self.room.sweep}/{claim.position}: kept {made.path}")
             assignment = self._build_assignment(work, made)
-            ask = GateOfRun(self.gate, attempt, self._retry_policy(claim))
+            ask = GateOfRun(self.gate, attempt.requests, self._retry_policy(claim))
             with attempt.work_time():
                 work.done = await work.subject.work(assignment, ask, attempt.note)
             changed = changes(made.before, made.path) if made.made else ()
@@ -138,10 +138,7 @@ class Executor:
         agent = settings.agent_for(task.agent, claim.variant)
         return Assignment(
             origin=Origin(
-                suite_id=self.suite.suite_id,
-                case_id=task.id,
-                repetition=claim.repetition,
-                variant=claim.variant,
+                suite_id=self.suite.suite_id, case_id=task.id, repetition=claim.repetition, variant=claim.variant
             ),
             prompt=task.prompt,
             workspace=made.path,
@@ -174,7 +171,7 @@ class Executor:
         return attrs.evolve(self.sandbox, network="external" in policy_for(task, self.settings.grants).granted)
 
     def _build_ending(self, work: AgentWork, result: AttemptResult) -> Ending:
-        done, tally = work.done_so_far(result.reason or ""), work.attempt.work_tally
+        done, tally = work.done_so_far(result.reason or ""), work.attempt.requests.work
         measured = work.attempt.measure(
             (done.usage if done is not None else None) or Usage(),
             cost_known=tally.calls > 0 and not tally.unpriced,

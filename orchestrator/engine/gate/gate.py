@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from orchestrator.engine.attempt import Attempt
 from orchestrator.engine.control.waits import Wait, Waits, What
 from orchestrator.engine.gate.breaker import Breaker, ProviderBlocked
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.hold import Hold
@@ -94,11 +94,11 @@ class Gate:
 class GateOfRun:
     """One attempt's way through the gate; implements `providers.base.Ask`."""
 
-    def __init__(self, gate: Gate, attempt: Attempt, policy: RetryPolicy | None = None) -> None:
-        self.attempt = attempt
+    def __init__(self, gate: Gate, requests: AttemptRequests, policy: RetryPolicy | None = None) -> None:
+        self.requests = requests
         self._policy = policy or gate.policy
         self._gate = gate
-        self._log = attempt.log
+        self._log = requests.log
 
     async def __call__(self, request: Request) -> Answer:
         """See `providers.base.Ask`.
@@ -111,8 +111,8 @@ class GateOfRun:
             StoreFailed: the record can no longer be kept.
         """
         gate = self._gate
-        number = next(self.attempt.numbers)
-        request, bound = gate.bounded(attrs.evolve(request, key=f"{self.attempt.key}/{number}"))
+        number = next(self.requests.numbers)
+        request, bound = gate.bounded(attrs.evolve(request, key=f"{self.requests.key}/{number}"))
         faults, waited_s = 0, 0.0
         while True:
             with self._waiting("store"):
@@ -131,7 +131,7 @@ class GateOfRun:
                 used = None
                 sent = _Sent(self._log, request, number, gate)
                 try:
-                    with Wait(gate.waits, "answer", self.attempt.claim.position, self.attempt.bound.give_up):
+                    with Wait(gate.waits, "answer", self.requests.position, self.requests.bound.give_up):
                         answer = await sent.answered_by(gate.provider, gate.size(request, bound))
                 finally:
                     charge = self._charge(bound, sent)
@@ -143,9 +143,9 @@ class GateOfRun:
             else:
                 gate.breaker.note(None)
                 sent.record(answer, None)
-                self.attempt.note_model(request.purpose, answer.model)
+                self.requests.note_model(request.purpose, answer.model)
                 for name in answer.notes:
-                    self.attempt.note_gate_incident(name)
+                    self.requests.note_incident(name)
                 return answer
             finally:
                 gate.permits.leave(ticket, failure, used)
@@ -166,18 +166,18 @@ class GateOfRun:
         request, caps = sent.request, self._gate.caps
         price = self._gate.prices.get(request.model)
         charge = charge_of(sent.reply, bound, price, limited=request.max_output_tokens is not None)
-        self.attempt.count_request(request.purpose, charge)
+        self.requests.count_request(request.purpose, charge)
         if charge.implausible and isinstance(sent.reply, Answer):
-            self.attempt.note_gate_incident("usage_implausible")
+            self.requests.note_incident("usage_implausible")
         if charge.above and (caps.tokens is not None or caps.nusd is not None):
-            self.attempt.note_gate_incident("usage_above_bound")
+            self.requests.note_incident("usage_above_bound")
         return charge
 
     def _waiting(self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
-        give_up = None if what == "store" else self.attempt.bound.give_up
-        wait = Wait(self._gate.waits, what, self.attempt.claim.position, give_up, until=until, held=held)
-        return _Wait(wait, self.attempt.watch, self._log)
+        give_up = None if what == "store" else self.requests.bound.give_up
+        wait = Wait(self._gate.waits, what, self.requests.position, give_up, until=until, held=held)
+        return _Wait(wait, self.requests.watch, self._log)
 
 
 class _Wait:

@@ -51,7 +51,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str)
     ended = anyio.Event()
 
     async def attempt() -> None:
-        with ask.attempt.bound.scope:
+        with ask.requests.bound.scope:
             await ask(REQUEST)
         ended.set()
 
@@ -66,7 +66,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str)
             await ended.wait()
     assert gate.waits.open == set()
     assert gate.permits.governor.in_flight == (what == "permit")
-    assert ask.attempt.bound.error.what == what
+    assert ask.requests.bound.error.what == what
 
 
 async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> None:

@@ -135,7 +135,7 @@ async def test_the_gate_reserves_the_bound_settles_the_cost_and_records_it() -> 
     assert budget.spent == [Amount(calls=1, tokens=5, nusd=7000)]
     call = log.events[-1]
     assert (call.tokens, call.cost_nusd, call.cost_source) == (5, 7000, "prices")
-    assert (ask.attempt.work_tally.nusd, ask.attempt.work_tally.unpriced) == (7000, 0)
+    assert (ask.requests.work.nusd, ask.requests.work.unpriced) == (7000, 0)
 
 
 @pytest.mark.anyio
@@ -169,7 +169,7 @@ async def test_usage_above_the_bound_is_an_incident_and_charged_in_full() -> Non
     budget = PlainBudget()
     ask, log, _ = priced(Replies([attrs.evolve(ANSWER, usage=Usage(input=1000, output=10))]), budget=budget)
     await ask(REQUEST)
-    assert ask.attempt.gate_incidents == {"usage_above_bound": 1}
+    assert ask.requests.incidents == {"usage_above_bound": 1}
     assert budget.spent == [Amount(calls=1, tokens=1010, nusd=1_020_000)]
     assert "incident" in log.kinds()
 
@@ -181,4 +181,4 @@ async def test_a_request_without_a_price_is_asked_once_and_its_cost_is_unknown()
     await ask(REQUEST)
     assert len(provider.seen) == 1
     assert log.events[-1].cost_nusd is None
-    assert (ask.attempt.work_tally.nusd, ask.attempt.work_tally.unpriced) == (0, 1)
+    assert (ask.requests.work.nusd, ask.requests.work.unpriced) == (0, 1)

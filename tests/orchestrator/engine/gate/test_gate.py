@@ -6,19 +6,18 @@ import anyio
 import attrs
 import pytest
 
-from orchestrator.engine.attempt import Attempt
-from orchestrator.engine.control.control import Control
 from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
+from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import BudgetSpent
-from store.rows import Amount, Caps, Claim
-from tests.orchestrator.engine.plain_ports import PlainBudget, PlainLedger, PlainLog, claim
+from store.rows import Amount, Caps
+from tests.orchestrator.engine.plain_ports import PlainBudget, PlainLedger, PlainLog
 
 pytestmark = pytest.mark.anyio
 
@@ -93,22 +92,13 @@ def opened(
         rng=random.Random(0),
         sleep=sleep,
     )
-    attempt = attempt_of(claim(7, number=2), gate, watch)
-    return GateOfRun(gate, attempt), attempt.log, gate
+    requests = requests_of(7, watch)
+    return GateOfRun(gate, requests), requests.log, gate
 
 
-def attempt_of(claim: Claim, gate: Gate, watch: Stopwatch | None = None) -> Attempt:
-    """An attempt of the sweep `sw` that only a gate has to do with."""
-    return Attempt(
-        claim=claim,
-        key=f"sw/{claim.position}/{claim.number}",
-        log=PlainLog(),
-        watch=watch or Stopwatch(None),
-        ledger=gate.ledger,
-        control=Control(),
-        waits=gate.waits,
-        wall=lambda: 0,
-    )
+def requests_of(position: int, watch: Stopwatch | None = None) -> AttemptRequests:
+    """No request yet of the second attempt at a run of the sweep `sw`."""
+    return AttemptRequests(key=f"sw/{position}/2", position=position, log=PlainLog(), watch=watch or Stopwatch(None))
 
 
 def broken(
@@ -144,7 +134,7 @@ async def test_a_failed_try_is_recorded_and_charged_like_any_other() -> None:
         (None, True),
     ]
     assert budget.spent == [Amount(calls=1, tokens=5), Amount(calls=1, tokens=5)]
-    assert ask.attempt.work_tally.calls == 2
+    assert ask.requests.work.calls == 2
 
 
 async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens() -> None:
@@ -153,7 +143,7 @@ async def test_a_request_that_was_turned_away_costs_its_call_and_no_tokens() -> 
     ask, _, _ = opened(Replies([refused, ANSWER]), budget=budget)
     await ask(REQUEST)
     assert budget.spent == [Amount(calls=1), Amount(calls=1, tokens=5)]
-    assert (ask.attempt.work_tally.calls, ask.attempt.work_tally.tokens, ask.attempt.work_tally.unknown) == (2, 5, 0)
+    assert (ask.requests.work.calls, ask.requests.work.tokens, ask.requests.work.unknown) == (2, 5, 0)
 
 
 @pytest.mark.parametrize("usage", [Usage(input=-100_000, output=5), Usage(input=5, output=10**30)])
@@ -163,8 +153,8 @@ async def test_usage_that_cannot_be_true_is_charged_as_unknown(usage: Usage) -> 
     ask, _, _ = opened(Replies([failure, attrs.evolve(ANSWER, usage=usage)]), budget=budget)
     answer = await ask(REQUEST)
     assert answer.usage is None
-    assert ask.attempt.gate_incidents == {"usage_implausible": 1}
-    assert (ask.attempt.work_tally.unknown, ask.attempt.work_tally.tokens) == (2, 0)
+    assert ask.requests.incidents == {"usage_implausible": 1}
+    assert (ask.requests.work.unknown, ask.requests.work.tokens) == (2, 0)
     assert budget.reserved == budget.spent
 
 
@@ -173,7 +163,7 @@ async def test_the_bound_is_the_size_and_the_output_limit_and_is_charged_when_us
     ask, _, _ = opened(Replies([attrs.evolve(ANSWER, usage=None)]), budget=budget)
     await ask(REQUEST)
     assert budget.reserved == budget.spent == [Amount(calls=1, tokens=110)]
-    assert ask.attempt.work_tally.unknown == 1
+    assert ask.requests.work.unknown == 1
 
 
 async def test_under_a_token_cap_every_request_gets_an_output_limit() -> None:
@@ -233,8 +223,8 @@ async def test_a_cancelled_request_is_charged_its_bound_and_recorded() -> None:
 async def test_waiting_for_a_permit_is_not_the_runs_work() -> None:
     provider, watch = Replies([ANSWER]), Stopwatch(None)
     _, _, gate = opened(provider, limit=1)
-    attempt = attempt_of(claim(8), gate, watch)
-    ask, log = GateOfRun(gate, attempt), attempt.log
+    requests = requests_of(8, watch)
+    ask, log = GateOfRun(gate, requests), requests.log
     held = await gate.permits.enter(0)
 
     async def give_back() -> None:
@@ -254,7 +244,7 @@ async def test_incidents_of_the_wire_are_counted_and_recorded_once() -> None:
     ask, log, _ = opened(Replies([attrs.evolve(ANSWER, notes=("usage_unreported",))]))
     await ask(REQUEST)
     await ask(REQUEST)
-    assert ask.attempt.gate_incidents == {"usage_unreported": 2}
+    assert ask.requests.incidents == {"usage_unreported": 2}
     assert log.kinds().count("incident") == 1
 
 
@@ -269,11 +259,11 @@ async def test_one_attempt_goes_through_several_gates_and_is_counted_once() -> N
     one, two = Replies([ANSWER]), Replies([ANSWER])
     ask, _, _ = opened(one)
     _, _, other = opened(two)
-    elsewhere = GateOfRun(other, ask.attempt)
+    elsewhere = GateOfRun(other, ask.requests)
     await ask(REQUEST)
     await elsewhere(REQUEST)
     assert [request.key.rpartition("/")[2] for request in (*one.seen, *two.seen)] == ["1", "2"]
-    assert ask.attempt.work_tally.calls == 2
+    assert ask.requests.work.calls == 2
 
 
 async def test_who_reads_no_tokens_is_charged_the_call_alone_also_under_caps() -> None:

@@ -1,0 +1,70 @@
+"""Requests of one attempt, over all gates: their numbers, their tallies by purpose, and what happened to them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import attrs
+
+from orchestrator.engine.control.waits import Bound
+from orchestrator.engine.gate.charge import Charge
+from orchestrator.engine.gate.stopwatch import Stopwatch
+from orchestrator.engine.gate.tally import RequestTally, sum_tallies
+from orchestrator.engine.ports import AttemptLog
+from store.events import Incident
+
+WORK = frozenset({"turn", "compaction"})
+"""Purposes of requests whose calls and cost are measured. Those of others, such as a judge's, count against the caps
+alone."""
+
+
+@attrs.define(kw_only=True)
+class AttemptRequests:
+    """Requests of one attempt so far."""
+
+    key: str
+    """SWEEP/POSITION/ATTEMPT: the key of each request begins so."""
+    position: int
+    """Of the run in the sweep."""
+    log: AttemptLog
+    watch: Stopwatch
+    """Stands still while a request waits."""
+    bound: Bound = attrs.field(factory=Bound)
+    """Ends the attempt when a request waits too long; its scope belongs around the attempt."""
+    numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+    model: str | None = None
+    """The model that answered the work last."""
+    tallies: dict[str, RequestTally] = attrs.field(factory=lambda: defaultdict(RequestTally))
+    """By purpose."""
+    incidents: Counter[str] = attrs.field(factory=Counter[str])
+
+    @property
+    def work(self) -> RequestTally:
+        """The tally of the work."""
+        return sum_tallies(tally for purpose, tally in self.tallies.items() if purpose in WORK)
+
+    @property
+    def whole(self) -> RequestTally:
+        """The tally of all purposes."""
+        return sum_tallies(self.tallies.values())
+
+    def count_request(self, purpose: str, charge: Charge) -> None:
+        """Count a request that has ended, however it ended."""
+        self.tallies[purpose].add_charge(charge)
+
+    def note_model(self, purpose: str, model: str | None) -> None:
+        """Remember the model that answered, if the request was one of the work."""
+        if purpose in WORK:
+            self.model = model or self.model
+
+    def note_incident(self, name: str) -> None:
+        """Count an incident, and record the first of its name.
+
+        Raises:
+            StoreFailed: the record can no longer be kept.
+        """
+        self.incidents[name] += 1
+        if self.incidents[name] == 1:
+            self.log.note(Incident(name=name))
