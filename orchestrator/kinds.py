@@ -18,6 +18,9 @@ from orchestrator.suite import nouns as suite_nouns
 from store.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrator.comparison.arm import Arm
     from orchestrator.comparison.stored import SideWords
     from orchestrator.engine.nouns import KindNouns
     from store.rows import SweepRow
@@ -43,6 +46,10 @@ class SweepKind:
     """Writes a report as one line of JSON."""
     conditions: str
     """Reads the conditions of measurement from stored rows."""
+    report_schema: str | None = None
+    """The schema of its report files, without the version; None where it writes none that `compare` reads."""
+    report_reader: str | None = None
+    """Reads one side of a comparison from the fields of such a file: takes them, the path, and the variant or None."""
     refused: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
     """By verb that cannot read such a sweep: why, said of the sweep's name, and a hint."""
 
@@ -66,6 +73,8 @@ SUITE = SweepKind(
     proposer="orchestrator.suite.report.terminal:propose_next",
     encoder="orchestrator.suite.report.json_report:encode_line",
     conditions="orchestrator.reports.conditions:conditions_of",
+    report_schema="evalctl.report",
+    report_reader="orchestrator.suite.report.report_file:read_report_arm",
 )
 LAB = SweepKind(
     name="lab",
@@ -106,6 +115,24 @@ def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
     if refusal is not None:
         why, hint = refusal
         raise UsageError(f"{sweep.name} {why}", hint)
+
+
+def read_report_side(path: Path, variant: str | None) -> Arm:
+    """Read one side of a comparison from the report file at *path*, by the reader of the kind that wrote it.
+
+    A file of no kind goes to the reader of suites, which says what it expected.
+
+    Raises:
+        UsageError: there is no such report, or its kind's reader refuses it.
+    """
+    from orchestrator.reports.report_file import read_fields
+
+    fields = read_fields(path)
+    schema = str(fields.value.get("schema")).partition("/")[0]
+    kind = next((kind for kind in KINDS if kind.report_schema == schema), SUITE)
+    assert kind.report_reader is not None
+    arm: Arm = load_part(kind.report_reader)(fields, path, variant)
+    return arm
 
 
 def load_part(name: str) -> Callable[..., Any]:

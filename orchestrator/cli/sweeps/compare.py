@@ -37,8 +37,7 @@ def compare(
     from orchestrator.comparison.build import compare as compared
     from orchestrator.comparison.model import Incompatible
     from orchestrator.comparison.sides import read_sides
-    from orchestrator.kinds import kind_of
-    from orchestrator.suite.report.report_file import read_report_arm
+    from orchestrator.kinds import kind_of, read_report_side
     from orchestrator.text import printable
     from orchestrator.world import real_world
 
@@ -46,7 +45,7 @@ def compare(
         baseline,
         candidate,
         store_of(real_world()),
-        read_report=read_report_arm,
+        read_report=read_report_side,
         words_of=lambda sweep: kind_of(sweep).side_words(),
     )
     try:

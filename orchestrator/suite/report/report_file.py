@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies, summed
-from orchestrator.reports.report_file import ReportFields, read_fields
+from orchestrator.reports.report_file import ReportFields
 from orchestrator.suite.report.json_report import SCHEMA, SCHEMA_VERSION
 from orchestrator.text import one_line
 from store.documents.structure import show, suggest
@@ -17,14 +17,13 @@ DEEPEST = 8
 """Levels of a condition."""
 
 
-def read_report_arm(path: Path, variant: str | None) -> Arm:
-    """The arm of the report at *path*, a `report.json` or its directory; *variant* chooses among several.
+def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm:
+    """Read one side from the report at *path*, a `report.json` or its directory; *variant* selects one of several.
 
     Raises:
-        UsageError: there is no such report, another tool or another format version wrote it, a field is missing or
-            cannot be true, or it has several variants and none, or an unknown one, was named.
+        UsageError: another tool or another format version wrote it, a field is missing or cannot be true, or it has
+            several variants and none, or an unknown one, was named.
     """
-    whole = read_fields(path)
     file = whole.file
     _check_format(file, whole.value)
     tasks = [whole.item("tasks", place) for place in range(len(whole.items("tasks")))]

@@ -15,8 +15,8 @@ from orchestrator.comparison.build import compare
 from orchestrator.comparison.json_form import document
 from orchestrator.comparison.sides import Sides
 from orchestrator.comparison.sides import read_sides as read_sides_with
+from orchestrator.kinds import read_report_side
 from orchestrator.suite.report.build import build_report
-from orchestrator.suite.report.report_file import read_report_arm
 from orchestrator.suite.report.write import write_report
 from store.errors import StoreRefused, UsageError
 from store.rows import Judgement
@@ -24,7 +24,7 @@ from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 from tests.store.sql.generate import Shape, generate
 
-read_sides = partial(read_sides_with, read_report=read_report_arm)
+read_sides = partial(read_sides_with, read_report=read_report_side)
 
 FIRST, SECOND = "20200101T000000Z-00000001", "20200102T000000Z-00000002"
 RATES = {"input_rate": "1", "output_rate": "3"}
