@@ -1,4 +1,4 @@
-"""The form of an answer that has to be valid against a schema: its description, which ends a model's instructions."""
+"""Structured answers: the description of their form, which is the end of a model's instructions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.events import Json
 
 
 def describe_form(schema: Mapping[str, Json]) -> str:
-    """Tell a model the form of its answer; the end of its instructions."""
+    """Describe the form of an answer that is valid against *schema*, for the model."""
     return (
         'Answer with one JSON object and nothing else: {"answer": ..., "confidence": ...}.\n'
         f"`answer` has to be valid against this JSON Schema: {json.dumps(dict(schema), ensure_ascii=False)}\n"

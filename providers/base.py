@@ -293,7 +293,7 @@ class Assignment:
     context_window: int | None = None
     """Context window of the model in tokens; None if unknown."""
     allow_private: bool = False
-    """Whether tools may connect to addresses of this machine and of private networks."""
+    """True if tools may connect to addresses of this machine and of private networks."""
     sandbox: Sandbox | None = None
     """The sandbox for programs that the subject starts; None: no confinement."""
     marker: str = ""

@@ -1,4 +1,4 @@
-"""What models and specialists answered, read: lenient about what is around it, strict about what it says."""
+"""Structured answers of models and specialists: finds the JSON leniently and validates it strictly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.errors import EvalctlError
 from store.events import Json
 
 LONGEST_ANSWER = 2**20
-"""Characters of an answer that is read at all."""
+"""Maximum length of an answer in characters."""
 _LONGEST_REASON = 200
 
 _FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
@@ -30,7 +30,7 @@ _THOUGHTS = ("<think>", "</think>")
 
 @attrs.define(slots=False)
 class BadAnswer(EvalctlError):
-    """An answer is not of the form that was asked for."""
+    """An answer does not have the requested form."""
 
     message: str
 
@@ -40,26 +40,26 @@ class BadAnswer(EvalctlError):
 
 @attrs.frozen
 class Said:
-    """What was answered."""
+    """A valid answer with its confidence."""
 
     answer: Json
     confidence: float | None = None
-    """Between 0 and 1; None where nothing was said of it."""
+    """From 0 to 1; None if the answer states none."""
 
 
 @attrs.frozen
 class Abstained:
-    """Whoever was asked does not decide."""
+    """An abstention: the model or specialist does not decide."""
 
     reason: str
 
 
 def of_model(answer: Answer, schema: Schema) -> Said | Abstained:
-    """A model's answer: `{"answer": ..., "confidence": 0..1}`, as the whole text, in a fenced block, or as the first
-    object in it. An `answer` of null abstains; other fields do not count.
+    """Read a model's answer: `{"answer": ..., "confidence": 0..1}`, as the whole text, in a fenced block, or as the
+    first object in the text. An `answer` of null abstains; other fields are ignored.
 
     Raises:
-        BadAnswer: it refused, there is no such object, or it breaks *schema*.
+        BadAnswer: the model refused, there is no such object, or it violates *schema*.
     """
     if answer.refusal:
         raise BadAnswer(f"the model refused: {line(answer.refusal, _LONGEST_REASON)}")
@@ -82,11 +82,11 @@ def of_model(answer: Answer, schema: Schema) -> Said | Abstained:
 
 
 def of_specialist(text: str, confidence: str) -> Said | Abstained:
-    """A specialist's answer: any JSON, and nothing around it. `{"abstain": "reason"}` and null abstain; *confidence*
-    is the field that says how sure it is.
+    """Read a specialist's answer: JSON of any form, without other text. `{"abstain": "reason"}` and null abstain;
+    *confidence* is the name of the confidence field.
 
     Raises:
-        BadAnswer: it is no JSON, or its confidence is no number from 0 to 1.
+        BadAnswer: it is not JSON, or its confidence is not a number from 0 to 1.
     """
     document = _strict(text)
     if document is None:
@@ -99,7 +99,7 @@ def of_specialist(text: str, confidence: str) -> Said | Abstained:
 
 
 def _object_in(text: str) -> dict[str, Json]:
-    """The object that a text begins with, holds in a fenced block, or holds first."""
+    """Extract the object at the start of a text, in a fenced block, or else the first one in the text."""
     _bounded(text)
     text = _without_thoughts(text).strip()
     if not text:
@@ -107,7 +107,7 @@ def _object_in(text: str) -> dict[str, Json]:
     fenced = None if text.startswith("{") else _FENCED.search(text)
     if fenced is not None:
         text = fenced[1]
-    # What looks like an object and is broken is not searched for others inside of it: they would be parts of it.
+    # A broken object is not searched for inner ones, which would only be parts of it.
     begun = _OBJECT.search(text)
     if begun is None:
         if _EMPTY.fullmatch(text):
@@ -121,7 +121,7 @@ def _object_in(text: str) -> dict[str, Json]:
 
 
 def _without_thoughts(text: str) -> str:
-    """What comes after the thoughts that open models write before their answer."""
+    """Remove the thoughts (`<think>`) that open models write before their answer."""
     if not text.lstrip().startswith(_THOUGHTS[0]):
         return text
     _, end, rest = text.partition(_THOUGHTS[1])

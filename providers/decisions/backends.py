@@ -1,4 +1,4 @@
-"""Everybody whom flows ask, opened from a daemon configuration."""
+"""Opens the providers of decision flows (backends and specialists) from a daemon configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 
 KeyOf = Callable[[str | None, str], tuple[str | None, str | None]]
-"""Of the variable that a configuration names, if any, and the kind of who is asked (a backend's, or `http`): the
-variable that holds the credential, and the credential; None where none is sent.
+"""Finds a credential: (variable named in the configuration or None, kind of the backend or `http`) -> (variable,
+credential), each None if no credential is sent.
 """
 
 
 @attrs.frozen(kw_only=True)
 class _Opening:
-    """What backends and specialists are opened with."""
+    """Common options of all backends and specialists; see `open_providers`."""
 
     key_of: KeyOf
     base: Path
@@ -41,22 +41,23 @@ def open_providers(
     wall: Callable[[], int] | None = None,
     keep_bodies: bool = False,
 ) -> dict[str, Provider]:
-    """A provider for everybody whom *capabilities* may ask, by the names that `Capability.asked` gives. Connections
-    are made, and processes started, when they are asked.
+    """Open every provider that *capabilities* may call, by the names of `Capability.asked`.
+
+    Connections are opened, and processes started, with the first request.
 
     Args:
-        daemon: whose backends are meant.
-        capabilities: whose nodes ask.
+        daemon: the configuration with the backends.
+        capabilities: the flows with the calling nodes.
         key_of: see `KeyOf`.
-        base: the configuration's directory, absolute: commands and scripts are relative to it.
-        idle_timeout_ms: how long a model's begun answer may pause; None: as long as its nodes wait for all of it.
-        proxy: `http://host:port`; may hold credentials.
-        wall: microseconds since 1970 UTC, for waits that are given as a date.
+        base: the configuration's directory as an absolute path; commands and scripts are relative to it.
+        idle_timeout_ms: timeout between two pieces of a model's answer; None: only its nodes' timeouts apply.
+        proxy: `http://host:port`; may contain credentials.
+        wall: wall clock in microseconds since 1970 UTC, for Retry-After headers with a date.
         keep_bodies: see `ProviderOptions`.
 
     Raises:
-        UsageError: a backend that is not there, of a kind that is not there, or whose options make no sense; a
-            credential that is named and not set.
+        UsageError: a backend is not defined, has an unknown kind or invalid options, or a named credential is not
+            set.
     """
     opening = _Opening(
         key_of=key_of, base=base, idle_timeout_ms=idle_timeout_ms, proxy=proxy, wall=wall, keep_bodies=keep_bodies
@@ -92,7 +93,7 @@ def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) ->
     if backend is None:
         known = ", ".join(sorted(daemon.backends)) or "none"
         raise UsageError(
-            f"node {node.id!r} names the backend {node.backend!r}, which is not there", f"There are: {known}."
+            f"node {node.id!r} names the backend {node.backend!r}, which is not defined", f"Defined backends: {known}."
         )
     variable, key = opening.key_of(backend.api_key_env, backend.kind)
     options = ProviderOptions(
@@ -101,7 +102,7 @@ def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) ->
         api_key=key,
         api_key_env=variable,
         suite_root=opening.base,
-        # a node's own timeout bounds its answer, so nothing shorter may
+        # a node's own timeout limits its answer, so these must not be shorter
         first_token_timeout_ms=longest_ms + 1000,
         idle_timeout_ms=longest_ms + 1000 if opening.idle_timeout_ms is None else opening.idle_timeout_ms,
         proxy=opening.proxy,

@@ -1,9 +1,9 @@
-"""CEL: conditions of rules and assertions, behind one door to the CEL project's own evaluator.
+"""CEL (Common Expression Language): conditions of rules and assertions, by the CEL project's own evaluator.
 
-An expression is compiled once, with its variables declared, so that a misspelt name is an error before anything runs.
-Evaluating it gives True or False, or raises; nothing else ever counts as True. The evaluator bounds the nesting of an
-expression (32), its iterations (about 10 000) and its regular expressions (they are linear); what it does not bound is
-how long a text an expression may make. So expressions are for the owner of a lab to write, never for a model.
+An expression is compiled once, with declared variables, so that a misspelt name is an error before anything runs.
+Evaluation gives True or False, or raises; no other value counts as True. The evaluator limits the nesting of an
+expression (32), its iterations (about 10 000) and its regular expressions (linear time), but not the length of the
+strings that it builds. So only the owner of a lab may write expressions, never a model.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from store.errors import EvalctlError
 from store.events import Json
 
 LONGEST_EXPRESSION = 4096
-"""Bytes of an expression."""
+"""Maximum length of an expression in bytes."""
 MAX_DEPTH = 200
-"""Levels of objects and arrays that a value may have; the evaluator recurses, and at 20 000 it takes the process
-with it."""
+"""Maximum nesting of a value; the evaluator recurses, and 20 000 levels crash the process."""
 
 VariableType = Literal["string", "dyn"]
 
@@ -36,13 +35,13 @@ ASSERTION_VARIABLES: Mapping[str, VariableType] = {
     "error": "dyn",
     "trace": "dyn",
 }
-"""What assertions are over: `decision.Decision.to_json`."""
+"""Variables of assertions: the keys of `decision.Decision.to_json`."""
 RULE_VARIABLES: Mapping[str, VariableType] = {"input": "dyn", "answers": "dyn"}
-"""What rules are over."""
+"""Variables of rules."""
 
 _LONGEST_VALUE = 80
 _AROUND = 60
-"""Characters that are shown on either side of a mistake."""
+"""Characters shown on either side of an error."""
 _FINDING = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
 _CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 _CONTAINER = re.compile(r" \(in container '[^']*'\)$")
@@ -51,15 +50,15 @@ _UNDECLARED = re.compile(r"^undeclared reference to '(\w+)")
 
 @attrs.define(slots=False)
 class Uncompilable(EvalctlError):
-    """An expression is no CEL, names what is not there, or can be neither true nor false."""
+    """An expression is not valid CEL, uses an undeclared name, or is not boolean."""
 
     text: str
     """The expression."""
     message: str
     line: int | None = None
-    """From 1; None where the mistake is in no one place."""
+    """Line of the error, from 1; None if it has no single place."""
     column: int | None = None
-    """In characters, from 1."""
+    """Column in characters, from 1."""
 
     def __str__(self) -> str:
         if self.line is None or self.column is None:
@@ -67,7 +66,7 @@ class Uncompilable(EvalctlError):
         return f"{self.message}\n{self.pointed()}"
 
     def pointed(self) -> str:
-        """The line of the expression and a caret below the mistake."""
+        """The line of the expression with a caret below the error."""
         row = self._row()
         at = min((self.column or 1) - 1, len(row))
         start = max(0, at - _AROUND)
@@ -76,7 +75,7 @@ class Uncompilable(EvalctlError):
         return f"  {before}{after}\n  {' ' * len(before)}^"
 
     def rest(self) -> str:
-        """What follows in its line where the mistake is."""
+        """The rest of the line from the error on."""
         return self._row()[(self.column or 1) - 1 :]
 
     def _row(self) -> str:
@@ -86,7 +85,7 @@ class Uncompilable(EvalctlError):
 
 @attrs.define(slots=False)
 class Unevaluable(EvalctlError):
-    """An expression came to neither true nor false."""
+    """The evaluation of an expression gave neither true nor false."""
 
     reason: str
 
@@ -103,12 +102,12 @@ class Expression:
     _compiled: Any = attrs.field(repr=False, alias="compiled")
 
     def evaluate(self, values: Mapping[str, Json]) -> bool:
-        """Whether it holds over *values*, one for each declared variable.
+        """Evaluate the expression over *values*, one for each declared variable.
 
         Raises:
-            Unevaluable: an error (such as a key that is not there), another type than true and false, too many
-                iterations, or values that the evaluator would misread: nested more than 200 levels deep, integers
-                beyond 64 bits, lone surrogates, NUL characters, what is no JSON.
+            Unevaluable: an error (such as a missing key), a result that is not boolean, too many iterations, or values
+                that the evaluator would misread: nesting of more than 200 levels, integers beyond 64 bits, lone
+                surrogates, NUL characters, values that are not JSON.
         """
         from cel_expr_python import cel  # type: ignore[import-untyped]
 
@@ -129,7 +128,7 @@ class Expression:
         return result.value() is True
 
     def named(self) -> tuple[str, ...]:
-        """The variables that it cannot do without, in the order of their declaration."""
+        """The variables that the expression uses, in the order of their declaration."""
         return tuple(name for name in self.variables if not self._compiles_without(name))
 
     def _compiles_without(self, name: str) -> bool:
@@ -142,20 +141,20 @@ class Expression:
 
 
 def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # noqa: A001 - what CEL calls it
-    """Compile *text*, which may name *variables* alone.
+    """Compile *text*, which may use only *variables*.
 
     Raises:
-        Uncompilable: it cannot be read, is longer than 4096 bytes, names what is not declared, compares what cannot
-            be compared, or is of another type than true and false.
+        Uncompilable: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types, or
+            an expression that is not boolean.
     """
     from cel_expr_python import cel
 
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise Uncompilable(text, "a lone surrogate is no text", *_place(text, error.start)) from error
+        raise Uncompilable(text, "an expression cannot contain a lone surrogate", *_place(text, error.start)) from error
     if "\0" in text:
-        raise Uncompilable(text, "a NUL character ends what is seen of an expression", *_place(text, text.index("\0")))
+        raise Uncompilable(text, "an expression cannot contain a NUL character", *_place(text, text.index("\0")))
     if size > LONGEST_EXPRESSION:
         raise Uncompilable(text, f"an expression has at most {LONGEST_EXPRESSION} bytes, this one has {size}")
     try:
@@ -164,12 +163,12 @@ def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # 
     except Exception as error:  # the boundary to foreign code, which raises what its own code raised
         raise _uncompilable(text, str(error), variables) from error
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
-        raise Uncompilable(text, f"expected an expression that is true or false, this one is {_type_name(kind)}", 1, 1)
+        raise Uncompilable(text, f"expected a boolean expression, this one is {_type_name(kind)}", 1, 1)
     return Expression(text=text, variables=dict(variables), compiled=compiled)
 
 
 def unfit(given: Json) -> str | None:
-    """Why *given* cannot be handed to an expression, as the end of a sentence; None where it can."""
+    """The reason why the evaluator cannot accept *given*, as the end of a sentence; None if it can."""
     level: list[Any] = [given]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
@@ -182,7 +181,7 @@ def unfit(given: Json) -> str | None:
             elif isinstance(item, list):
                 inner += item
             elif isinstance(item, str):
-                if "\0" in item:  # the evaluator would see what is before it
+                if "\0" in item:  # the evaluator would see only the text before it
                     return "holds a NUL character"
                 if not item.isascii() and _surrogate(item):
                     return "holds a lone surrogate, which is no text"
@@ -225,7 +224,7 @@ def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
 
 
 def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -> Uncompilable:
-    """The first mistake of those that the compiler found, in the order of the expression."""
+    """Build the error from the compiler's output: the first one in the expression's order."""
     placed = [(int(found[1]), int(found[2]), _clean(found[3])) for found in _FINDING.finditer(said)]
     if not placed:
         return Uncompilable(text, _clean(said))
@@ -242,7 +241,7 @@ def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -
 
 
 def _place(text: str, offset: int) -> tuple[int, int]:
-    """Line and column."""
+    """Line and column of an offset, both from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - before.rfind("\n")
 
@@ -254,7 +253,7 @@ def _reason(error: Exception) -> str:
 
 
 def _failed(said: str) -> str:
-    """What an error says; optional values pass for one."""
+    """Describe an error value; an optional value has the type of an error."""
     return (
         _clean(said)
         if _CODE.match(said)
@@ -263,8 +262,8 @@ def _failed(said: str) -> str:
 
 
 def _shown(result: Any, kind: Any) -> str:
-    """A value that is neither true nor false, where it is a plain one. Lists and maps are not taken apart: that ends
-    the process where they hold an optional value, and the order of a map is another in every process.
+    """Render a result that is not boolean, if it is a plain value. Lists and maps are not rendered: an optional value
+    in one crashes the process, and the order of a map differs between processes.
     """
     from cel_expr_python import cel
 
@@ -279,7 +278,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _clean(said: str) -> str:
-    """What the evaluator said, without its codes."""
+    """The first line of the evaluator's output without its error codes."""
     first = _CODE.sub("", said.strip())
     return line(first.partition("\n")[0])
 

@@ -1,4 +1,4 @@
-"""What a flow comes to: a decision, an abstention or an error, and the trace of how."""
+"""The result of a decision flow: a decision, an abstention or an error, with the trace of its nodes."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from store.events import Json
 
 Status = Literal["ok", "abstain", "error"]
 Cause = Literal["input", "rule", "provider", "auth", "quota", "timeout", "specialist", "bad_answer", "output"]
-"""Why a flow failed: the input broke its schema; a rule could not be evaluated; whoever was asked did not answer; a
-specialist crashed, or said what is no answer; what a model said is not of the form that was asked for; the decision
-broke its schema."""
+"""Cause of a failed flow. `input`: the input violates its schema; `rule`: a condition could not be evaluated;
+`provider`, `auth`, `quota`, `timeout`: a request failed; `specialist`: it crashed or gave no valid answer;
+`bad_answer`: a model's answer has the wrong form; `output`: the decision violates its schema."""
 
 Outcome = Literal["decided", "answered", "passed", "abstained", "failed"]
-"""What came of a node. `answered`: for later nodes; `passed`: a rule whose condition did not hold."""
+"""Outcome of a node. `answered`: an answer for later nodes; `passed`: a rule whose condition was false."""
 
 INFRASTRUCTURAL: frozenset[Cause] = frozenset({"provider", "auth", "quota", "timeout", "specialist"})
-"""Causes that say nothing about how well is decided."""
+"""Causes that say nothing about the quality of decisions."""
 
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """Why a flow, or a node of it, failed."""
+    """The failure of a flow, or of one node."""
 
     cause: Cause
     message: str
     node: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """As assertions see it."""
+        """The form that assertions see."""
         return attrs.asdict(self)
 
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """What one node did."""
+    """One entry of the trace: what a node did."""
 
     node: str
     source: Literal["rule", "model", "exec", "http"]
     outcome: Outcome
     backend: str | None = None
     model: str | None = None
-    """As it was asked for."""
+    """The requested model."""
     ms: int | None = None
-    """How long it took; None in a replay, where nothing is measured."""
+    """Duration in milliseconds; None in a replay, where nothing is measured."""
     usage: Usage | None = None
     confidence: float | None = None
     reason: str | None = None
-    """Why it abstained or failed."""
+    """Reason of an abstention or a failure."""
 
     def to_json(self) -> dict[str, Json]:
-        """As assertions and reports see it: everything but `ms` is the same whenever the answers are."""
+        """The form that assertions and reports see. Equal answers give equal values, except for `ms`."""
         return attrs.asdict(self) | {"usage": self.usage.reported() if self.usage is not None else None}
 
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """How a flow ended."""
+    """The result of a flow."""
 
     status: Status
     decision: Json = None
-    """With `ok`: what was decided."""
+    """With status `ok`: the decision."""
     abstain: str | None = None
-    """With `abstain`: why."""
+    """With status `abstain`: the reason."""
     error: Failure | None = None
-    """With `error`: why."""
+    """With status `error`: the failure."""
     confidence: float | None = None
-    """Of the node that decided; None where it said nothing."""
+    """Confidence of the node that decided; None if it stated none."""
     trace: tuple[Step, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """What a hub answers, and what assertions are over."""
+        """The response of a hub, and the variables of assertions."""
         return {
             "status": self.status,
             "decision": self.decision,

@@ -1,4 +1,4 @@
-"""Decide: a flow's nodes in their order, until one of them decides, abstains for good or fails for good."""
+"""Decision flows: runs the nodes in order until one decides, or abstains or fails without a fallback."""
 
 from __future__ import annotations
 
@@ -23,36 +23,38 @@ from providers.usage import Usage
 from store.events import Json
 
 AskOf = Callable[[str], Ask]
-"""The way to somebody by the name that `Capability.asked` gives."""
+"""Returns the gate to a provider by its name from `Capability.asked`."""
 Clock = Callable[[], float]
-"""Seconds, from any beginning."""
+"""A monotonic clock in seconds."""
 
 NO_NODE = "no node decided"
-"""Why a flow abstains that comes to its end."""
+"""The reason for the abstention of a flow in which no node decided."""
 
 _CAUSES: Mapping[str, Cause] = {"auth": "auth", "permission": "auth", "quota": "quota", "timeout": "timeout"}
-"""By the kind of a provider's error; of the others it depends on who was asked."""
+"""Cause by a provider error's kind; all other kinds depend on the kind of node."""
 
 
 async def decide(
     capability: Capability, value: Json, *, ask_of: AskOf, origin: Origin, clock: Clock | None
 ) -> Decision:
-    """Decide about *value*.
+    """Run the flow of *capability* on the input *value*.
 
-    Nodes are tried in the flow's order; those that are another's `fallback` are reached only through it. A rule decides
-    where its condition holds, else the next node is tried. Who is asked decides, or, with `decides: false`, is heard
-    and the next node is tried; who abstains, is less sure than the node's minimum, or fails, is replaced by its
-    fallback, without which the flow ends so. A flow that comes to its end abstains.
+    1. Nodes are tried in the flow's order. A node that is another's `fallback` is reached only through it.
+    2. A rule decides if its condition is true, otherwise the next node is tried.
+    3. A model or specialist decides or, with `decides: false`, adds its answer for later nodes.
+    4. If it abstains, fails, or has less confidence than the node's minimum, its fallback is tried. Without a fallback
+       the flow ends with that abstention or failure.
+    5. If no node decides, the flow abstains.
 
     Args:
-        capability: with its schemas, conditions and templates checked before.
+        capability: the flow, with schemas, conditions and templates already validated.
         value: the input.
-        ask_of: see `AskOf`; every answer is asked for once.
-        origin: whose flow this is; requests carry it with their node.
-        clock: None: nothing is measured.
+        ask_of: see `AskOf`; every answer is requested once.
+        origin: the origin of the requests, to which their node is added.
+        clock: measures durations; None: nothing is measured.
 
     Raises:
-        EvalctlError: everything but a `ProviderError`, which becomes a failure of its node.
+        EvalctlError: any error but a `ProviderError`, which becomes a failure of its node.
     """
     if found := _schema(capability.input_schema).problems(value):
         return Decision(
@@ -63,7 +65,7 @@ async def decide(
 
 @attrs.frozen
 class _Passed:
-    """The next node is to be tried."""
+    """The next node is tried."""
 
 
 @attrs.frozen
@@ -79,7 +81,7 @@ class _Failed:
 
 
 _Outcome = _Passed | _Decided | Said | Abstained | _Failed
-"""What a node comes to; `Said` is an answer for later nodes."""
+"""Result of a node; `Said` is an answer for later nodes."""
 
 _WORDS: Mapping[type[_Outcome], Outcome] = {
     _Passed: "passed",
@@ -92,7 +94,7 @@ _WORDS: Mapping[type[_Outcome], Outcome] = {
 
 @attrs.define
 class _Heard:
-    """What is known of an answer, for the trace."""
+    """Usage and confidence of an answer, for the trace."""
 
     usage: Usage | None = None
     confidence: float | None = None
@@ -100,7 +102,7 @@ class _Heard:
 
 @attrs.define(kw_only=True)
 class _Flow:
-    """One decision while it is made."""
+    """One run of a flow."""
 
     capability: Capability
     input: Json
@@ -126,7 +128,7 @@ class _Flow:
         return Decision(status="abstain", abstain=NO_NODE, trace=tuple(self.trace))
 
     def _chain(self, first: Node) -> Iterator[Node]:
-        """A node, its fallback, the fallback's, each once."""
+        """Yield a node, its fallback, that one's fallback and so on, each once."""
         nodes = {node.id: node for node in self.capability.flow}
         node: Node | None = first
         while node is not None:
@@ -136,7 +138,7 @@ class _Flow:
             node = nodes.get(fallback) if fallback is not None else None
 
     async def _tried(self, node: Node) -> _Outcome:
-        """Try a node, and write down what came of it."""
+        """Try a node and add its step to the trace."""
         heard = _Heard()
         begun = self.clock() if self.clock is not None else 0.0
         outcome = self._ruled(node) if isinstance(node, Rule) else await self._asked(node, heard)
@@ -167,7 +169,7 @@ class _Flow:
         except ProviderError as error:
             heard.usage = error.usage
             if isinstance(node, Exec):
-                error.status = None  # a recording has one for every error; a program speaks no HTTP
+                error.status = None  # a recording has a status for every error, but a program has no HTTP status
             return _Failed(_cause(node, error), line(str(error)))
         heard.usage = answer.usage
         try:
@@ -204,7 +206,7 @@ class _Flow:
         )
 
     def _doubt(self, node: AskingNode, confidence: float | None) -> str | None:
-        """Why an answer of this confidence is not taken; None where it is."""
+        """The reason why an answer of this confidence is rejected; None if it is accepted."""
         minimum = node.min_confidence if node.min_confidence is not None else self.capability.min_confidence
         if minimum <= 0:
             return None

@@ -1,4 +1,4 @@
-"""What a daemon configuration says: backends, and capabilities with the flows that decide. Values only."""
+"""Daemon configuration: backends, and capabilities with their decision flows. Values only."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ DEFAULT_TIMEOUT_MS = 60_000
 
 @attrs.frozen(kw_only=True)
 class Backend:
-    """Somebody who answers model nodes."""
+    """A provider of models for model nodes."""
 
     name: str
     kind: str
-    """A provider's name in `providers.registry`; where a file says none, it is the backend's own name."""
+    """A provider's name in `providers.registry`; by default the backend's own name."""
     base_url: str | None = None
     api_key_env: str | None = None
-    """The variable that holds the credential; None: the kind's usual one, where it is set."""
+    """Environment variable of the credential; None: the kind's usual one, if set."""
 
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """Decides without asking anybody, where its condition holds; else the flow goes on."""
+    """Rule node: decides by a condition, without any request; if it is false, the flow continues."""
 
     kind: ClassVar[Literal["rule"]] = "rule"
     id: str
     when: str
-    """CEL over `input` and `answers` (by node, of the nodes that have answered); has to be true or false."""
+    """Boolean CEL expression over `input` and `answers` (answers of earlier nodes by id)."""
     decision: Json
 
 
 @attrs.frozen(kw_only=True)
 class Asking:
-    """What the nodes that ask somebody have in common."""
+    """Common fields of model nodes and specialist nodes."""
 
     id: str
     timeout_ms: int = DEFAULT_TIMEOUT_MS
-    """Of one answer."""
+    """Timeout of one answer in milliseconds."""
     min_confidence: float | None = None
-    """Below it, and without any confidence, the node abstains; None: the capability's."""
+    """Minimum confidence, below or without which the node abstains; None: the capability's."""
     fallback: str | None = None
-    """The node that is tried when this one abstains or fails; it is reached in no other way."""
+    """Id of the node that is tried if this one abstains or fails; that node is reached in no other way."""
     decides: bool = True
-    """False: the answer is kept in `answers`, and the flow goes on."""
+    """False: the answer is kept in `answers`, and the flow continues."""
 
 
 @attrs.frozen(kw_only=True)
 class Model(Asking):
-    """Asks a model for an answer of a given form, and how sure it is."""
+    """Model node: asks a model for a structured answer with a confidence."""
 
     kind: ClassVar[Literal["model"]] = "model"
     prompt: str
-    """A template: `{{ input.tool_input.command }}`, `{{ answers.triage.queue }}`; what is no string is written as JSON.
-    """
+    """Template with placeholders such as `{{ input.tool_input.command }}` and `{{ answers.triage.queue }}`; values
+    other than strings are written as JSON."""
     system: str = ""
-    """The same; what is said about the answer's form comes after it."""
+    """Template of the system prompt; the description of the answer's form is appended."""
     backend: str
     model: str
     answer: Mapping[str, Json]
@@ -69,19 +69,19 @@ class Model(Asking):
 
 @attrs.frozen(kw_only=True)
 class Specialist(Asking):
-    """Somebody else's program: JSON in, JSON out. Its whole answer is the decision."""
+    """Specialist node: an external program or service, JSON in, JSON out. Its whole answer is the decision."""
 
     provider: str | None = None
-    """Another name that a fixture's `replay` may call it by."""
+    """Alternative name for it in a fixture's `replay`."""
     confidence: str = "confidence"
-    """The field of its answer that says how sure it is; where there is none, it says nothing."""
+    """Name of the confidence field in its answer, which is optional."""
     local: bool = False
-    """It costs nothing; else what it costs is unknown."""
+    """True if it costs nothing; otherwise its cost is unknown."""
 
 
 @attrs.frozen(kw_only=True)
 class Exec(Specialist):
-    """A process that is started for each answer: the input on stdin, the answer on stdout."""
+    """Specialist as a process, started for each answer: the input on stdin, the answer on stdout."""
 
     kind: ClassVar[Literal["exec"]] = "exec"
     command: tuple[str, ...]
@@ -90,12 +90,12 @@ class Exec(Specialist):
 
 @attrs.frozen(kw_only=True)
 class Http(Specialist):
-    """An endpoint that is posted the input."""
+    """Specialist as an HTTP endpoint, which receives the input by POST."""
 
     kind: ClassVar[Literal["http"]] = "http"
     url: str
     api_key_env: str | None = None
-    """Sent as a bearer token."""
+    """Environment variable of the bearer token; None sends no token."""
 
 
 Node = Rule | Model | Exec | Http
@@ -104,36 +104,36 @@ AskingNode = Model | Exec | Http
 
 @attrs.frozen(kw_only=True)
 class Capability:
-    """One kind of decision."""
+    """One kind of decision with its flow."""
 
     name: str
     description: str = ""
     input_schema: Mapping[str, Json]
     output_schema: Mapping[str, Json] | None = None
     min_confidence: float = 0.0
-    """Of every node that does not say otherwise; 0 takes any answer, also one without a confidence."""
+    """Default minimum confidence of nodes; 0 accepts any answer, even one without a confidence."""
     flow: tuple[Node, ...]
-    """In the order in which they are tried; see `flow.decide`."""
+    """Nodes in the order in which they are tried; see `flow.decide`."""
 
     def asking(self) -> tuple[AskingNode, ...]:
-        """The nodes that ask somebody."""
+        """The nodes that make requests: models and specialists."""
         return tuple(node for node in self.flow if not isinstance(node, Rule))
 
     def aimed(self, backend: str, model: str) -> Capability:
-        """The same flow with *backend* and *model* in every model node."""
+        """Copy the capability with *backend* and *model* in every model node."""
         flow = tuple(
             attrs.evolve(node, backend=backend, model=model) if isinstance(node, Model) else node for node in self.flow
         )
         return attrs.evolve(self, flow=flow)
 
     def asked(self, node: AskingNode) -> str:
-        """Whom *node* asks: a backend's name, or a name of its own for a specialist. What `flow.AskOf` is asked by."""
+        """The provider's name of *node* for `flow.AskOf`: a backend's name, or a unique name for a specialist."""
         return node.backend if isinstance(node, Model) else f"{node.kind}:{self.name}/{node.id}"
 
 
 @attrs.frozen(kw_only=True)
 class Daemon:
-    """A whole configuration."""
+    """A complete daemon configuration."""
 
     backends: Mapping[str, Backend]
     capabilities: Mapping[str, Capability]

@@ -1,4 +1,4 @@
-"""Plays recorded and hand-written answers in everybody's place: needs no key, no network and no process."""
+"""Replay for decision flows: a provider that plays recorded and hand-written answers, without keys and network."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from store.events import Json
 NAME = "recorded"
 
 Reread = Callable[[int, bytes, Request, Emit], Answer]
-"""Reads a recorded status and body as they were read when they came; see `Endpoint.reread`."""
+"""Reads a recorded status and body like the original response; see `Endpoint.reread`."""
 
 
 @runtime_checkable
 class Rereads(Protocol):
-    """A provider that can read its recorded answers."""
+    """Optional part of the provider port: a provider that can read its recorded answers."""
 
     def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
-        """Read the recorded answer to *request*, without a network.
+        """Read the recorded answer to *request* without a network.
 
         Raises:
-            ProviderError: it is no whole answer.
+            ProviderError: it is a refusal or an incomplete answer.
         """
 
 
 @attrs.frozen
 class HandWritten:
-    """An answer that somebody wrote: a model's `{"answer": ..., "confidence": ...}`, or a specialist's JSON."""
+    """A hand-written answer: a model's `{"answer": ..., "confidence": ...}`, or a specialist's JSON."""
 
     value: Json
 
 
 Answers = Mapping[str, HandWritten | Sequence[Recorded]]
-"""One run's, by node. Of several recorded ones the last counts: those before it were tries."""
+"""Answers of one run by node. The last recorded one counts, since earlier ones are failed tries."""
 
 
 def plain(status: int, body: bytes, request: Request, emit: Emit) -> Answer:  # noqa: ARG001 - as every `Reread`
-    """Reads what has no wire format of its own: the body is the answer's text.
+    """Read a recording without a wire format: the body is the answer's text.
 
     Raises:
-        ProviderError: the status is that of a refusal.
+        ProviderError: the status is a refusal.
     """
     emit(Responded(status=status))
     if not 200 <= status < 300:
@@ -62,10 +62,10 @@ def plain(status: int, body: bytes, request: Request, emit: Emit) -> Answer:  # 
 
 
 def format_of(kind: str, base_url: str | None = None) -> Reread:
-    """How answers of the provider called *kind* are read; it is opened without a key and never asked.
+    """Find the reader for recorded answers of the provider *kind*, which is opened without a key and gets no request.
 
     Raises:
-        UsageError: there is no such provider, or it cannot be opened so.
+        UsageError: there is no such provider, or it cannot be opened without a key.
     """
     if kind == "scripted":  # its scripts are not needed to read what it said
         return plain
@@ -74,12 +74,12 @@ def format_of(kind: str, base_url: str | None = None) -> Reread:
 
 
 class Player:
-    """Answers from what it was given; implements `providers.base.Provider`. Its errors are never worth another try.
+    """Plays given answers; implements `providers.base.Provider`. Its errors are never retryable.
 
     Args:
-        answers: by case and variant.
-        formats: how recorded answers of models are read, by variant; specialists have no format, nor has a variant that
-            is not named.
+        answers: answers by (case, variant).
+        formats: readers for recorded answers of models by variant; specialists and other variants are read as plain
+            text.
     """
 
     name = NAME
@@ -90,15 +90,15 @@ class Player:
         self._formats = formats
 
     def size(self, request: Request) -> int:  # noqa: ARG002 - the port's
-        """Nothing goes over a wire."""
+        """Zero, as nothing is sent."""
         return 0
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """What was given for the request's case, variant and node.
+        """Play the answer for the request's case, variant and node.
 
         Raises:
-            NotRecorded: nothing was.
-            ProviderError: a refusal was recorded, or something that is no whole answer.
+            NotRecorded: there is none.
+            ProviderError: the recording is a refusal or an incomplete answer.
         """
         await anyio.lowlevel.checkpoint()
         origin = request.origin
@@ -108,7 +108,7 @@ class Player:
         if not given:
             raise NotRecorded(origin.case_id, f"there is no answer of node {origin.node!r}")
         recorded = given[-1]
-        # a specialist is asked for no model
+        # requests to specialists name no model
         read = self._formats.get(origin.variant, plain) if request.model else plain
         try:
             return read(recorded.status, recorded.content, request, emit)
@@ -117,4 +117,4 @@ class Player:
             raise
 
     async def aclose(self) -> None:
-        """Nothing to release."""
+        """Do nothing, as there is nothing to release."""

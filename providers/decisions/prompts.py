@@ -1,4 +1,4 @@
-"""Prompt templates of a model node: texts with places for `input` and `answers`."""
+"""Prompt templates of model nodes: texts with placeholders over `input` and `answers`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.errors import EvalctlError
 from store.events import Json
 
 ROOTS = ("input", "answers")
-"""What a template may begin with."""
+"""Names that a placeholder may begin with."""
 
 _PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _STEP = re.compile(r"[\w-]+")
@@ -21,22 +21,22 @@ _STEP = re.compile(r"[\w-]+")
 
 @attrs.define(slots=False)
 class BadTemplate(EvalctlError):
-    """A template cannot be filled in, whatever the input."""
+    """A template is invalid, whatever the input."""
 
     message: str
     offset: int
-    """Where in it, in characters."""
+    """Place in the template, in characters from 0."""
 
     def __str__(self) -> str:
         return self.message
 
 
 def places(template: str) -> tuple[tuple[str, ...], ...]:
-    """The paths that *template* names, in their order: `{{ input.tool_input.command }}` is
+    """The paths of the placeholders in *template*, in order: `{{ input.tool_input.command }}` is
     `("input", "tool_input", "command")`.
 
     Raises:
-        BadTemplate: a `{{` without its `}}`, what is no path, or one that begins with neither `input` nor `answers`.
+        BadTemplate: a `{{` without `}}`, an invalid path, or one that begins with neither `input` nor `answers`.
     """
     found = tuple(_path(place) for place in _PLACE.finditer(template))
     rest = _PLACE.sub(lambda place: " " * len(place[0]), template)
@@ -46,8 +46,9 @@ def places(template: str) -> tuple[tuple[str, ...], ...]:
 
 
 def rendered(template: str, values: Mapping[str, Json]) -> str:
-    """*template* with its places filled in: a text as it is, everything else as JSON, what is not there as `null`.
-    What is filled in is not looked at for further places.
+    """Render *template*: a string is inserted unchanged, any other value as JSON, a missing one as `null`.
+
+    Inserted text is not searched for placeholders.
 
     Raises:
         BadTemplate: see `places`.

@@ -1,7 +1,7 @@
-"""JSON Schema, behind one door to its validator: all drafts, formats checked, nothing fetched from anywhere.
+"""JSON Schema validation: all drafts, with formats, and without fetching references.
 
-Patterns take linear time, whatever they are. What is not bounded is a schema that goes down into the same place in
-several ways at once (`anyOf` of two references to itself); so schemas, too, are for the owner of a configuration.
+Patterns take linear time. Not limited is a schema with exponential recursion (`anyOf` of two references to itself), so
+only the owner of a configuration may write schemas.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from store.errors import EvalctlError
 from store.events import Json
 
 MOST_PROBLEMS = 20
-"""Problems of one value that are told."""
+"""Maximum number of reported problems of one value."""
 
 Path = tuple[str | int, ...]
 
 _OUTSIDE = re.compile(r"Resource '(.*)' is not present in a registry")
 _PLACE = "\N{WHITE SQUARE CONTAINING BLACK SMALL SQUARE}"
-"""Stands for the value in what the validator says, which would write all of it."""
+"""Mask for the value in the validator's messages, which would otherwise contain all of it."""
 
 
 @attrs.define(slots=False)
 class BadSchema(EvalctlError):
-    """A document is no JSON Schema."""
+    """A document is not a valid JSON Schema."""
 
     path: Path
-    """Where in it."""
+    """Path in the schema."""
     message: str
 
     def __str__(self) -> str:
@@ -42,23 +42,23 @@ class BadSchema(EvalctlError):
 
 @attrs.frozen
 class Problem:
-    """What is wrong with a value."""
+    """One problem of a value."""
 
     path: Path
-    """Where in the value."""
+    """Path in the value."""
     message: str
     schema_path: Path
-    """The keyword that was not kept."""
+    """Path of the violated keyword in the schema."""
 
     def __str__(self) -> str:
         return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
 
 
 class Schema:
-    """A schema that values can be checked by.
+    """A compiled schema.
 
     Raises:
-        BadSchema: the document is no JSON Schema, or refers to something outside of itself.
+        BadSchema: the document is not a JSON Schema, or refers to something outside of itself.
     """
 
     def __init__(self, document: Json) -> None:
@@ -82,7 +82,7 @@ class Schema:
             raise BadSchema((), line(str(error)) or type(error).__name__) from error
 
     def problems(self, given: Json) -> tuple[Problem, ...]:
-        """What is wrong with *given*, in the schema's order: empty where nothing is, at most 20."""
+        """The problems of *given* in the schema's order: at most 20, empty if it is valid."""
         if (problem := unfit(given)) is not None:
             return (Problem((), f"the value {problem}", ()),)
         found = islice(self._validator.iter_errors(given), MOST_PROBLEMS)
@@ -90,7 +90,7 @@ class Schema:
 
 
 def shown_path(path: Path) -> str:
-    """`tool_input.command`, `items[2].name`: where in a value."""
+    """Render a path in a value, such as `tool_input.command` or `items[2].name`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -101,7 +101,7 @@ def shown_path(path: Path) -> str:
 
 
 def told(problems: tuple[Problem, ...], most: int = 3) -> str:
-    """The first problems in one line, and how many there are beside them."""
+    """The first *most* problems on one line, and the number of others."""
     more = len(problems) - most
     text = "; ".join(str(problem) for problem in problems[:most])
     return f"{text}; and {more} more" if more > 0 else text
@@ -114,14 +114,14 @@ def _said(error: Any) -> str:
 
 
 def _bad(error: Any) -> str:
-    """What is wrong with a schema, where the library says no more than that none of a list fits."""
+    """Describe an error in a schema, more precisely than the library where it only says that no alternative fits."""
     message = str(error.message)
     if (outside := _OUTSIDE.match(message)) is not None:
-        return line(f"a $ref leads to a place in the same schema, nothing is fetched: {outside[1]!r}")
+        return line(f"a $ref must stay within its schema, nothing is fetched: {outside[1]!r}")
     if tuple(error.instance_path)[-1:] == ("type",) and error.kind.name == "anyOf":
         return f"{value(error.instance)} is no type (array, boolean, integer, null, number, object, string)"
     return line(message.replace(_PLACE, value(error.instance)))
 
 
 def _refuse(uri: str) -> Never:
-    raise ValueError(f"nothing is fetched, so a $ref stays within its document: {uri}")
+    raise ValueError(f"a $ref must stay within its document, nothing is fetched: {uri}")

@@ -1,4 +1,4 @@
-"""How a message shows what others wrote: short, on one line, and nothing that a terminal would obey."""
+"""Foreign text in messages: shortened, on one line, without control characters for a terminal."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from store.documents.text import escape_unprintable
 from store.events import Json
 
 LONGEST = 300
-"""Characters of a text in a message."""
+"""Maximum characters of a text in a message."""
 LONGEST_VALUE = 2000
-"""Characters of a value that is kept as a value, written as JSON."""
+"""Maximum characters, as JSON, of a shortened value."""
 _LONGEST_TEXT = 200
 _MOST_ITEMS = 20
 _MOST_LEVELS = 6
 
 
 def line(text: str, longest: int = LONGEST) -> str:
-    r"""*text* on one line, at most *longest* characters of it; what is not printable as `\uXXXX`."""
+    r"""Render *text* on one line with at most *longest* characters; unprintable ones as `\uXXXX`."""
     cut = text[: longest + 1]
     shown = escape_unprintable(cut)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def value(given: Json, longest: int = 80) -> str:
-    """A value as JSON, cut; what cannot be written as JSON only by its type."""
+    """Render a value as JSON on one line, shortened; a value that is not JSON by its type."""
     try:
         text = json.dumps(given, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -33,8 +33,8 @@ def value(given: Json, longest: int = 80) -> str:
 
 
 def shortened(given: Json) -> Json:
-    """A value that says what matters in little room: long texts, long lists and deep levels end in `…`; one that is
-    large all the same is a text of its beginning.
+    """Shorten a value: long texts, long lists and deep levels end in `…`. A value that is still too large becomes a
+    text with its beginning.
     """
     short = _shortened(given, _MOST_LEVELS)
     text = json.dumps(short, ensure_ascii=False)

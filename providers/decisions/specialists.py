@@ -1,7 +1,7 @@
-"""Specialists: somebody else's program, started for each answer or posted to. They are asked like any provider.
+"""Specialists: external programs, started for each answer, and HTTP services, both as providers.
 
-The input is the request's last user text, JSON; the answer's text is what came back. Whether that is JSON, and of what
-form, is for the flow to judge; what kept an answer from coming is a `ProviderError`. They ask once.
+The input is the request's last user text, which is JSON; the answer's text is the raw output. The flow checks whether
+it is JSON of the right form; a missing answer is a `ProviderError`. Each request is sent once.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from providers.system.process import Finished, ProcessNotStarted, run_process, t
 from store.documents.text import without_first_word
 
 OUTPUT_LIMIT = 2**20
-"""Bytes that a specialist may answer; a process on both of its streams together."""
+"""Maximum bytes of an answer; of a process on both streams together."""
 GRACE_S = 1.0
-"""How long a process that is out of time may take to end after SIGTERM."""
+"""Seconds that a process has to end after its timeout and SIGTERM."""
 _TAIL = 160
-"""Characters of whole lines at the end of stderr that go into a message; of its last line more."""
+"""Characters of complete lines at the end of stderr in a message; the last line may be longer."""
 _READ = 8192
-"""Bytes of the end of stderr that are looked at."""
+"""Bytes at the end of stderr that are searched."""
 
 
 class ExecSpecialist:
-    """A process that is started for each answer; implements `providers.base.Provider`.
+    """A specialist as a process, started for each answer; implements `providers.base.Provider`.
 
-    It runs in the configuration's directory, with PATH, LANG, and a HOME and TMPDIR of its own that are removed
-    afterwards; no other variable gets through. It reads the input, one line of JSON, on stdin, and answers on stdout
-    with exit code 0. Nothing that it started is left when it has answered, failed or run out of time.
+    It runs in the configuration's directory with PATH, LANG, and a private HOME and TMPDIR that are removed afterwards;
+    no other variable is passed on. It reads the input, one line of JSON, from stdin and answers on stdout with exit
+    code 0. None of its processes is left after its answer, failure or timeout.
 
     Args:
-        node: whose command it is.
+        node: the node with the command.
         name: see `Capability.asked`.
-        base: the configuration's directory, absolute.
+        base: the configuration's directory as an absolute path.
     """
 
     def __init__(self, node: Exec, *, name: str, base: Path) -> None:
@@ -57,25 +57,25 @@ class ExecSpecialist:
 
     @property
     def name(self) -> str:
-        """As flows name it."""
+        """The name in flows; see `Capability.asked`."""
         return self._name
 
     @property
     def account(self) -> str:
-        """The same: nobody else is behind it."""
+        """The same name, as it uses no account of another service."""
         return self._name
 
     def size(self, request: Request) -> int:
-        """Bytes of the input."""
+        """Size of the input in bytes."""
         return len(_input(request))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Start it, and read its answer when it has ended.
+        """Run the process once and read its answer.
 
         Raises:
-            ProviderError: it could not be started, ended by a signal or with another exit code than 0
-                (`server_error`), answered more than 1 MiB or no UTF-8 (`bad_payload`), or took longer than the
-                request's `timeout_ms` (`timeout`).
+            ProviderError: it could not be started, or ended by a signal or with an exit code other than 0
+                (`server_error`); its answer exceeds 1 MiB or is not UTF-8 (`bad_payload`); or it took longer than
+                the request's `timeout_ms` (`timeout`).
         """
         import tempfile
 
@@ -116,24 +116,24 @@ class ExecSpecialist:
         return _answered(text, emit)
 
     async def aclose(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing, as nothing is kept open."""
 
     def _unstarted(self, problem: str) -> ProviderError:
         return _failed("server_error", f"cannot start {self._shown}: {problem}", turned_away=True)
 
 
 class HttpSpecialist:
-    """An endpoint that is posted the input and answers with JSON; implements `providers.base.Provider`.
+    """A specialist as an HTTP endpoint that receives the input by POST; implements `providers.base.Provider`.
 
     Args:
         name: see `Capability.asked`.
-        url: where it is posted to; redirects are not followed.
+        url: the endpoint; redirects are not followed.
         api_key: sent as a bearer token; None sends none.
-        pool: closed with this provider.
-        wall: microseconds since 1970, for waits given as a date.
+        pool: closed together with this provider.
+        wall: wall clock in microseconds since 1970 UTC, for Retry-After headers with a date.
 
     Raises:
-        UsageError: the URL or the key cannot be used.
+        UsageError: the URL or the key is invalid.
     """
 
     def __init__(
@@ -160,28 +160,28 @@ class HttpSpecialist:
 
     @property
     def name(self) -> str:
-        """As flows name it."""
+        """The name in flows; see `Capability.asked`."""
         return self._name
 
     @property
     def account(self) -> str:
-        """Endpoint and a digest of the key."""
+        """The endpoint and a digest of the key."""
         return self._account
 
     def size(self, request: Request) -> int:
-        """Bytes of the input."""
+        """Size of the input in bytes."""
         return len(_input(request))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Post the input once.
 
         Raises:
-            ProviderError: no whole answer came: see `providers/system/http.py` and `faults.refusal`; an answer of more
-                than 1 MiB or that is no UTF-8 is a `bad_payload`; one that is no JSON and had no stated length is
-                `truncated`, as nobody can tell whether all of it came.
+            ProviderError: no complete answer arrived: see `providers/system/http.py` and `faults.refusal`; an answer
+                of more than 1 MiB, or not in UTF-8, is a `bad_payload`; one without a length that is not JSON is
+                `truncated`, as its end may be missing.
         """
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
-        # the whole is bounded by who asks; a second later, so that it is told from a connection that is silent
+        # the caller limits the whole answer; one second more distinguishes that from a silent connection
         patience_s = (request.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000 + 1
         posted = self._pool.post(self._url, headers, _input(request), first_byte_s=patience_s, idle_s=patience_s)
         async with posted as response:
@@ -241,7 +241,7 @@ def _input(request: Request) -> bytes:
 
 
 def _ended(finished: Finished) -> str:
-    """How a process failed, with the end of what it had to say about it."""
+    """Describe how a process failed, with the end of its stderr."""
     code = finished.exit_code or 0
     how = f"ended by {_signal(-code)}" if code < 0 else f"ended with exit code {code}"
     said = excerpt(_last_lines(finished.stderr))
@@ -249,7 +249,7 @@ def _ended(finished: Finished) -> str:
 
 
 def _last_lines(stderr: bytes) -> str:
-    """The end of *stderr*, from the beginning of a line on; from within it only where that is too far away."""
+    """The last complete lines of *stderr*; the end of the last line if that is too long."""
     text = stderr[-_READ:].decode("utf-8", "replace")
     if len(stderr) > _READ:
         _, _, text = text.partition("\n")
@@ -281,5 +281,5 @@ def _is_json(text: str) -> bool:
 
 
 def _failed(kind: ErrorKind, message: str, *, turned_away: bool = False) -> ProviderError:
-    """What a specialist does once it does again; only of what was cut off another try may bring more."""
+    """Build an error; only a truncated answer is retryable, since a specialist repeats any other failure."""
     return ProviderError(kind=kind, message=message[:400], retryable=kind == "truncated", turned_away=turned_away)

@@ -1,4 +1,4 @@
-"""Takes down what is answered, as it came: a status and a body, and nothing of what was asked or who was asked."""
+"""Records the raw responses (status and body) of decision flows, without requests and providers' names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from store.events import Json
 
 LATE = "the answer did not come in time"
 MAX_DEPTH = 90
-"""Levels of a body that is kept as JSON; readers of files take a few more."""
+"""Maximum nesting of a body that is kept as JSON; readers of files accept a few levels more."""
 MAX_JSON_BYTES = 256 * 1024
-"""Of a body that is kept as JSON; a larger one fits in no recording."""
+"""Maximum bytes of a body that is kept as JSON; a larger one does not fit in a recording."""
 
 _STANDS_FOR: Mapping[ErrorKind, int] = {
     "auth": 401,
@@ -33,43 +33,43 @@ _STANDS_FOR: Mapping[ErrorKind, int] = {
     "request_too_large": 413,
     "timeout": 504,
 }
-"""Errors that came with no status have one all the same in a recording; for kinds that none stands for it is 500."""
+"""Recorded status of errors without one, by kind; 500 for all other kinds."""
 
 
 @attrs.frozen(kw_only=True)
 class Recorded:
-    """One answer as it came."""
+    """One recorded response."""
 
     status: int
     body: Json
-    """An object or an array; else text, in which bytes that are no UTF-8 are replaced."""
+    """An object or an array; otherwise text, in which bytes that are not UTF-8 are replaced."""
 
     @classmethod
     def of(cls, status: int, content: bytes) -> Recorded:
-        """The answer with this body."""
+        """Record a response with the body *content*."""
         return cls(status=status, body=_settled(content))
 
     @property
     def content(self) -> bytes:
-        """The body as it is read again. JSON is written anew, which changes nothing that a reader looks at."""
+        """The body for reading it again. JSON is encoded anew, which makes no difference to readers."""
         text = self.body if isinstance(self.body, str) else json.dumps(self.body, ensure_ascii=False)
         return text.encode("utf-8", "replace")
 
 
 Keep = Callable[[Origin, Recorded], None]
-"""Where answers go. Told of every try, so that the last one told of an origin is the one that counts."""
+"""Callback for recorded responses, called for every try: the last response of an origin counts."""
 
 
 class Taped:
-    """A provider that passes everything on and takes answers down; implements `providers.base.Provider`.
+    """Records the responses of an inner provider; implements `providers.base.Provider`.
 
-    An endpoint has to be opened to keep bodies. Of one that hands over none the answer's text is taken down, or the
-    error's message. A request that is cancelled is taken down as one that was not answered in time (504): a caller that
-    ends a whole run so has to throw away what was taken down of it.
+    An endpoint must be opened with `keep_bodies`. If a provider emits no body, the answer's text or the error's message
+    is recorded. A cancelled request is recorded as a timeout (504), so a caller that cancels a whole run has to discard
+    its recording.
 
     Args:
-        inner: who answers.
-        keep: where answers go.
+        inner: the provider that answers.
+        keep: receives the responses.
     """
 
     def __init__(self, inner: Provider, keep: Keep) -> None:
@@ -78,28 +78,28 @@ class Taped:
 
     @property
     def name(self) -> str:
-        """The inner provider's."""
+        """The inner provider's name."""
         return self._inner.name
 
     @property
     def account(self) -> str:
-        """The inner provider's."""
+        """The inner provider's account."""
         return self._inner.account
 
     @property
     def quirks(self) -> InheritedQuirks:
-        """What the inner provider has adapted to; nothing where it does not adapt."""
+        """The inner provider's adaptations; empty if it does not adapt."""
         return InheritedQuirks(self._inner)
 
     def size(self, request: Request) -> int:
-        """What the inner provider says."""
+        """The size according to the inner provider."""
         return self._inner.size(request)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
-        """Ask the inner provider, and take down what came.
+        """Ask the inner provider and record its response.
 
         Raises:
-            ProviderError: what the inner provider raised.
+            ProviderError: the inner provider's error.
         """
         came: list[Body] = []
 
@@ -126,23 +126,23 @@ class Taped:
 
 @attrs.define
 class Tape:
-    """The last answer of each node of each run; its `keep` is for `Taped`."""
+    """Keeps the last response of each node of each run; its `keep` is the callback of `Taped`."""
 
     _answers: dict[tuple[str, str, int], dict[str, Recorded]] = attrs.field(factory=dict, init=False)
 
     def keep(self, origin: Origin, recorded: Recorded) -> None:
-        """Take an answer down, in place of an earlier one of the same origin."""
+        """Keep a response; it replaces an earlier one of the same origin."""
         run = origin.case_id, origin.variant, origin.repetition
         self._answers.setdefault(run, {})[origin.node] = recorded
 
     def of(self, case_id: str, variant: str, repetition: int = 0) -> dict[str, tuple[Recorded, ...]]:
-        """What was taken down of one run, by node, sorted."""
+        """The responses of one run by node, sorted."""
         answers = self._answers.get((case_id, variant, repetition), {})
         return {node: (recorded,) for node, recorded in sorted(answers.items())}
 
 
 def failed(error: ProviderError) -> Recorded:
-    """What stands for an error that no body came with: its status and its message."""
+    """Record an error without a body by its status and message."""
     status = error.status
     if status is None or not 300 <= status <= 599:
         status = _STANDS_FOR.get(error.kind, 500)
@@ -154,9 +154,7 @@ def _of(body: Body) -> Recorded:
 
 
 def _settled(content: bytes) -> Json:
-    """The body as a recording holds it: as JSON only where a strict reader finds nothing in it that writing it anew
-    would lose.
-    """
+    """The body for a recording: as JSON only if encoding it anew loses nothing."""
     text = content.decode("utf-8", "replace")
     if text.lstrip(" \t\r\n")[:1] not in {"{", "["} or len(content) > MAX_JSON_BYTES:
         return text

@@ -81,7 +81,7 @@ class Recorder:
 
     @property
     def quirks(self) -> InheritedQuirks:
-        """What the inner provider has adapted to; nothing where it does not adapt."""
+        """The inner provider's adaptations; empty if it does not adapt."""
         return InheritedQuirks(self._inner)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:

@@ -108,7 +108,7 @@ async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        ({"house": HOUSE}, "node 'a' names the backend 'hose', which is not there\nThere are: house."),
+        ({"house": HOUSE}, "node 'a' names the backend 'hose', which is not defined\nDefined backends: house."),
         ({"hose": {"kind": "opnai"}}, "there is no provider 'opnai'\nDid you mean 'openai'?"),
         ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is no http or https URL"),
     ],

@@ -139,7 +139,7 @@ MISTAKES = [
     (
         "input.tool_name == 'rm'",
         "‸'rm'",
-        ("flow[0].when: expected an expression that is true or false, this one is of type string\n  'rm'\n  ^"),
+        ("flow[0].when: expected a boolean expression, this one is of type string\n  'rm'\n  ^"),
     ),
     ("when: \"input.tool_name == 'rm'\"", "‸when: ' '", "flow[0].when: expected some text, got ' '"),
     (
@@ -159,7 +159,7 @@ MISTAKES = [
         "answer: {}",
         "‸answer: { $ref: 'https://example.com/s.json' }",
         (
-            "flow[1].answer: no JSON Schema: a $ref leads to a place in the same schema, nothing is fetched: "
+            "flow[1].answer: no JSON Schema: a $ref must stay within its schema, nothing is fetched: "
             "'https://example.com/s.json'"
         ),
     ),

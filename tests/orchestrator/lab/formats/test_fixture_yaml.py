@@ -133,7 +133,7 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab:
         (
             "status != 'error'",
             "‸status",
-            "expect[0].cel: expected an expression that is true or false, this one is of type string\n  status\n  ^",
+            "expect[0].cel: expected a boolean expression, this one is of type string\n  status\n  ^",
         ),
         (
             "status != 'error'",
