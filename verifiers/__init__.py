@@ -1,5 +1,13 @@
-"""verifiers: was it right.
+"""verifiers: deterministic, local checks of a run; the scorers of other tools.
 
-One module per kind; each is a frozen class whose fields are the keys of its entry in a suite file, with one method,
-`verify`. Deterministic and local. Start reading at `base.py`; the table of kinds is `registry.py`.
+Where a new thing goes:
+
+- a verifier kind: a module with one frozen class, whose fields are the keys of its entry in a suite file and whose
+  method `verify` returns a verdict (`base.py`), and a line in the table of `registry.py`; a package outside this repository
+  uses the entry point group `evalctl.verifiers`
+- a rule for combining verdicts: `aggregate.py`
+- a protection of the files that a check runs: `pristine.py`
+- an assertion over a decision of a lab: `assertion.py`
+
+Start reading at `base.py`.
 """

@@ -1,4 +1,4 @@
-"""From a task's verifiers to one verdict."""
+"""Runs a task's verifiers and combines their verdicts into one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from verifiers.pristine import protected_files
 
 
 async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judgement, ...]:
-    """Ask every verifier, one after the other; judgements in the order of *verifiers*.
+    """Run every verifier, one after the other. Returns their verdicts in the order of *verifiers*.
 
-    Those that only look are asked before the others, because a command may change what they look at. What a verifier
-    cannot do for reasons of its own is its `error`; the others are asked all the same.
+    Read-only verifiers run first, because a command may change the files that they read. A verifier that cannot run
+    gives the verdict `error`; the others still run.
     """
     if all_only_look(verifiers):
         return tuple([await _ask(verifier, evidence) for verifier in verifiers])
@@ -27,14 +27,12 @@ async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judg
 
 
 def all_only_look(verifiers: Iterable[Verifier]) -> bool:
-    """Whether no verifier starts a process or changes a file: then the fixture itself can be shown for a workspace
-    that differs in nothing from it.
-    """
+    """Whether all verifiers are read-only: then they may read the fixture itself in place of an unchanged workspace."""
     return all(map(only_looks, verifiers))
 
 
 def only_looks(verifier: Verifier) -> bool:
-    """Whether the verifier says that it only reads; one that says nothing may do anything."""
+    """Whether the verifier declares that it only reads; without `only_looks` it may do anything."""
     return bool(getattr(verifier, "only_looks", False))
 
 
@@ -47,10 +45,10 @@ async def _ask(verifier: Verifier, evidence: Evidence) -> Judgement:
 
 
 def verdict_of(judgements: Iterable[Judgement]) -> tuple[VerdictWord, float | None]:
-    """The verdict of a run and its composite.
+    """Combine the verdicts of a run into one, with its composite score.
 
-    An error of any verifier makes the run an error without a composite: what was not checked is neither passed nor
-    failed. Else all passed (1.0), or one failed (0.0). No judgement at all is an error: nothing was checked.
+    `error` (no composite) if any verifier had an error, or if there are no verdicts: an unchecked run has neither
+    passed nor failed. Else `pass` (1.0) if all passed, or `fail` (0.0).
     """
     words = {judgement.verdict for judgement in judgements}
     if "error" in words or not words:

@@ -1,6 +1,6 @@
-"""The verifier of decision labs: a CEL expression over how a flow ended has to be true.
+"""The assertion of decision labs: a CEL expression over a flow's decision that has to be true.
 
-Suites have no kind `cel`: it judges a decision and not a workspace, so it is no `verifiers.base.Verifier`.
+It judges a decision, not a workspace, so it is not a `verifiers.base.Verifier`, and suites have no kind `cel`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from store.rows import Judgement
 
 @attrs.frozen(kw_only=True)
 class Assertion:
-    """Passes when `cel` is true, and in no other case.
+    """Passes only if `cel` evaluates to true.
 
     Raises:
-        Uncompilable: it is no CEL, or names something else than what a decision has.
+        Uncompilable: `cel` is not valid CEL, or uses a name that a decision does not have.
     """
 
     kind: ClassVar[str] = "cel"
     id: str
     cel: str
     why: str
-    """The rule that it protects."""
+    """The rule that the assertion protects, for reports."""
     _expression: Expression = attrs.field(init=False, repr=False, eq=False)
 
     @_expression.default
@@ -37,16 +37,16 @@ class Assertion:
         return compiled(self.cel, ASSERTION_VARIABLES)
 
     def judged(self, values: Mapping[str, Json]) -> Judgement:
-        """Hold it against *values*: `providers.decisions.decision.Decision.to_json`, or its like.
+        """Evaluate the assertion on *values*, in the form of `providers.decisions.decision.Decision.to_json`.
 
-        The detail has `why` and `cel`; of a failed one also `values`, those of the variables that the expression
-        names, shortened, and `reason` where it was neither true nor false.
+        The detail has `why` and `cel`. On a failure it also has `values`, the shortened values of the variables in the
+        expression, and `reason` if the expression was neither true nor false.
         """
-        told: dict[str, Json] = {"why": self.why, "cel": self.cel}
+        detail: dict[str, Json] = {"why": self.why, "cel": self.cel}
         try:
             if self._expression.evaluate(values):
-                return Judgement(verifier=self.id, kind=self.kind, verdict="pass", detail=told)
+                return Judgement(verifier=self.id, kind=self.kind, verdict="pass", detail=detail)
         except Unevaluable as error:
-            told["reason"] = error.reason
-        told["values"] = {name: shortened(values.get(name)) for name in self._expression.named()}
-        return Judgement(verifier=self.id, kind=self.kind, verdict="fail", detail=told)
+            detail["reason"] = error.reason
+        detail["values"] = {name: shortened(values.get(name)) for name in self._expression.named()}
+        return Judgement(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)

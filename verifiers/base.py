@@ -1,4 +1,4 @@
-"""The port of this folder: evidence in, judgement out."""
+"""The verifier port: evidence of a run in, verdict out."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from providers.system.sandbox import Sandbox
 
 VERIFIER_API = 1
-"""Version of the verifier port; an entry point of another version is refused."""
+"""Version of the verifier port; entry points of another version are refused."""
 
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """What a run left behind, as it was when the subject stopped, before any verifier ran."""
+    """The evidence of a run: its workspace and tool calls as of the subject's stop, before any verifier ran."""
 
     workspace: Path
     fixture: Path
-    """The pristine fixture; read only."""
+    """The pristine fixture; treat it as read-only."""
     changes: tuple[FileChange, ...]
-    """What differs between the two, sorted by path; `.git`, `node_modules` and `__pycache__` are ignored."""
+    """The differences of the workspace to the fixture, by path, without `.git`, `node_modules` and `__pycache__`."""
     tools: tuple[ToolUse, ...] | None
-    """The tool calls in order, refused and failed ones included; None where the subject does not tell them."""
+    """The tool calls in order, refused and failed ones included; None if the subject does not report them."""
     marker: str = ""
-    """Goes into the environment of every process as EVALCTL_ATTEMPT."""
+    """Value of EVALCTL_ATTEMPT in the environment of every process that a verifier starts."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
-    """The variables a command verifier starts with (PATH, HOME, ...)."""
+    """Environment variables of a command verifier (PATH, HOME, ...)."""
     sandbox: Sandbox | None = None
-    """What the programs that verifiers start are confined by; for `providers.system.sandbox.run_confined`."""
+    """Sandbox for the programs that verifiers start, for `providers.system.sandbox.run_confined`; None: unconfined."""
     protected: tuple[str, ...] = ()
-    """The task's check files, relative to the fixture: put back before a command runs. Filled in by `judge`."""
+    """The task's check files, relative to the fixture, to restore before a command runs. Set by `aggregate.py`."""
 
 
 class Verifier(Protocol):
-    """Checks one thing about a run: a frozen attrs class whose fields are its keys in a suite file, in snake_case.
+    """A verifier checks one property of a run: a frozen attrs class whose fields are its keys in a suite file.
 
-    One that only reads files says so by a class attribute `only_looks = True`: it is asked first, and may be shown the
-    pristine fixture where the run has not touched its workspace.
+    A read-only verifier declares the class attribute `only_looks = True`: it runs first, and may receive the pristine
+    fixture as the workspace if the run changed nothing.
     """
 
     kind: ClassVar[str]
@@ -53,6 +53,7 @@ class Verifier(Protocol):
         """Unique within its task."""
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge. `error` means that it could not run; it is neither a pass nor a fail. Never raises for what a run
-        may have done to its workspace.
+        """Judge the run. `error`, neither pass nor fail, means that the verifier could not run.
+
+        Never raises for the state in which a run may have left its workspace.
         """

@@ -1,6 +1,6 @@
-"""The verifier `command`: a program, started without a shell, judges by its exit code and what it prints.
+"""The verifier `command`: runs a program without a shell and checks its exit code and output.
 
-It runs code that the agent wrote, so one that takes too long fails; only one that cannot be started is an error.
+The program runs code that the agent wrote, so a timeout is a fail; only a program that cannot start is an error.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from providers.system.process import Finished
 
 LONGEST_MS = 600_000
-"""The largest `timeoutMs`."""
+"""Largest `timeoutMs`."""
 
 OUTPUT_LIMIT = 2**20
-"""Bytes of output that are looked at."""
+"""Largest number of output bytes that are read."""
 
 KEPT = 32 * 2**10
-"""Bytes of each stream that the detail of a failure keeps, from its end."""
+"""Bytes of each stream, from its end, that the detail of a failure keeps."""
 
 KEPT_ON_PASS = 2**10
-"""The same where it passed."""
+"""Bytes of each stream that the detail of a pass keeps."""
 
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
@@ -39,11 +39,11 @@ def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """Passes when `command`, run in the workspace, exits with `expect_exit` within `timeout_ms` and its output holds
+    """Passes if `command`, run in the workspace, exits with `expect_exit` within `timeout_ms` and its stdout contains
     each text of `expect_stdout_includes`.
 
-    The task's check files are put back first; those that the run had changed are told as `tampered` in the detail,
-    and the pristine ones decide.
+    The task's check files are restored first, so the pristine ones decide; the detail lists those that the run had
+    changed as `tampered`.
     """
 
     kind: ClassVar[str] = "command"
@@ -54,8 +54,8 @@ class Command:
     expect_stdout_includes: tuple[str, ...] = attrs.field(default=(), converter=_texts)
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge. The workspace may look different afterwards."""
-        from providers.system.process import ProcessNotStarted  # brings what reading a suite can spare
+        """Restore the check files, run the command and judge it. May change the workspace."""
+        from providers.system.process import ProcessNotStarted  # not needed to read a suite
         from providers.system.sandbox import run_confined
 
         workspace = evidence.workspace
@@ -65,7 +65,7 @@ class Command:
             tampered = restore(evidence.protected, evidence.fixture, workspace)
         except NotRestored as error:
             return self._judgement("error", {"reason": "check_file", "message": str(error)})
-        told: dict[str, Json] = {"tampered": list(tampered)} if tampered else {}
+        restored: dict[str, Json] = {"tampered": list(tampered)} if tampered else {}
         try:
             finished = await run_confined(
                 evidence.sandbox,
@@ -78,9 +78,9 @@ class Command:
             )
         except ProcessNotStarted as error:
             whose: VerdictWord = "fail" if self._is_the_runs_own(evidence) else "error"
-            return self._judgement(whose, {"reason": "not_started", "message": str(error), **told})
+            return self._judgement(whose, {"reason": "not_started", "message": str(error), **restored})
         wrong = self._wrong(finished)
-        detail = {**wrong, **_seen(finished, KEPT if wrong else KEPT_ON_PASS), **told}
+        detail = {**wrong, **_seen(finished, KEPT if wrong else KEPT_ON_PASS), **restored}
         return self._judgement("fail" if wrong else "pass", detail)
 
     def _wrong(self, finished: Finished) -> dict[str, Json]:
@@ -92,7 +92,7 @@ class Command:
         return {"reason": "stdout", "missing": missing} if missing else {}
 
     def _is_the_runs_own(self, evidence: Evidence) -> bool:
-        """Whether the program that does not start is one of the workspace that the run made, changed or deleted."""
+        """Whether the program is a file of the workspace that the run made, changed or deleted."""
         program = PurePosixPath(self.command[0])
         if program.is_absolute() or "/" not in self.command[0]:
             return False
@@ -104,7 +104,7 @@ class Command:
 
 
 def _environment(evidence: Evidence) -> dict[str, str]:
-    # Bytecode left in the workspace must not stand in for its source: it is in nobody's diff.
+    # Bytecode left in the workspace must not replace its source: no diff shows it.
     return {"PYTHONPYCACHEPREFIX": "/dev/null", **evidence.environment}
 
 
@@ -122,7 +122,7 @@ def _seen(finished: Finished, kept: int) -> dict[str, Json]:
 
 
 def _end(data: bytes, kept: int, *, cut: bool) -> str:
-    """The last bytes of a stream as text, without what may be half a word where it was cut."""
+    """Decode the last bytes of a stream, without a word that the cut may have halved."""
     text = data[-kept:].decode("utf-8", "replace")
     if len(data) > kept:
         text = without_first_word(text)

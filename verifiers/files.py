@@ -1,8 +1,8 @@
-"""The verifiers `file-equals`, `file-contains` and `file-absent`: one file of the workspace.
+"""The verifiers `file-equals`, `file-contains` and `file-absent`: check one file of the workspace.
 
-A path that leads outside the workspace, also through symbolic links, or names a directory, a FIFO or a device is never
-opened. It is an error where the suite is to blame, and a fail where the run has made it so: a run cannot leave the
-rates by putting a link or a directory in a file's place. A file beyond `LARGEST` bytes is not read; it fails.
+A path that leads outside the workspace, even through symbolic links, or to a directory, FIFO or device is never opened.
+If the suite is to blame, the verdict is `error`; if the run caused it, `fail`, so that a run cannot drop out of the
+rates by putting a link or a directory in a file's place. A file above 256 MiB is not read and fails.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from store.rows import Judgement, VerdictWord
 from verifiers.base import Evidence
 
 LARGEST = 256 * 2**20
-"""Bytes of the largest file that is read."""
+"""Size in bytes of the largest file that is read."""
 
 CHUNK = 2**20
-"""Bytes read at once; a file of at most so many is read without a thread."""
+"""Bytes read at once; a file of at most this size is read without a thread."""
 
 
 def _lower(text: str) -> str:
@@ -35,7 +35,7 @@ def _lower(text: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class FileEquals:
-    """Passes when the file's SHA-256 is `sha256` (hex, either case). A missing file fails."""
+    """Passes if the file's SHA-256 is `sha256` (hex, either case). A missing file fails."""
 
     kind: ClassVar[str] = "file-equals"
     only_looks: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class FileEquals:
     sha256: str = attrs.field(converter=_lower, validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge."""
+        """Judge the content by its hash."""
         return await _look(self.id, self.kind, evidence, self.path, self._check)
 
     def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
@@ -57,7 +57,7 @@ class FileEquals:
 
 @attrs.frozen(kw_only=True)
 class FileContains:
-    """Passes when the file contains `text`, byte for byte as UTF-8. A missing file fails."""
+    """Passes if the file contains `text`, byte for byte as UTF-8. A missing file fails."""
 
     kind: ClassVar[str] = "file-contains"
     only_looks: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class FileContains:
     text: str
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge."""
+        """Judge the content by its text."""
         return await _look(self.id, self.kind, evidence, self.path, self._check)
 
     def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
@@ -82,7 +82,7 @@ class FileContains:
 
 @attrs.frozen(kw_only=True)
 class FileAbsent:
-    """Passes when nothing is at `path`: no file, no directory, not even a link that leads nowhere."""
+    """Passes if `path` does not exist: no file, no directory, not even a dangling link."""
 
     kind: ClassVar[str] = "file-absent"
     only_looks: ClassVar[bool] = True
@@ -90,7 +90,7 @@ class FileAbsent:
     path: str
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge."""
+        """Judge the absence of the path."""
         try:
             found = _exists(_own(evidence.workspace), self.path)
         except _NotReadError as error:
@@ -103,18 +103,18 @@ class FileAbsent:
 
 
 Check = Callable[[Iterator[bytes]], dict[str, Json] | None]
-"""Looks at a file's content; what is wrong with it, or None."""
+"""Checks a file's content; returns the detail of a mismatch, or None."""
 
 
 @attrs.define(slots=False)
 class _NotReadError(EvalctlError):
-    """The path does not name something that can be read: the run's doing."""
+    """The path cannot be read, because of the run."""
 
     reason: str
 
 
 class _NotAFileError(_NotReadError):
-    """There is a directory, a FIFO or a device; a directory may be the fixture's own."""
+    """The path is a directory, a FIFO or a device; a directory may be the fixture's own."""
 
 
 async def _look(name: str, kind: str, evidence: Evidence, relative: str, check: Check) -> Judgement:
@@ -139,26 +139,26 @@ async def _look(name: str, kind: str, evidence: Evidence, relative: str, check: 
 
 
 def _own(workspace: Path) -> Path:
-    """The workspace, unless the run has put a link in its place: what that leads to is not looked at."""
+    """Return the workspace; refuse it if the run has replaced it by a link, which is not followed."""
     if workspace.is_symlink():
         raise _NotReadError("workspace_gone")
     return workspace
 
 
 def _exists(workspace: Path, relative: str) -> bool:
-    resolve_inside(workspace, relative)  # a link that leads outside is refused, whatever is there
+    resolve_inside(workspace, relative)  # refuses a link that leads outside, whatever its target
     whole = PurePosixPath(relative)
     return os.path.lexists(resolve_inside(workspace, str(whole.parent)) / whole.name)
 
 
 def _file(workspace: Path, relative: str) -> tuple[str, int]:
-    """Where the file is, and its size."""
+    """Locate the file: its path and its size in bytes."""
     path, resolved = f"{workspace}/{relative}", False
     if "/" in relative or check_relative(relative) is not None:
         path, resolved = str(resolve_inside(workspace, relative)), True
     try:
         found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) and not resolved:  # a name alone leads nowhere else but by being a link
+        if stat.S_ISLNK(found.st_mode) and not resolved:  # a plain name leads elsewhere only if it is a link
             path = str(resolve_inside(workspace, relative))
             found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -167,7 +167,7 @@ def _file(workspace: Path, relative: str) -> tuple[str, int]:
 
 
 def _size(found: os.stat_result) -> int:
-    if stat.S_ISLNK(found.st_mode):  # what is left after resolving leads nowhere
+    if stat.S_ISLNK(found.st_mode):  # a link that is left after resolving is dangling
         raise _NotReadError("missing")
     if not stat.S_ISREG(found.st_mode):
         raise _NotAFileError("not_a_file")
@@ -177,7 +177,7 @@ def _size(found: os.stat_result) -> int:
 
 
 def _chunks(path: str) -> Iterator[bytes]:
-    # O_NONBLOCK: should the file have become a FIFO since it was looked at, opening it does not wait for a writer
+    # O_NONBLOCK: if the file has become a FIFO since the check, opening it does not wait for a writer
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         left = LARGEST
@@ -189,7 +189,7 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def _blame(error: PathEscapes | OSError, evidence: Evidence, relative: str) -> VerdictWord:
-    """Whether the suite named a path that cannot be looked at, or the run has made it one."""
+    """Return `error` if the suite names a path that cannot be read, `fail` if the run made it one."""
     if isinstance(error, OSError):
         return "error"
     try:

@@ -1,7 +1,7 @@
-"""Check files: the files of the fixture that a check runs and the run had no business to change.
+"""Protection of check files against tampering: the fixture's files that a check runs and the run must not change.
 
-A *check file* is a fixture file named in the arguments of a `command` verifier and covered by no `allowed` of the
-task. Before a command runs, each of them is put back as it was, so that an agent cannot pass by editing its check.
+A *check file* is a fixture file that is named in the arguments of a `command` verifier and not covered by an `allowed`
+of the task. Each is restored before a command runs, so that an agent cannot pass by editing its check.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from verifiers.tree_diff import TreeDiffWithin, covers
 
 
 class NotRestored(EvalctlError):
-    """A check file could not be put back."""
+    """A check file could not be restored."""
 
 
 def protected_files(verifiers: Iterable[Verifier], fixture: Path) -> tuple[str, ...]:
-    """The task's check files, relative to *fixture*, sorted."""
+    """Find the task's check files: sorted paths relative to *fixture*."""
     every = tuple(verifiers)
     allowed = [entry for verifier in every if isinstance(verifier, TreeDiffWithin) for entry in verifier.allowed]
     named = {
@@ -37,9 +37,9 @@ def protected_files(verifiers: Iterable[Verifier], fixture: Path) -> tuple[str, 
 
 
 def restore(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[str, ...]:
-    """Put the check files back into *workspace*; those that were not as in *fixture*.
+    """Restore the check files in *workspace*. Returns those that differed from *fixture*.
 
-    Whatever stands in the way (a link, a directory) is removed, never followed.
+    An obstacle (a link, a directory) is removed, never followed.
 
     Raises:
         NotRestored: the file system refuses.
@@ -51,12 +51,12 @@ def restore(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[s
                 tampered.append(path)
                 _put_back(fixture / path, workspace, path)
         except OSError as error:
-            raise NotRestored(f"{path}: cannot be put back: {error.strerror}") from error
+            raise NotRestored(f"{path}: cannot be restored: {error.strerror}") from error
     return tuple(tampered)
 
 
 def _paths(argument: str) -> list[str]:
-    """What an argument may name: itself, and what follows the `=` of an option."""
+    """Extract the relative paths that an argument may name: itself, and the value of an option with `=`."""
     candidates = [argument]
     if argument.startswith("-") and "=" in argument:
         candidates.append(argument.partition("=")[2])

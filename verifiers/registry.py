@@ -1,7 +1,7 @@
-"""The table of verifier kinds: built-in ones are imported when a suite names them, others come from entry points.
+"""The registry of verifier kinds: built-in ones, imported when a suite names them, and entry points.
 
-To add a kind: one module with one class (see `base.py`), and one line in `KINDS`. A package of somebody else's offers
-a kind through the entry point group `evalctl.verifiers`, with `api_version` on the class.
+To add a kind, write a module with one class (see `base.py`) and add a line to `KINDS`. Another package offers a kind
+through the entry point group `evalctl.verifiers`, with `api_version` on the class.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ KINDS: dict[str, str] = {
     "tree-diff-within": "verifiers.tree_diff:TreeDiffWithin",
     "tool-sequence": "verifiers.tool_sequence:ToolSequence",
 }
-"""Kind -> where its class is."""
+"""Kind -> module and class."""
 
 GROUP = "evalctl.verifiers"
 
 LOAD_FAILURES = (ImportError, AttributeError, SyntaxError, TypeError, ValueError, RuntimeError, OSError)
-"""What importing a package that is not ours may end with."""
+"""Exceptions that importing another package may raise."""
 
 
 def find_verifier(kind: str) -> type:
-    """The class of the verifiers called *kind*: a built-in, else an entry point. Nothing else is imported.
+    """Find the class of a verifier kind: a built-in, else an entry point. Imports nothing else.
 
     Raises:
-        UsageError: no such kind (with the nearest names), or one that does not load or speaks another API version.
+        UsageError: the kind is unknown (lists the nearest), does not load, or has another API version.
     """
     if kind in KINDS:
         return _import(KINDS[kind])
-    foreign = _entry_points()  # scanned only now: reading the metadata of all packages costs start-up time
+    foreign = _entry_points()  # scanned late: reading the metadata of all packages slows down the start
     if kind not in foreign:
         raise UsageError(f"unknown verifier kind {kind!r}", _suggestion(kind, [*KINDS, *foreign]))
     return _load(foreign[kind])
 
 
 def verifier_kinds() -> list[str]:
-    """All kinds that `find_verifier` knows, built-in ones first, whether they can be loaded or not."""
+    """List all known kinds, built-in ones first, whether they can be loaded or not."""
     return [*KINDS, *sorted(_entry_points().keys() - KINDS.keys())]
 
 
@@ -76,7 +76,7 @@ def _load(point: EntryPoint) -> type:
     version = getattr(found, "api_version", None)
     if not isinstance(found, type) or version != VERIFIER_API:
         raise UsageError(
-            f"verifier kind {point.name!r} of {owner} speaks API version {version}, expected {VERIFIER_API}",
+            f"verifier kind {point.name!r} of {owner} has API version {version}, expected {VERIFIER_API}",
             f"Update {owner}, or evalctl.",
         )
     return found

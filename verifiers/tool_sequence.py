@@ -1,6 +1,6 @@
-"""The verifier `tool-sequence`: a rule over the tool calls of a run, in the order in which the model made them.
+"""The verifier `tool-sequence`: checks a rule over the tool calls of a run, in the order of the model's calls.
 
-Calls that were refused or failed count: the model made them.
+Refused and failed calls count, because the model made them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Rule = Before | Never | MaxCalls | NoRepeatFailure
 
 @attrs.frozen(kw_only=True)
 class ToolSequence:
-    """Passes when the rule holds; an error where the subject does not tell its tool calls."""
+    """Passes if the rule holds; `error` if the subject does not report its tool calls."""
 
     kind: ClassVar[str] = "tool-sequence"
     only_looks: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class ToolSequence:
     rule: Rule
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge."""
+        """Judge the tool calls."""
         if evidence.tools is None:
             return Judgement(verifier=self.id, kind=self.kind, verdict="error", detail={"reason": "no_tool_events"})
         broken = breach(self.rule, evidence.tools)
@@ -75,11 +75,11 @@ class ToolSequence:
 
 
 def breach(rule: Rule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
-    """What breaks *rule*, with the call's place in *tools* (from 1); None where it holds."""
+    """Find the first breach of *rule*: the offending call, counted from 1, and its details; None if the rule holds."""
     match rule:
         case Before():
             for place, use in enumerate(tools, 1):
-                if use.name == rule.then:  # looked at first: a tool is not called before itself
+                if use.name == rule.then:  # checked first: a call does not precede itself
                     return {"call": place, "tool": rule.then, "missing": rule.first}
                 if use.name == rule.first:
                     return None

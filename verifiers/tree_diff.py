@@ -1,4 +1,4 @@
-"""The verifier `tree-diff-within`: nothing outside `allowed` was changed, added or deleted."""
+"""The verifier `tree-diff-within`: the run changed, added or deleted nothing outside `allowed`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from store.rows import Judgement
 from verifiers.base import Evidence
 
 NAMED = 50
-"""Paths listed in the detail; the rest is counted."""
+"""Largest number of paths that the detail lists; the rest are only counted."""
 
 
 @attrs.frozen(kw_only=True)
 class TreeDiffWithin:
-    """Passes when every difference to the fixture is covered by `allowed`.
+    """Passes if `allowed` covers every difference to the fixture.
 
     An entry is an exact path, a directory (`src/` covers everything below it), or a pattern: `*` and `?` stay within
-    one path segment, `**` crosses them; all other characters, brackets too, mean themselves. The differences were
-    recorded before any verifier ran, so what a check writes does not count against the run.
+    one path segment, `**` crosses them; all other characters, including brackets, are literal. The differences were
+    recorded before any verifier ran, so files that a check writes do not count against the run.
     """
 
     kind: ClassVar[str] = "tree-diff-within"
@@ -31,7 +31,7 @@ class TreeDiffWithin:
     allowed: tuple[str, ...] = attrs.field(converter=tuple)
 
     async def verify(self, evidence: Evidence) -> Judgement:
-        """Judge. Never an error: the differences are part of the evidence."""
+        """Judge the differences. Never `error`: they are part of the evidence."""
         outside = [change for change in evidence.changes if not covers(self.allowed, change.path)]
         if not outside:
             return Judgement(verifier=self.id, kind=self.kind, verdict="pass")
@@ -53,7 +53,7 @@ def covers(allowed: Iterable[str], path: str) -> bool:
 
 
 def _covers(entry: str, path: str) -> bool:
-    if entry == path:  # first, so that a name with a star in it can be allowed as itself
+    if entry == path:  # first, so that a name with a star in it can be allowed literally
         return True
     if "*" not in entry and "?" not in entry:
         return entry.endswith("/") and path.startswith(entry)

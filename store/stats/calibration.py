@@ -1,7 +1,7 @@
-"""Calibration: whether a confidence says how often one is right.
+"""Calibration of confidences: Brier score, reliability table and expected calibration error (ECE).
 
-A confidence of None was not given: it is left out, and whoever shows a figure counts it. Anything else lies between 0
-and 1. What is undefined is None and never 0.
+A confidence of None means that none was given: it is left out, and the caller reports how many were. Any other lies
+between 0 and 1. An undefined result is None, never 0.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from store.stats.rates import Interval, wilson_interval
 
 BINS = 10
 EDGE = 1e-9
-"""Keeps a decimal that begins a bin, such as 0.29 among 100 bins, in its own."""
+"""Rounding tolerance that keeps a decimal at the lower edge of a bin, such as 0.29 of 100 bins, in that bin."""
 MIN_ECE = 50
-"""With fewer confidences the expected calibration error is mostly its own bias."""
+"""Smallest number of confidences for which to show the ECE; with fewer it is mostly bias."""
 
 
 @attrs.frozen(kw_only=True)
 class Bin:
-    """The confidences from `low` on and below `high`; the last bin holds 1.0 too."""
+    """One bin of a reliability table: the confidences in [low, high); the last bin includes 1.0."""
 
     low: float
     high: float
     n: int
     mean_conf: float | None
-    """None in an empty bin, like the two below."""
+    """Mean confidence; None in an empty bin, like the two fields below."""
     accuracy: float | None
-    """The share that was right."""
+    """Share of correct answers."""
     wilson: Interval | None
-    """95 %, of the accuracy, as if the runs were independent."""
+    """95 % Wilson interval of the accuracy, as if the runs were independent."""
 
 
 def brier(conf: Sequence[float | None], correct: Sequence[bool | int]) -> float | None:
-    """The mean squared distance of the confidence from 1 where right, and from 0 where wrong; None without any.
+    """Brier score: the mean squared distance of the confidence from 1 if correct and from 0 if wrong; None without any.
 
     Raises:
-        ValueError: a confidence is NaN or outside 0 to 1, an answer is neither right (1) nor wrong (0), or there
-            are not as many of the ones as of the others.
+        ValueError: a confidence is NaN or outside 0 to 1, an answer is neither correct (1) nor wrong (0), or the two
+            sequences differ in length.
     """
     given = _given(conf, correct)
     return math.fsum((confidence - right) ** 2 for confidence, right in given) / len(given) if given else None
 
 
 def reliability_table(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = BINS) -> tuple[Bin, ...]:
-    """What confidences come to, in *bins* bins of the same width.
+    """Reliability table: mean confidence and accuracy in *bins* bins of equal width.
 
     Raises:
-        ValueError: as `brier`, or there is no bin.
+        ValueError: as for the Brier score, or *bins* is below 1.
     """
     if bins < 1:
         raise ValueError(f"expected at least one bin, got {bins}")
@@ -61,12 +61,12 @@ def reliability_table(conf: Sequence[float | None], correct: Sequence[bool | int
 
 
 def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = BINS) -> float | None:
-    """The expected calibration error: how far confidence and accuracy of a bin are apart, on average; None without any.
+    """Expected calibration error: the mean distance between confidence and accuracy of a bin; None without any.
 
-    Biased upward, and dependent on the bins: not to be shown below `MIN_ECE` confidences.
+    Biased upward and dependent on the bins: do not show it for fewer than 50 confidences.
 
     Raises:
-        ValueError: as `reliability_table`.
+        ValueError: as for `reliability_table`.
     """
     table = reliability_table(conf, correct, bins)
     n = sum(one.n for one in table)
@@ -79,12 +79,12 @@ def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int =
 
 
 def brier_skill(conf: Sequence[float | None], correct: Sequence[bool | int]) -> float | None:
-    """By how much the Brier score beats that of always saying the overall accuracy: 1 is perfect, 0 no better.
+    """Brier skill score against always answering the overall accuracy: 1 is perfect, 0 is no better.
 
-    None where all were right or all were wrong, and without any.
+    None if all answers were correct or all wrong, and without any.
 
     Raises:
-        ValueError: as `brier`.
+        ValueError: as for the Brier score.
     """
     given = _given(conf, correct)
     score = brier(conf, correct)
@@ -107,7 +107,7 @@ def _bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> Bin:
 
 
 def _given(conf: Sequence[float | None], correct: Sequence[bool | int]) -> list[tuple[float, int]]:
-    """The confidences that there are, each with whether it was right."""
+    """Pair each given confidence with its correctness (0 or 1), leaving out those of None."""
     found: list[tuple[float, int]] = []
     for confidence, right in zip(conf, correct, strict=True):
         if right not in (0, 1):

@@ -1,7 +1,7 @@
-"""Comparing two sides of one case: the screen that gives the verdict, and the tests that never replace it.
+"""Comparison of two sides of one case: the screen (overlap of Wilson intervals) for the verdict, and exact tests.
 
-Differences are candidate minus baseline. What is undefined is None and never 0; a number that is missing or NaN where
-one is needed is a ValueError.
+The tests never replace the screen's verdict. Differences are candidate minus baseline. An undefined result is None,
+never 0; a missing or NaN input is a ValueError.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from typing import Literal, NotRequired, TypedDict
 from store.stats.rates import CONFIDENCE, MIN_JUDGED, Interval, wilson_interval
 
 Verdict = Literal["improved", "regressed", "inconclusive", "low power", "not comparable", "changed", "unchanged"]
-"""Live: the first five; where recordings are played the last two or `not comparable`. There is no other word."""
+"""The first five apply to live runs; replayed runs are `changed`, `unchanged` or `not comparable`."""
 Relation = Literal["b_above", "b_below", "overlap"]
 
 PLAYED = frozenset({"replay", "offline"})
-"""Modes in which recorded answers are played: nothing is sampled, so there are no intervals."""
+"""Modes that replay recorded answers: nothing is sampled, so there are no intervals."""
 TOUCHING = 1e-12
-"""Bounds that are no further apart than this touch, and touching is overlap."""
+"""Tolerance within which two bounds touch; touching intervals overlap."""
 
 
 class Tallied(TypedDict):
-    """One side of a case."""
+    """The counts of one side of a case."""
 
     passes: int
     judged: int
     errored: int
     mode: str
     verifiers: NotRequired[object]
-    """What the verifiers said, in any form that can be compared for equality; only looked at in a mode of `PLAYED`."""
+    """The verdicts of the verifiers, in any form with equality; used only in modes that replay."""
 
 
 def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict:
-    """The verdict on candidate *b* against baseline *a*: not comparable > low power > a direction > inconclusive.
+    """Give the verdict on candidate *b* against baseline *a*: not comparable > low power > a direction > inconclusive.
 
-    In a mode of `PLAYED` nothing is sampled: the sides are `unchanged` where counts and verifier outcomes are equal.
+    In modes that replay, nothing is sampled: the sides are `unchanged` if counts and verifier outcomes are equal.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     intervals = [wilson_interval(side["passes"], side["judged"], conf) for side in (a, b)]
     if a["errored"] or b["errored"] or a["mode"] != b["mode"]:
@@ -57,27 +57,27 @@ def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict
 
 
 def interval_relation(a: Sequence[float], b: Sequence[float]) -> Relation:
-    """Whether interval *b* lies strictly above or below *a*; touching is overlap."""
+    """Relate interval *b* to interval *a*: strictly above, strictly below, or overlapping (touching included)."""
     if b[0] - a[1] > TOUCHING:
         return "b_above"
     return "b_below" if a[0] - b[1] > TOUCHING else "overlap"
 
 
 def wilson_hi_exact(n: int) -> float | None:
-    """The upper Wilson bound where all of *n* passed: exactly 1.0; None for n = 0.
+    """Upper Wilson bound if all *n* passed: exactly 1.0; None for n = 0.
 
     Raises:
-        ValueError: *n* is no count.
+        ValueError: *n* is not a count.
     """
     interval = wilson_interval(n, n)
     return None if interval is None else interval[1]
 
 
 def newcombe_diff(x1: int, n1: int, x2: int, n2: int) -> Interval | None:
-    """Newcombe's 95 % interval for x1/n1 - x2/n2, repetitions independent; None where a side has no run.
+    """Newcombe's 95 % interval for x1/n1 - x2/n2 with independent repetitions; None if a side has no runs.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     first, second = wilson_interval(x1, n1), wilson_interval(x2, n2)
     if first is None or second is None:
@@ -86,17 +86,17 @@ def newcombe_diff(x1: int, n1: int, x2: int, n2: int) -> Interval | None:
 
 
 def newcombe_paired(both: int, only1: int, only2: int, neither: int) -> Interval | None:
-    """Newcombe's 95 % interval for the difference of two rates over the same cases, one run per case and side.
+    """Newcombe's paired 95 % interval for the difference of two rates over the same cases, one run per case and side.
 
     *only1* counts the cases that only the first side passed. None without cases.
 
     Raises:
-        ValueError: a count that is none.
+        ValueError: an invalid count.
     """
     n = both + only1 + only2 + neither
     x1, x2 = both + only1, both + only2
     for count in (both, only1, only2, neither):
-        wilson_interval(0, count)  # refuses what is no count
+        wilson_interval(0, count)  # refuses an invalid count
     first, second = wilson_interval(x1, n), wilson_interval(x2, n)
     if first is None or second is None:
         return None
@@ -111,7 +111,7 @@ def newcombe_paired(both: int, only1: int, only2: int, neither: int) -> Interval
 
 
 def _squared_up(one: tuple[float, Interval], two: tuple[float, Interval], *, phi: float) -> Interval:
-    """Two rates with their Wilson limits and their correlation *phi*: the limits of the difference."""
+    """Limits of a difference from two rates with their Wilson limits and their correlation *phi*."""
     (p1, (l1, u1)), (p2, (l2, u2)) = one, two
     below = (p1 - l1) ** 2 + (u2 - p2) ** 2 - 2 * phi * (p1 - l1) * (u2 - p2)
     above = (u1 - p1) ** 2 + (p2 - l2) ** 2 - 2 * phi * (u1 - p1) * (p2 - l2)
@@ -119,15 +119,15 @@ def _squared_up(one: tuple[float, Interval], two: tuple[float, Interval], *, phi
 
 
 def mcnemar_exact(b: int, c: int, midp: bool = False) -> float:
-    """Exact two-sided p of *b* against *c* discordant cases, one run per case and side; 1.0 without any.
+    """McNemar's exact two-sided p for *b* against *c* discordant cases, one run per case and side; 1.0 without any.
 
-    Fewer than six discordant cases cannot reach 0.05. Repetitions of one case are no pairs.
+    Fewer than six discordant cases cannot reach 0.05. Repetitions of one case are not pairs.
 
     Raises:
-        ValueError: a count that is none.
+        ValueError: an invalid count.
     """
     for count in (b, c):
-        wilson_interval(0, count)  # refuses what is no count
+        wilson_interval(0, count)  # refuses an invalid count
     n, least = b + c, min(b, c)
     tail = sum(math.comb(n, i) for i in range(least + 1))
     doubled = 2 * tail - (math.comb(n, least) if midp else 0)
@@ -135,26 +135,26 @@ def mcnemar_exact(b: int, c: int, midp: bool = False) -> float:
 
 
 def fisher_exact(x1: int, n1: int, x2: int, n2: int) -> float:
-    """Fisher's exact two-sided p for x1 of n1 against x2 of n2; 1.0 where a margin leaves no choice.
+    """Fisher's exact two-sided p for x1 of n1 against x2 of n2; 1.0 if the margins allow only one table.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     for passes, n in ((x1, n1), (x2, n2)):
-        wilson_interval(passes, n)  # refuses what is no count
+        wilson_interval(passes, n)  # refuses an invalid count
     passes = x1 + x2
     weights = [math.comb(n1, x) * math.comb(n2, passes - x) for x in range(max(0, passes - n2), min(n1, passes) + 1)]
     observed = math.comb(n1, x1) * math.comb(n2, x2)
-    # Whole numbers throughout: no table is left out for a rounding error.
+    # Integers throughout, so that a rounding error never leaves out a table.
     as_rare = sum(weight for weight in weights if weight <= observed)
     return as_rare / math.comb(n1 + n2, passes)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values adjusted step-down for the number of tests made, in the order given.
+    """Holm's step-down adjustment of p-values for multiple tests, in the order given.
 
     Raises:
-        ValueError: a value that is no probability.
+        ValueError: a value is not a probability.
     """
     order = _ranked(ps)
     adjusted = [0.0] * len(ps)
@@ -166,10 +166,10 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def bh(ps: Sequence[float]) -> list[float]:
-    """The p-values adjusted for the false discovery rate (Benjamini-Hochberg), in the order given.
+    """Benjamini-Hochberg adjustment of p-values for the false discovery rate, in the order given.
 
     Raises:
-        ValueError: a value that is no probability.
+        ValueError: a value is not a probability.
     """
     order = _ranked(ps)
     adjusted = [0.0] * len(ps)

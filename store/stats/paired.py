@@ -1,8 +1,8 @@
-"""Differences over the cases of a suite. The unit is the case: repetitions of one are not independent of each other.
+"""Paired differences over the cases of a suite. The unit is the case: its repetitions are not independent.
 
-Every interval says which question it answers. *Cases like these*: the cases are a sample of those one cares about
-(`paired_t`, `signflip_p`, `se_clustered`, `cluster_bootstrap`). *These cases*: only the repetitions are random
-(`fixed_suite_diff`). Differences are candidate minus baseline.
+Each interval answers one of two questions. *Cases like these*: the cases are a sample of a larger population (paired t,
+sign flips, clustered standard error, cluster bootstrap). *These cases*: only the repetitions are random (fixed suite
+difference). Differences are candidate minus baseline.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from store.stats.student import t_quantile, t_two_sided
 MIN_CASES = 5
 """Fewer cases than this have low power."""
 EXACT_CASES = 16
-"""Up to so many non-zero differences all sign flips are gone through."""
+"""Largest number of non-zero differences for which all sign flips are enumerated."""
 FLIPS = 20_000
 CHECKED = 20
-"""From so many cases on the t interval needs no check by sign flips."""
+"""Number of cases from which on the t interval needs no check by sign flips."""
 SAME = 1e-12
-"""Differences that are no further apart than this are the same."""
+"""Tolerance within which two differences are equal."""
 
 SuiteVerdict = Literal["improved", "regressed", "inconclusive", "low power"]
 
 
 @attrs.frozen(kw_only=True)
 class PairedT:
-    """The mean difference over cases, with its t interval. About cases like these."""
+    """Paired t: the mean difference over cases with its t interval. About cases like these."""
 
     diff: float
     se: float
     df: int
     ci: Interval
     p: float | None
-    """Two-sided; None where every case moved by the same amount, since 0 is no probability: use `signflip_p`."""
+    """Two-sided p; None if every case moved by the same amount, where t is undefined: use sign flips instead."""
 
 
 @attrs.frozen(kw_only=True)
 class FixedDiff:
-    """The mean difference over these very cases, with its z interval. Says nothing about other cases."""
+    """Fixed suite difference: the mean difference over exactly these cases with its z interval."""
 
     diff: float
     se: float
@@ -54,10 +54,10 @@ class FixedDiff:
 
 
 def paired_t(diffs: Sequence[float]) -> PairedT | None:
-    """The mean of the differences, one for each case, and its 95 % t interval; None below two cases.
+    """Paired t: the mean of the differences (one per case) and its 95 % t interval; None below two cases.
 
     Raises:
-        ValueError: a difference that is missing or NaN.
+        ValueError: a difference is missing or NaN.
     """
     spread = variance(diffs)
     if spread is None:
@@ -72,7 +72,7 @@ def paired_t(diffs: Sequence[float]) -> PairedT | None:
 
 
 def suite_verdict(found: PairedT | None) -> SuiteVerdict:
-    """What a paired difference says about cases like these; below five cases nothing."""
+    """Give the verdict of a paired difference on cases like these; `low power` below five cases."""
     if found is None or found.df + 1 < MIN_CASES:
         return "low power"
     if found.ci[0] > SAME:
@@ -81,12 +81,12 @@ def suite_verdict(found: PairedT | None) -> SuiteVerdict:
 
 
 def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[Sequence[float]]) -> FixedDiff | None:
-    """The mean difference over these cases, from the scores of their repetitions on both sides.
+    """Fixed suite difference: the mean over these cases, from the scores of the repetitions on both sides.
 
-    None without cases, or where one has fewer than two repetitions on a side.
+    None without cases, or if a case has fewer than two repetitions on a side.
 
     Raises:
-        ValueError: the sides differ in cases, or a score is missing or NaN.
+        ValueError: the sides differ in their number of cases, or a score is missing or NaN.
     """
     total = spread = 0.0
     for a, b in zip(a_by_case, b_by_case, strict=True):
@@ -105,20 +105,20 @@ def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[S
 
 
 def se_clt(values: Sequence[float]) -> float | None:
-    """The standard error of a mean of independent values; None below two.
+    """Standard error of the mean of independent values; None below two values.
 
     Raises:
-        ValueError: a value that is missing or NaN.
+        ValueError: a value is missing or NaN.
     """
     spread = variance(values)
     return None if spread is None else math.sqrt(spread / len(values))
 
 
 def se_clustered(groups: Sequence[Sequence[float]]) -> float | None:
-    """The standard error of the mean over all values, which come in groups (the repetitions of a case); None below two.
+    """Clustered standard error of the mean over all values in groups (repetitions of a case); None below two groups.
 
     Raises:
-        ValueError: a value that is missing or NaN.
+        ValueError: a value is missing or NaN.
     """
     filled = _filled(groups)
     if len(filled) < 2:
@@ -130,12 +130,12 @@ def se_clustered(groups: Sequence[Sequence[float]]) -> float | None:
 
 
 def icc1(groups: Sequence[Sequence[float]]) -> float | None:
-    """How alike the values of one group are: the intraclass correlation by one-way analysis of variance.
+    """Intraclass correlation ICC(1), by one-way analysis of variance: the similarity of values within a group.
 
-    May be negative. None below two groups, without a repetition in any of them, and where all values are equal.
+    May be negative. None below two groups, if no group has a repetition, and if all values are equal.
 
     Raises:
-        ValueError: a value that is missing or NaN.
+        ValueError: a value is missing or NaN.
     """
     filled = _filled(groups)
     n = sum(map(len, filled))
@@ -153,17 +153,17 @@ def icc1(groups: Sequence[Sequence[float]]) -> float | None:
 
 
 def design_effect(m: float, icc: float) -> float:
-    """By how much *m* repetitions per case widen the variance of a pooled rate; a negative *icc* counts as 0."""
+    """Design effect: the factor by which *m* repetitions per case widen a pooled rate's variance (*icc* at least 0)."""
     return 1 + (m - 1) * max(icc, 0.0)
 
 
 def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
-    """Two-sided p of the mean difference if each sign were a coin's; 1.0 where nothing moved.
+    """Two-sided p of the mean difference by random sign flips (permutation test); 1.0 if all differences are zero.
 
-    Exact up to 16 differences that are not zero, else from 20,000 draws. Below six it cannot reach 0.05.
+    Exact up to 16 non-zero differences, else from 20,000 draws. Below six it cannot reach 0.05.
 
     Raises:
-        ValueError: a difference that is missing or NaN.
+        ValueError: a difference is missing or NaN.
     """
     moved = [diff for diff in _checked(diffs) if abs(diff) > SAME]
     if not moved:
@@ -185,10 +185,12 @@ def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
 
 
 def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) -> Interval | None:
-    """The 95 % percentile interval of the mean over resampled cases; None without any. To look at, not to decide by.
+    """Cluster bootstrap: the 95 % percentile interval of the mean over resampled cases; None without any.
+
+    For illustration, not for verdicts.
 
     Raises:
-        ValueError: a difference that is missing or NaN.
+        ValueError: a difference is missing or NaN.
     """
     if not _checked(diffs):
         return None

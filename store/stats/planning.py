@@ -1,4 +1,4 @@
-"""How many cases or repetitions it takes to see a difference. Estimates: they are as good as the rates put in."""
+"""Power analysis: the cases or repetitions needed to detect a difference. Estimates, as good as their input rates."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from store.stats.rates import CONFIDENCE, MIN_JUDGED, variance, wilson_interval
 
 POWER = 0.8
 USUAL_WITHIN = 0.15
-"""Variance within a case where no history tells it."""
+"""Assumed variance within a case, without any history."""
 USUAL_EFFECT = 0.02
-"""Variance of the true effect from case to case where no history tells it."""
+"""Assumed variance of the true effect between cases, without any history."""
 SMALL = 10
-"""Below so many cases the t interval costs two more."""
+"""Number of cases below which the t interval needs two more."""
 MOST = 200
-"""Repetitions beyond which nothing is planned."""
+"""Largest number of repetitions that is planned."""
 TOUCHING = 1e-12
 
 
 @attrs.frozen(kw_only=True)
 class ScreenPower:
-    """The chances that the screen claims a direction."""
+    """Probabilities that the screen claims a direction."""
 
     improved: float
     regressed: float
@@ -35,36 +35,36 @@ class ScreenPower:
 
 @attrs.frozen(kw_only=True)
 class Variances:
-    """What a difference over cases varies by."""
+    """Variance components of a difference over cases."""
 
     effect: float
-    """Of the true effect, from case to case."""
+    """Variance of the true effect between cases."""
     baseline: float
-    """Within a case, mean over cases."""
+    """Variance within a case on the baseline side, mean over cases; `candidate` likewise."""
     candidate: float
     assumed: bool
-    """The stored runs do not tell; these are the usual ones."""
+    """True if the stored runs are too few and the usual variances stand in."""
 
 
 def miller_n(delta: float, omega2: float, sA2: float, kA: float, sB2: float, kB: float) -> float:  # noqa: N803, PLR0917 - the formula's names and order
-    """Cases that show a true mean difference *delta* with 80 % power, not rounded.
+    """Number of cases (Miller's formula, not rounded) that detect a true mean difference *delta* with 80 % power.
 
     *omega2* is the variance of the true effect over cases, *sA2* and *sB2* the mean variance within a case, *kA* and
     *kB* the repetitions.
 
     Raises:
-        ValueError: no difference, a negative variance, or no repetition.
+        ValueError: *delta* is 0 or NaN, a variance is negative, or a side has no repetitions.
     """
     if not delta or math.isnan(delta):
-        raise ValueError("no number of cases shows a difference of nothing")
+        raise ValueError("no number of cases can detect a difference of 0")
     return _noncentrality() ** 2 * _spread(omega2, sA2, kA, sB2, kB) / delta**2
 
 
 def miller_mde(n: float, omega2: float, sA2: float, kA: float, sB2: float, kB: float) -> float:  # noqa: N803, PLR0917 - the formula's names and order
-    """The smallest true mean difference that *n* cases show with 80 % power; see `miller_n`.
+    """Smallest true mean difference that *n* cases detect with 80 % power: the inverse of the formula above.
 
     Raises:
-        ValueError: no case, a negative variance, or no repetition.
+        ValueError: *n* is not positive, a variance is negative, or a side has no repetitions.
     """
     if not n > 0:
         raise ValueError("at least one case is needed")
@@ -72,20 +72,20 @@ def miller_mde(n: float, omega2: float, sA2: float, kA: float, sB2: float, kB: f
 
 
 def cases_needed(delta: float, variances: Variances, k: float) -> int:
-    """Cases, whole, that show *delta* with *k* repetitions a side; two more where they are few.
+    """Whole number of cases that detect *delta* with *k* repetitions a side; two more if they are few.
 
     Raises:
-        ValueError: no difference, or no repetition.
+        ValueError: *delta* is 0 or NaN, or *k* is not positive.
     """
     n = math.ceil(miller_n(delta, variances.effect, variances.baseline, k, variances.candidate, k) - 1e-9)
     return n + 2 if n < SMALL else max(n, 2)
 
 
 def smallest_difference(variances: Variances, cases: int, k_baseline: float, k_candidate: float) -> float | None:
-    """The smallest true difference that these cases and repetitions show; None where they are too few to show any.
+    """Smallest true difference that these cases and repetitions detect; None if the cases are too few for any.
 
     Raises:
-        ValueError: no repetition.
+        ValueError: a side has no repetitions.
     """
     worth = _worth(cases)
     if worth <= 0:
@@ -94,13 +94,13 @@ def smallest_difference(variances: Variances, cases: int, k_baseline: float, k_c
 
 
 def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | None:
-    """Repetitions a side with which *cases* cases show *delta*; None where none would: only more cases can.
+    """Repetitions a side with which *cases* cases detect *delta*; None if no number would, only more cases.
 
     Raises:
-        ValueError: no difference.
+        ValueError: *delta* is 0 or NaN.
     """
     if not delta or math.isnan(delta):
-        raise ValueError("no number of repetitions shows a difference of nothing")
+        raise ValueError("no number of repetitions can detect a difference of 0")
     room = _worth(cases) * delta**2 / _noncentrality() ** 2 - variances.effect
     if room <= 0:
         return None
@@ -110,12 +110,13 @@ def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | 
 def variances_of(
     diffs: Sequence[float], a_by_case: Sequence[tuple[int, int]], b_by_case: Sequence[tuple[int, int]]
 ) -> Variances:
-    """What stored runs tell: the differences per case, and per side (passes, judged) of each case, judged > 0.
+    """Estimate the variance components from stored runs.
 
-    The usual variances, and `assumed`, where fewer than two cases or no case with two repetitions a side are there.
+    *diffs* holds the difference of each case; *a_by_case* and *b_by_case* its (passes, judged), with judged > 0.
+    With fewer than two cases, or no case with two repetitions a side, returns the usual variances as `assumed`.
 
     Raises:
-        ValueError: a difference that is missing or NaN.
+        ValueError: a difference is missing or NaN.
     """
     spread = variance(diffs)
     within = _within(a_by_case), _within(b_by_case)
@@ -126,10 +127,10 @@ def variances_of(
 
 
 def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
-    """The exact chances of `improved` and `regressed` from *k* judged runs a side, at pass rates *pa* and *pb*.
+    """Exact probabilities of `improved` and `regressed` from *k* judged runs a side, at pass rates *pa* and *pb*.
 
     Raises:
-        ValueError: a rate outside 0 to 1.
+        ValueError: a rate is outside 0 to 1.
     """
     if k < MIN_JUDGED:
         _binomial(pa, 1), _binomial(pb, 1)
@@ -142,12 +143,12 @@ def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
 
 @cache
 def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -> int | None:
-    """The fewest judged runs a side with which the screen sees the difference with this power.
+    """Fewest judged runs a side with which the screen detects the difference with this power.
 
-    None where the rates are equal, or it would take more than *most*.
+    None if the rates are equal, or more than *most* would be needed.
 
     Raises:
-        ValueError: a rate outside 0 to 1.
+        ValueError: a rate is outside 0 to 1.
     """
     _binomial(pa, 1), _binomial(pb, 1)
     low, high = sorted((pa, pb))
@@ -160,7 +161,7 @@ def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -
 
 
 def _worth(cases: int) -> int:
-    """Of few cases two pay for the t interval, as `cases_needed` says."""
+    """Effective number of cases: the t interval costs two of a few, as in `cases_needed`."""
     return cases - 2 if cases < SMALL + 2 else cases
 
 
@@ -181,13 +182,13 @@ def _within(by_case: Sequence[tuple[int, int]]) -> float | None:
 
 
 def _sampling(within: float, by_case: Sequence[tuple[int, int]]) -> float:
-    """How far the mean of a case's repetitions strays, mean over cases."""
+    """Sampling variance of the mean of a case's repetitions, mean over cases."""
     return within * math.fsum(1 / n for _, n in by_case) / len(by_case)
 
 
 @cache
 def _needed(k: int) -> tuple[int, ...]:
-    """For each number of passes in *k* runs, the fewest on the other side that count as better; k + 1 for none."""
+    """For each number of passes in *k* runs, the fewest passes that count as better than it; k + 1 if none do."""
     intervals = [wilson_interval(passes, k) for passes in range(k + 1)]
     needed = []
     better = 0
@@ -204,13 +205,13 @@ def _needed(k: int) -> tuple[int, ...]:
 
 
 def _chance(worse: Sequence[float], better: Sequence[float], needed: Sequence[int]) -> float:
-    """The chance that the better side passes often enough; *better* are tails, as of `_at_least`."""
+    """Probability that the better side passes often enough; *better* holds tail probabilities."""
     return float(sum(map(mul, worse, map(better.__getitem__, needed))))
 
 
 @cache
 def _binomial(p: float, n: int) -> tuple[float, ...]:
-    """The chances of exactly 0 to *n* passes."""
+    """Probabilities of exactly 0 to *n* passes."""
     if not 0 <= p <= 1:
         raise ValueError(f"a rate lies between 0 and 1, not at {p}")
     if p in (0, 1):
@@ -221,7 +222,7 @@ def _binomial(p: float, n: int) -> tuple[float, ...]:
 
 @cache
 def _at_least(p: float, n: int) -> tuple[float, ...]:
-    """The chances of at least 0 to *n* passes, and of more."""
+    """Probabilities of at least 0 to *n* + 1 passes (tails)."""
     tails = list(accumulate(reversed(_binomial(p, n)), initial=0.0))
     return tuple(reversed(tails))
 

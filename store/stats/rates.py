@@ -1,7 +1,7 @@
-"""Rates of single cells and suites: how often, how surely, at what price.
+"""Rates of cells and suites: success rates with Wilson intervals, pass@k, quantiles and cost per success.
 
-What is undefined is None and never 0; a number that is missing or NaN where one is needed is a ValueError, because a
-statistic must not make a failed measurement look like one.
+An undefined result is None, never 0. A missing or NaN input is a ValueError, because a statistic must not make a failed
+measurement look like a valid one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from store.rows import Outcome
 
 CONFIDENCE = 0.95
 MIN_JUDGED = 5
-"""Fewer judged runs than this have low power."""
+"""Number of judged runs below which a rate has low power."""
 
 Reliability = Literal["solved", "flaky", "unsolved"]
 Interval = tuple[float, float]
@@ -26,7 +26,7 @@ Interval = tuple[float, float]
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """The outcomes of some runs, counted. Judged are `pass`, `fail` and `budget_exceeded`; only `pass` passes."""
+    """Counts of run outcomes. `pass`, `fail` and `budget_exceeded` are judged; only `pass` passes."""
 
     passes: int
     judged: int
@@ -34,16 +34,16 @@ class Summary:
     budget_exceeded: int
     skipped: int
     success_rate: float | None
-    """Passes among the judged; None when none was judged."""
+    """Passes / judged; None if no run was judged."""
     wilson: Interval | None
     low_power: bool
 
 
 def wilson_interval(passes: int, n: int, conf: float = CONFIDENCE) -> Interval | None:
-    """Wilson's interval for a rate of *passes* among *n*; None for n = 0.
+    """Wilson score interval for a rate of *passes* among *n*; None for n = 0.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     _check_counts(n, passes)
     if not n:
@@ -52,15 +52,15 @@ def wilson_interval(passes: int, n: int, conf: float = CONFIDENCE) -> Interval |
     square = _z(conf) ** 2
     middle = (rate + square / (2 * n)) / (1 + square / n)
     half = math.sqrt(square * (rate * (1 - rate) / n + square / (4 * n * n))) / (1 + square / n)
-    # At the ends the bound is exact; computed, it would miss by rounding.
+    # The bounds at 0 and 1 are exact; computing them would add a rounding error.
     return (middle - half if passes else 0.0, middle + half if passes < n else 1.0)
 
 
 def summarize_outcomes(outcomes: Iterable[Outcome]) -> Summary:
-    """Count outcomes; errored and skipped runs are in no rate.
+    """Count outcomes; errored and skipped runs do not count in any rate.
 
     Raises:
-        ValueError: a word that is no outcome.
+        ValueError: a word is not an outcome.
     """
     counts: dict[str, int] = dict.fromkeys(("pass", "fail", "budget_exceeded", "error", "skipped"), 0)
     for outcome in outcomes:
@@ -82,22 +82,22 @@ def summarize_outcomes(outcomes: Iterable[Outcome]) -> Summary:
 
 
 def success_rate(passes: int, judged: int) -> float | None:
-    """Passes among the judged; None when none was judged.
+    """Passes / judged; None if no run was judged.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     _check_counts(judged, passes)
     return passes / judged if judged else None
 
 
 def low_power(judged: int) -> bool:
-    """Whether so few judged runs say little."""
+    """Whether there are too few judged runs for a verdict."""
     return judged < MIN_JUDGED
 
 
 def stable_fraction(outcomes_by_case: Iterable[Sequence[str]]) -> float | None:
-    """Among the cases with at least two judged repetitions, those in which all ended alike; None if there are none."""
+    """Share of the cases with at least two judged repetitions whose outcomes all agree; None without such a case."""
     repeated = [outcomes for outcomes in outcomes_by_case if len(outcomes) > 1]
     if not repeated:
         return None
@@ -105,10 +105,10 @@ def stable_fraction(outcomes_by_case: Iterable[Sequence[str]]) -> float | None:
 
 
 def reliability_class(n: int, c: int) -> Reliability | None:
-    """`solved` if all *n* judged runs passed, `unsolved` if none, `flaky` in between; None for n = 0.
+    """Classify a case: `solved` if all *n* judged runs passed, `unsolved` if none, else `flaky`; None for n = 0.
 
     Raises:
-        ValueError: a count that is none, or more passes than runs.
+        ValueError: an invalid count, or more passes than runs.
     """
     _check_counts(n, c)
     if not n:
@@ -119,12 +119,12 @@ def reliability_class(n: int, c: int) -> Reliability | None:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """Estimate of the chance that of *k* fresh tries at least one passes, from *c* passes in *n*; None if k > n.
+    """pass@k: estimated probability that at least one of *k* new runs passes, from *c* passes in *n*; None if k > n.
 
-    Unbiased; at k = n it is the plain "at least one passed".
+    Unbiased; at k = n it is 1 if any run passed, else 0.
 
     Raises:
-        ValueError: a count that is none, more passes than runs, or k < 1.
+        ValueError: an invalid count, more passes than runs, or k < 1.
     """
     _check_draw(n, c, k)
     if k > n:
@@ -133,12 +133,12 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """Estimate of the chance that *k* fresh tries all pass, from *c* passes in *n*; None if k > n.
+    """pass^k: estimated probability that *k* new runs all pass, from *c* passes in *n*; None if k > n.
 
-    Unbiased; at k = n it is the plain "all passed".
+    Unbiased; at k = n it is 1 if all runs passed, else 0.
 
     Raises:
-        ValueError: a count that is none, more passes than runs, or k < 1.
+        ValueError: an invalid count, more passes than runs, or k < 1.
     """
     _check_draw(n, c, k)
     if k > n:
@@ -147,10 +147,10 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
 
 
 def quantile7(xs: Sequence[float], q: float) -> float | None:
-    """The *q* quantile with linear interpolation between neighbours; None for no values.
+    """Sample quantile *q* by linear interpolation (type 7); None without values.
 
     Raises:
-        ValueError: a value that is missing or NaN, or a *q* outside 0 to 1.
+        ValueError: a value is missing or NaN, or *q* is outside 0 to 1.
     """
     if not 0 <= q <= 1:
         raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
@@ -164,29 +164,29 @@ def quantile7(xs: Sequence[float], q: float) -> float | None:
 
 
 def median(xs: Sequence[float]) -> float | None:
-    """The middle value; None for no values.
+    """Sample median; None without values.
 
     Raises:
-        ValueError: a value that is missing or NaN.
+        ValueError: a value is missing or NaN.
     """
     return quantile7(xs, 0.5)
 
 
 def variance(xs: Sequence[float]) -> float | None:
-    """The sample variance (divided by n - 1); None for fewer than two values.
+    """Sample variance (divisor n - 1); None for fewer than two values.
 
     Raises:
-        ValueError: a value that is missing or NaN.
+        ValueError: a value is missing or NaN.
     """
     values = _numbers(xs)
     return float(statistics.variance(values)) if len(values) > 1 else None
 
 
 def per_success(total: float, successes: int) -> float | None:
-    """What one success cost, failures included; None without a success.
+    """Cost per success, failures included; None without a success.
 
     Raises:
-        ValueError: a total that is missing or NaN, or a negative count.
+        ValueError: the total is missing or NaN, or the count is negative.
     """
     _check_counts(successes)
     (spent,) = _numbers([total])
@@ -194,10 +194,10 @@ def per_success(total: float, successes: int) -> float | None:
 
 
 def cached_ratio(runs: Iterable[tuple[int | None, int | None, bool]]) -> float | None:
-    """The share of input tokens that came from a cache, pooled over runs; None if no run reported it.
+    """Share of input tokens read from a prompt cache, pooled over runs; None if no run reported it.
 
-    *runs* are (cached tokens, input tokens, partial). Runs that did not report either number, or reported the cached
-    ones only for some turns (partial), are left out of both sums.
+    *runs* are (cached tokens, input tokens, partial). Runs that lack either number, or reported cached tokens for some
+    turns only (partial), are left out of both sums.
     """
     cached_sum = input_sum = 0
     for cached, tokens, partial in runs:
@@ -215,7 +215,7 @@ def _z(conf: float) -> float:
 
 
 def _check_counts(n: int, passes: int = 0) -> None:
-    """Counts may arrive from files; a NaN or a missing one is not 0."""
+    """Refuse an invalid count: counts may come from files, and a NaN or missing one is not 0."""
     for count in (n, passes):
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise ValueError(f"not a count: {count!r}")

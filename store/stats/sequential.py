@@ -1,4 +1,4 @@
-"""Looking at a comparison while it is made: the screen, read after every repetition, by a rule built for that."""
+"""Sequential comparison: the screen, read after every repetition, with a stopping rule for early verdicts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from store.stats.compare import TOUCHING, Verdict, compare_verdict
 from store.stats.rates import MIN_JUDGED, Interval, wilson_interval
 
 FUTILITY = 0.80
-"""The level at which what is left to run is given the benefit of the doubt."""
+"""Confidence level of the most favourable future that the stopping rule still considers."""
 
 
 @attrs.frozen(kw_only=True)
 class SequentialPower:
-    """The chances that the screen, read after every repetition, claims a direction, and how long it takes."""
+    """Probabilities that the sequential screen claims a direction, and its mean length."""
 
     improved: float
     regressed: float
     mean_k: float
-    """Judged runs a side when it stops, in the mean."""
+    """Mean number of judged runs a side at the stop."""
 
 
 def screen_conf(k_max: int) -> float:
-    """The confidence at which the screen may be read after every repetition up to *k_max*.
+    """Confidence level at which the screen may be read after every repetition up to *k_max*.
 
     Raises:
-        ValueError: more than 200 repetitions: there another rule is needed.
+        ValueError: *k_max* is above 200, where this rule does not hold.
     """
     if k_max > 200:
         raise ValueError("the screen is read after every repetition up to 200 of them")
@@ -37,15 +37,15 @@ def screen_conf(k_max: int) -> float:
 
 
 def screen_step(xa: int, xb: int, n: int, k_max: int, futility: float | None = FUTILITY) -> Verdict | None:
-    """The verdict after *n* judged runs on each side, of which *xa* and *xb* passed; None to go on.
+    """Decide after *n* judged runs on each side, of which *xa* and *xb* passed: a verdict, or None to continue.
 
     Raises:
-        ValueError: a count that is none, more passes than runs, or more runs than *k_max*.
+        ValueError: an invalid count, more passes than runs, or more runs than *k_max*.
     """
     if n > k_max:
         raise ValueError(f"{n} runs are more than the {k_max} planned")
     for passes in (xa, xb):
-        wilson_interval(passes, n)  # refuses what is no count
+        wilson_interval(passes, n)  # refuses an invalid count
     if n < MIN_JUDGED:
         return None
     conf = screen_conf(k_max)
@@ -65,10 +65,10 @@ def screen_step(xa: int, xb: int, n: int, k_max: int, futility: float | None = F
 
 
 def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = FUTILITY) -> SequentialPower:
-    """Exact chances of `improved` and `regressed` at pass rates *pa* and *pb*, read after every repetition.
+    """Exact probabilities of `improved` and `regressed` of the sequential screen at pass rates *pa* and *pb*.
 
     Raises:
-        ValueError: a rate outside 0 to 1, or a *k_max* for which there is no such rule.
+        ValueError: a rate is outside 0 to 1, or *k_max* is above 200.
     """
     if not (0 <= pa <= 1 and 0 <= pb <= 1):
         raise ValueError("a rate lies between 0 and 1")
@@ -95,7 +95,7 @@ def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = 
 
 
 def _can_part(low: int, high: int, n: int, *, k_max: int, conf: float, futility: float) -> bool:
-    """Whether the side with *high* passes may yet come to lie above the other, in its most favourable future."""
+    """Whether the side with *high* passes can still end above the other, in its most favourable future."""
     left = k_max - n
     best, worst = _limits(high, n, futility)[1], _limits(low, n, futility)[0]
     above, below = _wilson(high + left * best, k_max, conf), _wilson(low + left * worst, k_max, conf)
@@ -109,7 +109,7 @@ def _limits(passes: int, n: int, conf: float) -> Interval:
 
 
 def _wilson(passes: float, n: int, conf: float) -> Interval:
-    """The interval for a number of passes that need not be whole."""
+    """Wilson interval for a number of passes that may be fractional."""
     z = _z(conf)
     rate, square = passes / n, z * z
     middle = (rate + square / (2 * n)) / (1 + square / n)

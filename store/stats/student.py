@@ -1,4 +1,4 @@
-"""Student's t distribution, from the regularised incomplete beta function: the one special function needed here."""
+"""Student's t distribution, by the regularised incomplete beta function."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ STEPS = 1000
 
 
 def t_two_sided(t: float, df: float) -> float:
-    """The chance of a value at least as far from 0 as *t*, with *df* > 0 degrees of freedom."""
+    """Two-sided p: probability of a value at least as far from 0 as *t*, with *df* > 0 degrees of freedom."""
     return _beta_regularised(df / (df + t * t), df / 2, 0.5)
 
 
 @cache
 def t_quantile(p: float, df: float) -> float:
-    """The value below which a share *p* of the distribution lies, for 0.5 <= p < 1 and *df* > 0."""
+    """Quantile *p* of the distribution, for 0.5 <= p < 1 and *df* > 0."""
     tail = 2 * (1 - p)
     high = 1.0
     while t_two_sided(high, df) > tail:
@@ -39,14 +39,14 @@ def _beta_regularised(x: float, a: float, b: float) -> float:
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    # The fraction converges quickly on one side of the mean only; the other side is its mirror image.
+    # The fraction converges quickly only on one side of the mean; the other side is its mirror image.
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(x, a, b) / a
     return 1 - front * _fraction(1 - x, b, a) / b
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Lentz's evaluation of the continued fraction."""
+    """Evaluate the continued fraction by Lentz's method."""
     c, d = 1.0, 1 / _apart(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, STEPS):

@@ -48,7 +48,7 @@ def test_a_kind_of_another_package_is_found(installed: Callable[..., None]) -> N
 
 def test_a_kind_of_another_api_version_is_refused(installed: Callable[..., None]) -> None:
     installed("old_kind", {"old": "old_kind:Old"}, "class Old:\n    api_version = 0\n")
-    with pytest.raises(UsageError, match="speaks API version 0, expected 1"):
+    with pytest.raises(UsageError, match="has API version 0, expected 1"):
         find_verifier("old")
 
 
