@@ -27,12 +27,12 @@ async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judg
 
 
 def all_only_look(verifiers: Iterable[Verifier]) -> bool:
-    """Whether all verifiers are read-only: then they may read the fixture itself in place of an unchanged workspace."""
+    """Return whether all verifiers are read-only: then they may read the fixture in place of an unchanged workspace."""
     return all(map(only_looks, verifiers))
 
 
 def only_looks(verifier: Verifier) -> bool:
-    """Whether the verifier declares that it only reads; without `only_looks` it may do anything."""
+    """Return whether the verifier declares that it only reads; without `only_looks` it may do anything."""
     return bool(getattr(verifier, "only_looks", False))
 
 

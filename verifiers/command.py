@@ -92,7 +92,7 @@ class Command:
         return {"reason": "stdout", "missing": missing} if missing else {}
 
     def _is_the_runs_own(self, evidence: Evidence) -> bool:
-        """Whether the program is a file of the workspace that the run made, changed or deleted."""
+        """Return whether the program is a file of the workspace that the run made, changed or deleted."""
         program = PurePosixPath(self.command[0])
         if program.is_absolute() or "/" not in self.command[0]:
             return False

@@ -48,7 +48,7 @@ class TreeDiffWithin:
 
 
 def covers(allowed: Iterable[str], path: str) -> bool:
-    """Whether an entry of *allowed* covers *path* (relative, with `/`)."""
+    """Return whether an entry of *allowed* covers *path* (relative, with `/`)."""
     return any(_covers(entry.removeprefix("./"), path) for entry in allowed)
 
 

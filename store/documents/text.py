@@ -35,18 +35,18 @@ def without_first_word(text: str) -> str:
 
 
 def escape_letter(letter: str) -> str:
-    r"""*letter* as `\uXXXX`, or as `\UXXXXXXXX` beyond the first 65,536 code points."""
+    r"""Escape *letter* as `\uXXXX`, or as `\UXXXXXXXX` beyond the first 65,536 code points."""
     code = ord(letter)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def escape_unprintable(text: str) -> str:
-    r"""*text* on one line for a message: unprintable letters, line ends and tabs too, as `\uXXXX`."""
+    r"""Escape unprintable characters as `\uXXXX`, line ends and tabs too: one line for a message."""
     return text if text.isprintable() else "".join(char if char.isprintable() else escape_letter(char) for char in text)
 
 
 def blank_unprintable(text: str) -> str:
-    """*text* with a space for every letter that cannot be printed; line ends and tabs count as such."""
+    """Replace every unprintable character, including line ends and tabs, by a space."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 

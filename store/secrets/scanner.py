@@ -278,12 +278,12 @@ class _Around:
 
 
 def _is_random(body: str) -> bool:
-    """Whether a body can be a key: neither repetitive (`xxxx`, `0000`) nor a placeholder."""
+    """Return whether a body can be a key: neither repetitive (`xxxx`, `0000`) nor a placeholder."""
     return _has_entropy(body, LEAST_ENTROPY) and not _PLACEHOLDER.search(body)
 
 
 def _is_password(body: str) -> bool:
-    """Whether the password part of a URL can be a real password."""
+    """Return whether the password part of a URL can be a real password."""
     return (
         len(set(body)) > 2
         and body.lower() not in _COMMON_WORDS
@@ -293,7 +293,7 @@ def _is_password(body: str) -> bool:
 
 
 def _is_value(body: str) -> bool:
-    """Whether a value under a telling name can be a secret: mixed and random, not a name, path, number or call."""
+    """Return whether a value under a telling name can be a secret: mixed and random, no name, path, number or call."""
     return (
         _MIXED.match(body) is not None
         and _has_entropy(body, LEAST_UNDER_A_NAME)
@@ -313,7 +313,7 @@ def entropy(text: str) -> float:
 
 
 def _has_entropy(body: str, bits: float) -> bool:
-    """Whether the entropy is at least *bits*; the number of distinct characters usually decides."""
+    """Return whether the entropy is at least *bits*; the number of distinct characters usually decides."""
     head = body[:256]
     rest = len(head) - len(set(head)) + 1  # the largest share of one character
     return math.log2(len(head)) - _N_LOG_N[rest] / len(head) >= bits or entropy(head) >= bits

@@ -365,7 +365,7 @@ class SqliteBudget:
         return Amount(**granted), None
 
     def _to_be_marked(self, connection: sqlite3.Connection, question: _Question) -> bool:
-        """Whether a `settle` row is needed to show that this process holds nothing any more."""
+        """Return whether a `settle` row is needed to show that this process holds nothing any more."""
         if not question.idle:
             return False
         last = connection.execute(statement("grant_last_of_worker"), (self._sweep_id, self._worker_id)).fetchone()

@@ -52,7 +52,7 @@ class SqliteClaims:
         sweep_id: the sweep.
         worker_id: this process.
         wall: microseconds since 1970 UTC.
-        monotonic: seconds of a clock that nobody can set and that stops while the machine sleeps. It reveals a change
+        monotonic: seconds of a clock that cannot be set and that stops while the machine sleeps. It reveals a change
             of the wall clock: leases written before the change then count as valid until their holders have had the
             time to renew them.
         lease_us: duration of a lease in microseconds; a process that has not renewed for longer counts as dead.
@@ -123,7 +123,7 @@ class SqliteClaims:
         self._writer.submit(renew(self._worker_id, expires_at), acknowledged=renewed)
 
     def lapsed(self) -> bool:
-        """Whether the lease has expired since claims were last confirmed, as it does while the process is stopped.
+        """Return whether the lease has expired since claims were last confirmed, as it does in a stopped process.
 
         Other processes may have taken over claims that have not started yet; confirm them before starting one.
         """

@@ -31,9 +31,9 @@ SCHEMA = 1
 APPLICATION_ID = 0x65766374
 """`PRAGMA application_id`: "evct"."""
 BUSY_MS = 30_000
-"""How long SQLite waits for a lock of a foreign program; evalctl's own processes wait at the turnstile."""
+"""Milliseconds that SQLite waits for a lock of a foreign program; evalctl's processes wait at the turnstile."""
 EXAMINE_S = 15.0
-"""How long `examine` waits for a file that another process is just creating."""
+"""Seconds that `examine` waits for a file that another process is just creating."""
 NETWORK = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "orangefs"),

@@ -422,7 +422,7 @@ def _decoded(text: str | bytes) -> dict[str, Json]:
 
 
 def _storable(name: str) -> bool:
-    """Whether SQLite can hold the name: an argument from a shell may contain lone surrogates."""
+    """Return whether SQLite can hold the name: an argument from a shell may contain lone surrogates."""
     return bool(name) and not any("\ud800" <= char <= "\udfff" or char == "\0" for char in name)
 
 

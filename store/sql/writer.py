@@ -29,7 +29,7 @@ Job = Callable[[sqlite3.Connection], T]
 """A function that runs inside the writer's transaction, on the database's thread; it must not begin or commit."""
 
 LINGER_S = 0.015
-"""How long a batch without waiters waits for more to join it."""
+"""Seconds that a batch without waiters waits for more to join it."""
 BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
 HIGH_ROWS = 20_000

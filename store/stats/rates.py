@@ -92,7 +92,7 @@ def success_rate(passes: int, judged: int) -> float | None:
 
 
 def low_power(judged: int) -> bool:
-    """Whether there are too few judged runs for a verdict."""
+    """Return whether there are too few judged runs for a verdict."""
     return judged < MIN_JUDGED
 
 

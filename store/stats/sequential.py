@@ -95,7 +95,7 @@ def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = 
 
 
 def _can_part(low: int, high: int, n: int, *, k_max: int, conf: float, futility: float) -> bool:
-    """Whether the side with *high* passes can still end above the other, in its most favourable future."""
+    """Return whether the side with *high* passes can still end above the other, in its most favourable future."""
     left = k_max - n
     best, worst = _limits(high, n, futility)[1], _limits(low, n, futility)[0]
     above, below = _wilson(high + left * best, k_max, conf), _wilson(low + left * worst, k_max, conf)

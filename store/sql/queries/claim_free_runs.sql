@@ -1,6 +1,6 @@
--- Runs nobody holds and that want doing, in the stored order. A run wants doing without a current result, or with one
--- from before this invocation (:high) that is to be run again. Read only as far as needed: no LIMIT, because the last
--- pair group is taken whole.
+-- Free runs that are due, in the run order. A run is due without a current result, or with one from before this
+-- invocation (:high) that is to be repeated. No LIMIT: the caller reads only as far as needed, and takes the last pair
+-- group whole.
 SELECT r.id, r.position, r.pair, r.cell_id, r.repetition, c.case_id, c.variant,
   (SELECT ifnull(max(a.number), 0) FROM attempt a WHERE a.run_id = r.id),
   (SELECT x.id FROM result x WHERE x.run_id = r.id AND NOT EXISTS (SELECT 1 FROM result n WHERE n.supersedes = x.id))

@@ -1,5 +1,5 @@
--- Which living processes hold unfinished attempts at a sweep's runs: how many, the first, the newest, and the number of
--- events in them, which grows with whatever they do.
+-- Living processes with unfinished attempts at a sweep's runs: how many, the first, the newest, and the number of their
+-- events, which grows with any progress.
 SELECT w.host, w.pid, count(*), min(r.position), max(a.id),
   sum(ifnull((SELECT max(e.seq) FROM event e WHERE e.attempt_id = a.id), 0))
 FROM run r

@@ -1,4 +1,4 @@
--- How many runs want doing (see claim_free_runs), whoever holds them.
+-- The number of runs that are due (see claim_free_runs), whichever process holds them.
 SELECT count(*) FROM run r
 WHERE r.sweep_id = :sweep
   AND NOT EXISTS (

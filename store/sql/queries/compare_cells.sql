@@ -1,7 +1,7 @@
--- A page of a sweep's cells, or of some of them (a JSON list of ids), each with what its runs came to: the one query behind everything that compares.
--- Judged here are those without an error: a lab judges runs that ended in one, too, but no comparison is over them.
--- Tokens and times are those of judged runs; a run counts where it reported all that a sum is about. The bound of 10^15
--- keeps what a provider claims from overflowing a sum; instr() spares parsing a detail that does not have the key.
+-- A page of a sweep's cells, or of some (a JSON list of ids), each with its aggregates: the one query behind every
+-- comparison. Judged here excludes runs that ended in an error, although a lab judges them. Token sums and times are
+-- over judged runs that reported every number in them. The bound of 10^15 keeps a provider's figures from overflowing a
+-- sum; instr() avoids parsing a detail that lacks the key.
 SELECT p.cell_id, p.planned,
   count(r.id) AS finished,
   ifnull(sum(r.outcome = 'pass'), 0) AS passes,

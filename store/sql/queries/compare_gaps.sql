@@ -1,4 +1,4 @@
--- How far apart two variants of a sweep began to work, pair by pair.
+-- The time between the starts of two variants' runs, pair by pair.
 SELECT count(*) AS pairs, avg(gap) AS mean_us, max(gap) AS longest_us, ifnull(sum(gap > :bound_us), 0) AS wide
 FROM (
   SELECT max(o.started_at) - min(o.started_at) AS gap

@@ -1,4 +1,4 @@
--- What each verifier said about a sweep's current results, counted by cell: of each attempt the last pass.
+-- Verdict counts of each verifier on a sweep's current results, by cell: the last pass of each attempt.
 SELECT r.cell_id, v.verifier, v.kind, v.verdict, count(*) AS count
 FROM result r CROSS JOIN verdict v ON v.attempt_id = r.attempt_id
 WHERE r.sweep_id = :sweep AND r.id <= :result

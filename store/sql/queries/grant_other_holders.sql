@@ -1,4 +1,4 @@
--- Other live processes that may give something back: their last row is no `settle`, which returns all that is unused.
+-- Other live processes that may still return a balance: their last row is not a `settle`, which returns everything.
 SELECT count(*) FROM lease l
 WHERE l.expires_at > :now AND l.worker_id <> :worker
   AND (SELECT s.kind FROM spend s WHERE s.sweep_id = :sweep AND s.worker_id = l.worker_id

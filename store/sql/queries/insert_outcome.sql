@@ -1,4 +1,4 @@
--- The first outcome of an attempt stands; handing over the same attempt twice changes nothing.
+-- The first outcome of an attempt wins; a second one changes nothing.
 INSERT INTO outcome (attempt_id, run_id, outcome, reason, started_at, ended_at, wall_ms, waited_ms, turns, tool_calls,
   calls, input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_nusd, cost_source,
   model_resolved, decision_status, detail)

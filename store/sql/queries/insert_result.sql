@@ -1,4 +1,4 @@
--- Refused (no row) where the place in the chain that the attempt was claimed for is taken.
+-- Inserts nothing if another result has already superseded the one that the attempt was claimed to supersede.
 INSERT INTO result (run_id, attempt_id, supersedes, sweep_id, cell_id, outcome, reason, judged, again, composite, at, basis)
 SELECT :run_id, :attempt_id, :supersedes, :sweep_id, :cell_id, :outcome, :reason, :judged, :again, :composite, :at, :basis
 WHERE NOT EXISTS (

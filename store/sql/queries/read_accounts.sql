@@ -1,5 +1,5 @@
--- What each process of a sweep has taken of its caps, and what its requests came to by their own events. One statement,
--- so that both sides are of one moment. A request that has no `call` yet is under way, or its process was killed.
+-- Allotments of each process of a sweep, and its spending by its requests' events. One statement, so that both are as
+-- of one moment. A request without a `call` is in flight, or its process was killed.
 SELECT worker_id, sum(granting) AS grants, sum(granted_calls) AS granted_calls, sum(granted_tokens) AS granted_tokens,
   sum(granted_nusd) AS granted_nusd, sum(calls) AS calls, sum(tokens) AS tokens, sum(nusd) AS nusd,
   sum(calls) - sum(priced) AS unpriced,

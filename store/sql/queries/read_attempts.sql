@@ -1,4 +1,4 @@
--- Every attempt at a run with its outcome, if it has one, and whether the run's current result is its.
+-- Every attempt at a run with its outcome, if any, and whether the run's current result comes from it.
 SELECT a.id AS attempt_id, a.number, a.worker_id, a.claimed_at,
   EXISTS (
     SELECT 1 FROM result r

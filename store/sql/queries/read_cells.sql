@@ -1,4 +1,4 @@
--- The cells a sweep planned, of one variant or of all, by the index that begins with the sweep and goes on with the cell.
+-- The cells of a sweep's plan, of one variant or of all, by the index on sweep and cell.
 SELECT id, suite_id, suite_version, case_id, case_version, variant, target, model, fingerprint, config_hash
 FROM cell
 WHERE id IN (SELECT run.cell_id FROM run WHERE run.sweep_id = :sweep)

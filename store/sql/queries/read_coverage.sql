@@ -1,4 +1,4 @@
--- Whether a plan and its results agree: each run has one current result or none, and a final one or work left.
+-- Coverage of a plan by results: each run should have at most one current result, and it is final or work remains.
 SELECT count(*) AS planned, ifnull(sum(final), 0) AS final, ifnull(sum(open), 0) AS unfinished,
   ifnull(sum(current > 1), 0) AS doubled
 FROM (

@@ -1,4 +1,4 @@
--- Unfinished attempts of processes that hold a lease, each with the last event that tells what it is about.
+-- Unfinished attempts of processes that hold a lease, each with its last telling event.
 SELECT a.id AS attempt_id, run.position, a.number, a.worker_id, a.claimed_at, e.at, e.kind, e.payload
 FROM run
 CROSS JOIN attempt a ON a.run_id = run.id

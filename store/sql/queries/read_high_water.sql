@@ -1,4 +1,4 @@
--- The state of the world: rows above these ids are not there yet.
+-- The snapshot of a reader: it sees no rows above these ids.
 SELECT
   (SELECT ifnull(max(id), 0) FROM sweep) AS sweep,
   (SELECT ifnull(max(id), 0) FROM attempt) AS attempt,

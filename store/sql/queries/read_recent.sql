@@ -1,4 +1,4 @@
--- How many current results of a sweep are newer than a time.
+-- The number of current results of a sweep that are newer than a time.
 SELECT count(*) AS count
 FROM result r
 WHERE r.sweep_id = :sweep AND r.id <= :result AND r.at >= :since AND r.again = 0

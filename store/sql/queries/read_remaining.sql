@@ -1,4 +1,4 @@
--- How many runs a resume has to do.
+-- The number of runs that a resume repeats.
 SELECT count(*) AS count
 FROM run
 WHERE run.sweep_id = :sweep AND NOT EXISTS (

@@ -1,4 +1,5 @@
--- A page of a sweep's runs in the stored order, of some cells (a JSON list of ids) or of all, each with its current result and the outcome behind it.
+-- A page of a sweep's runs in the run order, of some cells (a JSON list of ids) or of all, each with its current result
+-- and the outcome behind it.
 SELECT run.id AS run_id, run.position, run.repetition, run.cell_id,
   (SELECT count(*) FROM attempt x WHERE x.run_id = run.id AND x.id <= :attempt) AS attempts,
   r.attempt_id, a.number AS attempt_number, r.outcome, r.reason, r.judged, r.again, r.composite, r.basis,

@@ -1,6 +1,6 @@
--- What a sweep has used up, or one variant of it. An attempt that ended tells it in its outcome: `detail.spent` counts
--- every request, the columns only what made up the answer. One that was killed left only its events. The bound of 10^15
--- keeps what a provider claims from overflowing a sum.
+-- Spending of a sweep, or of one variant. An ended attempt counts by its outcome: `detail.spent` covers every request,
+-- the columns only those behind the answer. A killed attempt counts by its events. The bound of 10^15 keeps a
+-- provider's figures from overflowing a sum.
 SELECT ifnull(sum(min(calls, 1000000000000000)), 0) AS calls,
   ifnull(sum(min(tokens, 1000000000000000)), 0) AS tokens,
   ifnull(sum(min(nusd, 1000000000000000)), 0) AS nusd

@@ -1,4 +1,4 @@
--- What a sweep's runs came to, counted.
+-- The number of a sweep's current results by outcome, reason and flags.
 SELECT r.outcome, r.reason, r.judged, r.again, count(*) AS count
 FROM result r
 WHERE r.sweep_id = :sweep AND r.id <= :result

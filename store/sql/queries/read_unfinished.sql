@@ -1,2 +1,2 @@
--- What a resume has to do: runs without a current result that stands, in the stored order.
+-- The runs that a resume repeats: those without a final current result, in the run order.
 SELECT id, position FROM unfinished WHERE sweep_id = :sweep ORDER BY position

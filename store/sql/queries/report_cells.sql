@@ -1,4 +1,4 @@
--- A sweep per cell: passes, judged runs, and what they took.
+-- A sweep per cell: passes, judged runs, and their cost.
 SELECT r.cell_id, sum(r.outcome = 'pass') AS passes, sum(r.judged) AS judged, count(*) AS runs,
   avg(o.wall_ms) AS wall_ms, sum(o.input_tokens) AS input_tokens, sum(o.output_tokens) AS output_tokens,
   sum(o.cost_nusd) AS cost_nusd

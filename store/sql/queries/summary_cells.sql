@@ -1,4 +1,5 @@
--- Whole history: the same as summary_current, as everything minus what was superseded. Cheaper, since little is.
+-- Whole history: the same as summary_current, computed as everything minus the superseded; cheaper, since that is
+-- little.
 WITH
   whole AS (SELECT cell_id, sum(judged) AS n, sum(composite) AS s FROM result WHERE judged GROUP BY cell_id),
   old AS (

@@ -1,4 +1,5 @@
--- What verifiers say now follows the run's current result, if that is still the same attempt's. It keeps its time.
+-- Supersede the run's current result by that of a re-verification, if it still comes from the same attempt. The time
+-- stays.
 INSERT INTO result (run_id, attempt_id, supersedes, sweep_id, cell_id, outcome, reason, judged, again, composite, at, basis)
 SELECT r.run_id, r.attempt_id, r.id, r.sweep_id, r.cell_id, :outcome, :reason, :judged, 0, :composite, r.at, 'verify'
 FROM result r
