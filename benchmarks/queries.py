@@ -15,8 +15,9 @@ import resource
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,11 @@ def queries(connection: sqlite3.Connection) -> list[Query]:
     ]
 
 
+def fetch_rows(connection: sqlite3.Connection, sql: str, values: Mapping[str, object]) -> list[tuple[object, ...]]:
+    """All rows of a query."""
+    return connection.execute(sql, values).fetchall()
+
+
 def cpu_ms(work: Callable[[], object], times: int = 3) -> float:
     """The best of some tries, user and system time of this process."""
 
@@ -110,7 +116,7 @@ def measure(path: Path) -> list[str]:
         for query in queries(connection):
             sql = statement(query.name)
             rows = len(connection.execute(sql, query.values).fetchall())
-            took = cpu_ms(lambda sql=sql, values=query.values: connection.execute(sql, values).fetchall())
+            took = cpu_ms(partial(fetch_rows, connection, sql, query.values))
             reference = "" if query.reference_ms is None else f"{query.reference_ms:,g}"
             print(f"{query.what:<28}{rows:>9,}{took:>10,.2f}{reference:>10}")
         wrong = strayed(connection)

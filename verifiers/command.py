@@ -48,7 +48,7 @@ class Command:
 
     kind: ClassVar[str] = "command"
     id: str
-    command: tuple[str, ...] = attrs.field(converter=tuple, validator=attrs.validators.min_len(1))
+    command: tuple[str, ...] = attrs.field(converter=tuple[str, ...], validator=attrs.validators.min_len(1))
     timeout_ms: int = attrs.field(default=30_000, validator=[attrs.validators.ge(1), attrs.validators.le(LONGEST_MS)])
     expect_exit: int = 0
     expect_stdout_includes: tuple[str, ...] = attrs.field(default=(), converter=_texts)

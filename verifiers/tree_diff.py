@@ -28,7 +28,7 @@ class TreeDiffWithin:
     kind: ClassVar[str] = "tree-diff-within"
     only_looks: ClassVar[bool] = True
     id: str
-    allowed: tuple[str, ...] = attrs.field(converter=tuple)
+    allowed: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
 
     async def verify(self, evidence: Evidence) -> Judgement:
         """Judge the differences. Never `error`: they are part of the evidence."""

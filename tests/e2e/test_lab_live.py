@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -293,8 +294,8 @@ print(json.dumps({"abstain": "unsure"} if command == "unsure" else {"verdict": "
 def test_specialists_are_asked_measured_recorded_and_played(evalctl: Driver, house: Endpoint) -> None:
     never = [{"cel": "status == 'ok'", "why": "it has to decide"}]
     fixtures = {name: {"command": name, "expect": never} for name in ("sure", "unsure", "crash", "slow", "rubbish")}
-    gate = {"id": "gate", "kind": "exec", "command": [sys.executable, "gate.py"], "timeout_ms": 3000}
-    judge = {
+    gate: dict[str, Any] = {"id": "gate", "kind": "exec", "command": [sys.executable, "gate.py"], "timeout_ms": 3000}
+    judge: dict[str, Any] = {
         "id": "judge",
         "kind": "model",
         "prompt": "{{ input.command }}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ SPOILT = {"path": "note.txt", "content": "gone", "expectedHash": hashlib.sha256(
 SPOIL = {"toolCalls": [{"id": "w", "name": "write_file", "arguments": SPOILT}]}
 GOOD = {"answers": [ANSWER]}
 BAD = {"answers": [SPOIL, ANSWER]}
-PAIR = [{"id": "baseline"}, {"id": "worse", "overrides": {"limits.truncationRecoveries": 1}}]
+PAIR: list[dict[str, Any]] = [{"id": "baseline"}, {"id": "worse", "overrides": {"limits.truncationRecoveries": 1}}]
 
 
-def script(*, worse: list[dict[str, Any]], usual: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def script(*, worse: Sequence[Mapping[str, Any]], usual: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
     return {"format": "evalctl.script/1", "plays": usual or [GOOD], "variants": {"worse": worse}}
 
 
-def compare_file(folder: Path, variants: list[dict[str, Any]], suite: str = "tiny") -> Path:
+def compare_file(folder: Path, variants: Sequence[Mapping[str, Any]], suite: str = "tiny") -> Path:
     file = folder / "compare.json"
     file.write_text(json.dumps({"suite": suite, "variants": variants}), encoding="utf-8")
     return file
@@ -104,7 +105,7 @@ def test_reports_and_stored_arms_compare_alike(evalctl: Driver, pair: Path, tmp_
     assert f"config {', '.join(hashes)}" in both
 
 
-def rows_of(root: Path) -> list[dict[str, Any]]:
+def rows_of(root: Path) -> Sequence[Mapping[str, Any]]:
     """The records of both variants' runs, without names, times and the number of tries."""
     lines = [line for name in ("baseline", "worse") for line in (root / name / "runs.jsonl").read_text().splitlines()]
     found = [json.loads(line) for line in lines]
@@ -143,7 +144,10 @@ def test_killed_again_and_again_and_resumed_it_comes_to_the_same_rows_and_the_sa
 def test_json_is_a_line_for_each_report_and_comparison_and_each_is_against_the_first(
     evalctl: Driver, pair: Path, tmp_path: Path
 ) -> None:
-    three = [*PAIR, {"id": "patient", "overrides": {"limits.firstTokenTimeoutMs": 1000, "limits.firstTokenRetries": 0}}]
+    three: list[dict[str, Any]] = [
+        *PAIR,
+        {"id": "patient", "overrides": {"limits.firstTokenTimeoutMs": 1000, "limits.firstTokenRetries": 0}},
+    ]
     done = evalctl.run("--json", *asked(pair, compare_file(tmp_path, three), "--k", "1"))
     assert done.code == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -179,7 +183,7 @@ WRONG = [
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_the_first_run(  # noqa: PLR0917 - half of them are fixtures
-    evalctl: Driver, pair: Path, tmp_path: Path, variants: list[dict[str, Any]], suite: str, told: list[str]
+    evalctl: Driver, pair: Path, tmp_path: Path, variants: Sequence[Mapping[str, Any]], suite: str, told: list[str]
 ) -> None:
     done = evalctl.run(*asked(pair, compare_file(tmp_path, variants, suite)))
     assert done.code == 1

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -45,7 +46,7 @@ def lines_of(name: str) -> list[str]:
     return [json.dumps({"plan": plan, **described(cell)}, separators=(",", ":")) for plan, cell in cells]
 
 
-def described(cell: CellRow) -> dict:
+def described(cell: CellRow) -> dict[str, Any]:
     return {"fingerprint": cell.fingerprint, "digest": cell.digest.hex(), "document": cell.document}
 
 

@@ -38,7 +38,7 @@ def test_answers_are_not_held_back_for_more() -> None:
         held_back = []
 
         class Peer(asyncio.Protocol):
-            def connection_made(self, transport) -> None:
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 taken = transport.get_extra_info("socket")
                 held_back.append(not taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
                 transport.close()

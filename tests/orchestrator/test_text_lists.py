@@ -14,7 +14,7 @@ from orchestrator.text import list_lines, list_names
         (["a", "b", "c", "d"], 1, "fields", "a and 3 more fields"),
     ],
 )
-def test_names_beyond_the_bound_are_counted(names, at_most: int, noun: str, text: str) -> None:
+def test_names_beyond_the_bound_are_counted(names: list[str], at_most: int, noun: str, text: str) -> None:
     assert list_names(iter(names), at_most, noun=noun) == text
 
 

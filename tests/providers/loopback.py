@@ -21,7 +21,7 @@ class Exchange:
         self.writer = writer
         self.connection = connection
         self.path = ""
-        self.headers = {}
+        self.headers: dict[str, str] = {}
         self.body = b""
 
     @property
@@ -100,7 +100,7 @@ class Loopback:
         self.connections = 0
         self.open = 0
         self.peak = 0
-        self.requests = []
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
 
     @property
     def url(self) -> str:

@@ -14,6 +14,7 @@ import pytest
 from providers.base import Answer, Emit, Provider, Request, Responded, TextDelta
 from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
 from providers.endpoints.anthropic import AnthropicMessages
+from providers.endpoints.endpoint import Endpoint
 from providers.endpoints.ollama import OllamaChat
 from providers.endpoints.openai import OpenAIChat
 from providers.endpoints.responses import OpenAIResponses
@@ -49,7 +50,7 @@ def line(text: str, **fields: Any) -> bytes:
     return json.dumps({"model": "m", "message": {"content": text}, "done": False} | fields).encode() + b"\n"
 
 
-WIRES = {
+WIRES: dict[str, tuple[type[Endpoint[Any]], Wire]] = {
     "openai": (OpenAIChat, wire([*sse(chat("Hel"), chat("lo."), chat("", "stop")), b"data: [DONE]\n\n"])),
     "anthropic": (
         AnthropicMessages,
@@ -142,7 +143,7 @@ async def test_provider_that_retries_is_found() -> None:
 async def test_provider_that_tells_the_status_late_is_found() -> None:
     class Late(Careless):
         async def answer(self, request: Request, emit: Emit) -> Answer:
-            kept = []
+            kept: list[Any] = []
             answer = await super().answer(request, kept.append)
             for item in kept:
                 emit(item)
@@ -278,5 +279,5 @@ def test_guide_names_every_rule_and_every_quirk() -> None:
     for rule in {*re.findall(r'rule="([a-z-]+)"', kit)}:
         assert f"`{rule}`" in guide, rule
     for kind, _ in WIRES.values():
-        for field in attrs.fields(type(opening(kind)("http://h", KEY).quirks)):
+        for field in attrs.fields(type(kind(base_url="http://h", api_key=KEY, pool=HttpPool()).quirks)):
             assert f"| `{kind.format_name}` | `{field.name}` |" in guide, field.name

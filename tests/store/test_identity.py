@@ -1,3 +1,5 @@
+from typing import Any, cast
+
 import attrs
 import pytest
 
@@ -14,7 +16,7 @@ def test_the_document_names_every_field() -> None:
 
 @pytest.mark.parametrize("name", OTHER_TEXTS)
 def test_each_field_tells_apart_lineages_and_kin(name: str) -> None:
-    other = attrs.evolve(ONE, **{name: "other"})
+    other = attrs.evolve(ONE, **cast("dict[str, Any]", {name: "other"}))
     assert other.fingerprint() != ONE.fingerprint()
     assert other.kin() != ONE.kin()
 
@@ -37,6 +39,6 @@ def test_the_columns_of_a_cell_are_those_of_its_identity() -> None:
     assert (cell.fingerprint, cell.digest) == (identity.fingerprint(), digest_of(identity))
 
 
-def digest_of(identity: Identity) -> str:
+def digest_of(identity: Identity) -> bytes:
     document = {"identity": identity.to_json(), "content": {}, "configHash": "c", "provider": "p", "model": "m"}
     return digest(document | {"extra": 1})

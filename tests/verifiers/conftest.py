@@ -34,7 +34,7 @@ def workspace(fixture: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def evidence(fixture: Path, workspace: Path) -> Callable[..., Evidence]:
     def taken(**given: Any) -> Evidence:
-        found = {
+        found: dict[str, Any] = {
             "workspace": workspace,
             "fixture": fixture,
             "changes": changes(snapshot(fixture), workspace),

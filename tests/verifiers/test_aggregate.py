@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import UsageError
-from store.rows import Judgement
+from store.rows import Judgement, VerdictWord
 from verifiers.aggregate import all_only_look, judge, verdict_of
 from verifiers.base import Evidence
 from verifiers.command import Command
@@ -23,7 +23,7 @@ WORDS = st.lists(st.sampled_from(["pass", "fail", "error"]))
 
 
 @given(WORDS)
-def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words: list[str]) -> None:
+def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words: list[VerdictWord]) -> None:
     said = [Judgement(verifier=str(n), kind="k", verdict=word) for n, word in enumerate(words)]
     verdict, composite = verdict_of(said)
     assert verdict == next((word for word in ("error", "fail") if word in words), "pass" if words else "error")

@@ -80,7 +80,7 @@ def test_a_mistake_in_an_expression_is_told_when_it_is_made() -> None:
 
 def test_values_that_are_kept_are_short_whatever_was_answered() -> None:
     huge = {f"key{number}" * 100: ["x" * 1000] * 50 for number in range(50)}
-    deep = {"a": huge}
+    deep: dict[str, Any] = {"a": huge}
     for _ in range(100):
         deep = {"a": [deep]}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.base import Evidence
+from verifiers.base import Evidence, Verifier
 from verifiers.files import CHUNK, FileAbsent, FileContains, FileEquals
 
 pytestmark = pytest.mark.anyio
@@ -43,12 +43,12 @@ async def test_a_missing_file_fails(evidence: Callable[..., Evidence]) -> None:
 @pytest.mark.parametrize("path", ["../fixture/check.py", "/etc/passwd", "out/../../x", "a\0b", ""])
 @pytest.mark.parametrize("kind", ["equals", "contains", "absent"])
 async def test_a_path_that_leads_outside_is_an_error(evidence: Callable[..., Evidence], path: str, kind: str) -> None:
-    verifier = {
+    verifiers: dict[str, Verifier] = {
         "equals": FileEquals(id="f", path=path, sha256=SHA),
         "contains": contains(path),
         "absent": FileAbsent(id="f", path=path),
-    }[kind]
-    said = await verifier.verify(evidence())
+    }
+    said = await verifiers[kind].verify(evidence())
     assert (said.verdict, said.detail["reason"]) == ("error", "path_escapes")
 
 

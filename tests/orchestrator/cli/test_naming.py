@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.cli.naming import find_arm, find_single_arm
 from orchestrator.comparison.sides import read_sides
-from orchestrator.suite.report.report_file import read_report_arm
+from orchestrator.kinds import read_report_side
 from store.errors import UsageError
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
@@ -54,6 +54,6 @@ def test_an_arm_that_does_not_exist_is_one_message(store: Path, typed: str, mess
 
 def test_a_side_with_a_slash_in_its_arm_is_no_file(store: Path) -> None:
     with pytest.raises(UsageError, match="has no variant 'claude-code/none'"):
-        read_sides("last:claude-code/none", "last", store, read_report=read_report_arm)
+        read_sides("last:claude-code/none", "last", store, read_report=read_report_side)
     with pytest.raises(UsageError, match="reports/last:claude-code: "):
-        read_sides("reports/last:claude-code", "last", store, read_report=read_report_arm)
+        read_sides("reports/last:claude-code", "last", store, read_report=read_report_side)

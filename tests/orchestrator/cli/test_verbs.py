@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -16,7 +17,9 @@ FOLDERS = ("orchestrator.cli.suite", "orchestrator.cli.lab", "orchestrator.cli.s
 """Where verbs are."""
 
 
-def verbs_below(sections, *words):
+def verbs_below(
+    sections: Mapping[str, Mapping[str, Verb | Group]], *words: str
+) -> Iterator[tuple[tuple[str, ...], Verb]]:
     """Each verb with the words that name it."""
     for name, entry in merge_sections(sections).items():
         if isinstance(entry, Verb):
@@ -41,7 +44,7 @@ def run_module(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_the_one_line_help_is_the_first_sentence_of_the_verb(words) -> None:
+def test_the_one_line_help_is_the_first_sentence_of_the_verb(words: tuple[str, ...]) -> None:
     module, _, function = VERBS[words].place.partition(":")
     document = inspect.getdoc(getattr(import_module(f"orchestrator.cli.{module}"), function))
     first_line = document.partition("\n")[0] + " "
@@ -74,14 +77,18 @@ def test_a_mistyped_verb_is_answered_with_the_nearest_ones(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_usage_errors_of_every_verb_end_with_its_code(words, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_of_every_verb_end_with_its_code(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert app.run([*words, "--no-such-option"]) == VERBS[words].usage == 1
     assert "No such option" in capsys.readouterr().err
 
 
 def test_each_verb_may_have_a_usage_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     other = Verb("suite.suites:check", "Check.", "Exit codes: 2 usage.", usage=2)
-    sections = {"Commands": {"other": other, "group": Group("A group.", {"Commands": {"other": other}})}}
+    sections: dict[str, dict[str, Verb | Group]] = {
+        "Commands": {"other": other, "group": Group("A group.", {"Commands": {"other": other}})}
+    }
     assert app.run(["other", "--no-such-option"], sections) == 2
     assert app.run(["--json", "group", "other", "--no-such-option"], sections) == 2
     assert app.run(["group", "no-such-verb"], sections) == 1
@@ -92,7 +99,7 @@ def test_each_verb_may_have_a_usage_code_of_its_own(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "code"), [((), 1), (("lab",), 1), (("lab", "none"), 1), (("none",), 1), (("run", "lab"), 1)]
 )
-def test_a_command_line_without_a_verb_has_a_usage_code(words, code: int) -> None:
+def test_a_command_line_without_a_verb_has_a_usage_code(words: tuple[str, ...], code: int) -> None:
     assert usage_code_of(words) == code
 
 

@@ -22,7 +22,7 @@ CONDITIONS = {
 
 def counts(passes: int = 0, judged: int = 5, **more: Any) -> Counts:
     """Judged runs that took 100 tokens in, 20 out and a second each."""
-    usual = {
+    usual: dict[str, Any] = {
         "planned": judged,
         "budget_exceeded": 0,
         "errored": 0,
@@ -46,7 +46,7 @@ def arm(
 ) -> Arm:
     """An arm whose tasks are counts, or (passes, judged)."""
     made = {task: found if isinstance(found, Counts) else counts(*found) for task, found in tasks.items()}
-    usual = {
+    usual: dict[str, Any] = {
         "name": name,
         "sweep": name,
         "variant": "",

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.comparison import json_form, lines, markdown
 from orchestrator.comparison.arm import Counts
 from orchestrator.comparison.build import compare
-from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Incompatible
+from orchestrator.comparison.model import ESTIMATED, MEASURED, Comparison, Incompatible, Metric
 from store.tallies import StartGaps
 from tests.orchestrator.comparison.sides import arm, counts
 
@@ -114,7 +114,7 @@ def test_differences_are_candidate_minus_baseline() -> None:
     assert deltas["costUsdPerSuccess"].delta == 0
 
 
-def why(metric: str, before: Counts, after: Counts, **more: Any) -> str | None:
+def why(metric: Metric, before: Counts, after: Counts, **more: Any) -> str | None:
     return compare(arm({"a": before}, **more), arm({"a": after}, name="b")).tasks[0].deltas[metric].why
 
 
@@ -255,7 +255,8 @@ def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
     tasks = {task.id: task.beyond for task in found.tasks}
     assert tasks["up"].fisher_p == pytest.approx(1 / 126)
     assert tasks["up"].holm_p == pytest.approx(3 / 126)
-    assert tasks["up"].newcombe == (pytest.approx(0.3855, abs=1e-3), 1.0)
+    assert tasks["up"].newcombe[0] == pytest.approx(0.3855, abs=1e-3)
+    assert tasks["up"].newcombe[1] == 1.0
     assert tasks["up"].repetitions_needed == 5
     assert tasks["near"].repetitions_needed == 16
     assert tasks["x"].repetitions_needed is None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -58,7 +58,7 @@ def add(
     outcomes: dict[str, Any],
     *,
     k: int = 5,
-    mode: str = "live",
+    mode: Literal["live", "replay", "offline"] = "live",
     version: str = "1.2.0",
     settings: dict[str, str] | None = None,
 ) -> None:
@@ -235,7 +235,7 @@ def written(store: Path, tmp_path: Path) -> Path:
 
 
 def nested(levels: int) -> list[list[list[list[Any]]]]:
-    value = []
+    value: Any = []
     for _ in range(levels):
         value = [value]
     return value

@@ -1,6 +1,7 @@
 """The orchestrator's ports in their plainest form: lists in memory, for tests of the parts above them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -51,7 +52,7 @@ class PlainLedger:
     def finish(self, ending: Ending) -> None:
         self.endings.append(ending)
 
-    def notice(self, kind: str, payload: dict) -> None: ...
+    def notice(self, kind: str, payload: Mapping[str, Any]) -> None: ...
 
     async def room(self) -> None: ...
 

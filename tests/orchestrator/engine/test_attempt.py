@@ -1,5 +1,7 @@
 """An attempt tallies requests by purpose, and its ending is built in one place."""
 
+from typing import Any, cast
+
 import anyio
 import attrs
 import pytest
@@ -18,7 +20,7 @@ from store.measurements import Measurements
 from store.rows import Ending
 from tests.orchestrator.engine.gate.test_charge import priced
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
-from tests.orchestrator.engine.plain_ports import claim
+from tests.orchestrator.engine.plain_ports import PlainLedger, claim
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +29,7 @@ PASSED = AttemptResult(outcome="pass", composite=1.0)
 
 def asked_for(purpose: str) -> Request:
     """A request of a purpose, also one that today's parties do not have."""
-    return attrs.evolve(REQUEST, purpose=purpose)
+    return attrs.evolve(REQUEST, **cast("dict[str, Any]", {"purpose": purpose}))
 
 
 def attempt_through(ask: GateOfRun, gate: Gate) -> Attempt:
@@ -40,6 +42,12 @@ def attempt_through(ask: GateOfRun, gate: Gate) -> Attempt:
         waits=gate.waits,
         wall=lambda: 0,
     )
+
+
+def endings_of(gate: Gate) -> list[Ending]:
+    """What the plain ledger below *gate* was given."""
+    assert isinstance(gate.ledger, PlainLedger)
+    return gate.ledger.endings
 
 
 def ending_of(attempt: Attempt, result: AttemptResult = PASSED, *, judged: bool = True) -> Ending:
@@ -122,7 +130,7 @@ async def test_an_error_of_ours_is_recorded_as_a_result(error: Exception, outcom
 
     await attempt.run_and_record(fail, lambda result: ending_of(attempt, result, judged=False))
 
-    (ending,) = gate.ledger.endings
+    (ending,) = endings_of(gate)
     assert (ending.outcome, ending.reason, ending.again) == (outcome, reason, reason == "budget")
     assert attempt.control.why == ("budget" if reason == "budget" else None)
 
@@ -137,7 +145,7 @@ async def test_a_wait_that_is_given_up_ends_the_attempt_with_its_name() -> None:
         return PASSED
 
     await attempt.run_and_record(wait, lambda result: ending_of(attempt, result, judged=False))
-    assert gate.ledger.endings[0].reason == "provider"
+    assert endings_of(gate)[0].reason == "provider"
 
 
 async def test_a_cancelled_attempt_is_recorded_and_stays_cancelled() -> None:
@@ -152,7 +160,7 @@ async def test_a_cancelled_attempt_is_recorded_and_stays_cancelled() -> None:
 
         await attempt.run_and_record(wait, lambda result: ending_of(attempt, result, judged=False))
     assert scope.cancelled_caught
-    assert [(ending.outcome, ending.reason, ending.again) for ending in gate.ledger.endings] == [
+    assert [(ending.outcome, ending.reason, ending.again) for ending in endings_of(gate)] == [
         ("error", "interrupted", True)
     ]
 
@@ -166,7 +174,7 @@ async def test_nothing_is_recorded_where_the_record_cannot_be_kept() -> None:
 
     with pytest.raises(StoreFailed):
         await attempt.run_and_record(lose, lambda result: ending_of(attempt, result))
-    assert gate.ledger.endings == []
+    assert endings_of(gate) == []
 
 
 async def test_several_gates_of_one_attempt_number_its_requests_together() -> None:

@@ -20,7 +20,7 @@ from tests.orchestrator.reports import stored
 
 EACH = Amount(calls=1, tokens=15, nusd=20_000)
 """What each of the four runs' only request came to."""
-PASSED = {"a": [{}, {}], "b": [{}, {}]}
+PASSED: dict[str, list[dict[str, Any]]] = {"a": [{}, {}], "b": [{}, {}]}
 
 
 def events(claim: Claim) -> tuple[CallSent, Call]:
@@ -61,7 +61,7 @@ def found(path: Path, *, alive: bool = False) -> Audit:
         return audit(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: alive)
 
 
-def times(amount, factor) -> Amount:
+def times(amount: Amount, factor: int) -> Amount:
     return Amount(calls=amount.calls * factor, tokens=amount.tokens * factor, nusd=amount.nusd * factor)
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import pytest
@@ -27,7 +27,7 @@ class Runs:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
-        self.started = []
+        self.started: list[int] = []
         self.now = 0
         self.peak = 0
         self.tasks = 0
@@ -44,7 +44,7 @@ class Runs:
 
 
 def dispatch(
-    source,
+    source: PlainClaims,
     runs: Runs | Callable[..., Awaitable[None]],
     *,
     concurrency: int = 4,
@@ -90,7 +90,7 @@ async def test_runs_are_claimed_in_batches_a_little_ahead_of_need() -> None:
 
 async def test_what_was_being_claimed_when_draining_began_is_on_the_board() -> None:
     class Slow(PlainClaims):
-        async def claim(self, limit: int) -> list[Claim]:
+        async def claim(self, limit: int) -> Sequence[Claim]:
             found = await super().claim(limit)
             if found and found[0].position > 1:
                 control.drain("blocked", "no more")

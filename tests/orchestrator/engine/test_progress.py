@@ -1,14 +1,14 @@
 from orchestrator.engine.progress import Progress
 from store.records import OutcomeCount
-from store.rows import Ending
+from store.rows import Ending, Outcome
 from tests.orchestrator.engine.plain_ports import claim
 
 
-def tally(outcome: str, count: int, *, reason: str | None = None, again: bool = False) -> OutcomeCount:
+def tally(outcome: Outcome, count: int, *, reason: str | None = None, again: bool = False) -> OutcomeCount:
     return OutcomeCount(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
 
 
-def ending(outcome: str, reason: None = None) -> Ending:
+def ending(outcome: Outcome, reason: None = None) -> Ending:
     return Ending(claim=claim(1), outcome=outcome, reason=reason, judged=True, again=False, ended_at=0)
 
 

@@ -39,7 +39,7 @@ class Answering:
     def size(self, request: Request) -> int:
         return 10
 
-    async def answer(self, request: Request, emit: Emit):
+    async def answer(self, request: Request, emit: Emit) -> Answer:
         self.asked.append(request)
         return await self.answers(request)
 

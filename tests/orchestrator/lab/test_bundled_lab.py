@@ -89,7 +89,7 @@ def test_every_capability_can_be_asked_of_typesafe(lab: Lab) -> None:
 
 def test_a_wheel_holds_all_of_it(lab: Lab, tmp_path: Path) -> None:
     root = lab.root.parents[1]
-    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(argv, cwd=root, check=True, capture_output=True, timeout=300)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -15,9 +15,9 @@ from orchestrator.lab.formats.fixture_yaml import FixtureFile
 from orchestrator.lab.formats.lab_yaml import BudgetFile, LabFile, PriceFile, TargetFile, read_lab
 from orchestrator.lab.hub import app as hub
 from orchestrator.lab.model import Lab
+from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.decisions.decision import Cause, Step
 from providers.decisions.model import Exec, Http, Model, Rule
-from verifiers.assertion import ASSERTION_VARIABLES
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLE = DOCS / "examples" / "refund-lab"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import anyio
@@ -42,11 +42,11 @@ class House:
         self,
         text: str = '{"answer": {"verdict": "deny"}, "confidence": 0.9}',
         *,
-        lets=None,
+        lets: anyio.Event | None = None,
         error: ProviderError | ZeroDivisionError | None = None,
     ) -> None:
         self.text, self.lets, self.error = text, lets, error
-        self.requests = []
+        self.requests: list[Request] = []
         self.cancelled = 0
 
     def size(self, request: Request) -> int:
@@ -76,7 +76,7 @@ def hub_of(house: House | None = None, *, capability: Capability = GATE, **optio
 @attrs.define
 class Reply:
     status: int = 0
-    headers: dict = attrs.field(factory=dict)
+    headers: dict[str, str] = attrs.field(factory=dict)
     body: bytes = b""
 
     @property
@@ -98,7 +98,7 @@ async def send(
     path: str = "/v1/hub",
     headers: tuple[tuple[bytes, bytes], ...] = (HOST,),
     pieces: int = 1,
-    left=None,
+    left: anyio.Event | None = None,
     reply: Reply | None = None,
     stuck: bool = False,
 ) -> Reply:
@@ -118,7 +118,7 @@ async def send(
         await (left or anyio.Event()).wait()
         return {"type": "http.disconnect"}
 
-    async def answer(message) -> None:
+    async def answer(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             reply.status = message["status"]
             reply.headers = {name.decode(): value.decode() for name, value in message["headers"]}
@@ -149,7 +149,7 @@ def asked(value: dict[str, str], capability: str = "gate") -> bytes:
 
 
 def ask(hub: Hub, body: bytes = b"", **how: Any) -> Reply:
-    async def main():
+    async def main() -> Reply:
         return await send(hub, body, **how)
 
     return anyio.run(main)
@@ -197,9 +197,10 @@ def test_a_backend_that_fails_is_a_decision_of_status_error() -> None:
 
 def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up() -> None:
     [rule, judge] = GATE.flow
+    assert isinstance(judge, Model)
     hasty = attrs.evolve(GATE, flow=(rule, attrs.evolve(judge, timeout_ms=30)))
 
-    async def main():
+    async def main() -> Reply:
         return await send(hub_of(House(lets=anyio.Event()), capability=hasty), asked({"tool": "write"}))
 
     reply = anyio.run(main)
@@ -348,10 +349,10 @@ async def until(look: Callable[..., Any]) -> None:
 
 
 def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told_to_come_again() -> None:
-    async def main():
+    async def main() -> tuple[Reply, list[Reply]]:
         house = House(lets=anyio.Event())
         hub = hub_of(house, concurrency=2)
-        replies = []
+        replies: list[Reply] = []
 
         async def one() -> None:
             replies.append(await send(hub, asked({"tool": "write"})))
@@ -373,7 +374,7 @@ def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told
 
 
 def test_who_hangs_up_is_worked_for_no_longer() -> None:
-    async def main():
+    async def main() -> int:
         house, left = House(lets=anyio.Event()), anyio.Event()
         hub = hub_of(house)
         async with anyio.create_task_group() as group:
@@ -390,10 +391,10 @@ def test_who_hangs_up_is_worked_for_no_longer() -> None:
 
 
 def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more() -> None:
-    async def main():
+    async def main() -> tuple[House, list[Reply]]:
         house = House(lets=anyio.Event())
         hub = hub_of(house)
-        replies = []
+        replies: list[Reply] = []
 
         async def one() -> None:
             replies.append(await send(hub, asked({"tool": "write"})))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import attrs
@@ -42,7 +42,13 @@ SETTINGS = {
 }
 
 
-def sweep(cases: Sequence[str], k: int, *, mode: str = "live", settings: Mapping[str, Any] | None = None) -> NewSweep:
+def sweep(
+    cases: Sequence[str],
+    k: int,
+    *,
+    mode: Literal["live", "replay", "offline"] = "live",
+    settings: Mapping[str, Any] | None = None,
+) -> NewSweep:
     cells = tuple(
         CellRow(
             digest=f"{case}-{mode}".encode().ljust(32)[:32],

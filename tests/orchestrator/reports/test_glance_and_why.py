@@ -20,7 +20,7 @@ from orchestrator.reports.status.why import Case
 from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
 from store.records import Doing
 from store.rows import Claim
-from store.sql.commands import tell
+from store.sql.commands import Verb, tell
 from store.sql.reader import Reader
 from store.sql.statements import statement
 from tests.orchestrator.reports import stored
@@ -72,7 +72,7 @@ def test_a_retry_is_waited_for_until_its_time_has_come() -> None:
     assert activity_of(found, stored.AT + 9 * SECOND).what == GATE
 
 
-def order(path: Path, verb: str, why: str = "", who: str = "me@here") -> None:
+def order(path: Path, verb: Verb, why: str = "", who: str = "me@here") -> None:
     async def write() -> None:
         async with writing(path) as writer:
             await writer.transact(tell(1, verb, who=who, why=why, payload={}, at=stored.AT))
@@ -92,7 +92,7 @@ def events(claim: Claim) -> tuple[Any, ...]:
 
 
 OPEN = ["retry", "answer", "stream", "tool", "verify", "claimed"]
-OUTCOMES = {
+OUTCOMES: dict[str, list[dict[str, Any] | None]] = {
     **{case: [None] for case in OPEN},
     "pass": [{}],
     "error": [{"outcome": "error", "reason": "provider", "detail": {"message": "connection \x1b[2Jrefused"}}],

@@ -20,7 +20,7 @@ from tests.orchestrator.reports import stored
 
 EVIL = "\x1b[2J\x1b]0;owned\x07done\x00\ud835"
 
-OUTCOMES = {
+OUTCOMES: dict[str, list[dict[str, Any] | None]] = {
     "a": [{}, {"outcome": "fail", "verdicts": (Judgement(verifier="check", kind="command", verdict="fail"),)}],
     "b": [{"outcome": "error", "reason": "provider", "detail": {"message": "connection refused"}}, None],
     "c": [{"outcome": "skipped", "reason": "budget", "again": True}] * 2,
@@ -240,7 +240,7 @@ def test_values_are_frozen(store: Path) -> None:
     with Reader(store) as reader:
         found = standing_of(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: True)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        found.remaining = 0
+        found.remaining = 0  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("words", [("status",), ("show", "last")])

@@ -2,6 +2,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -18,10 +19,10 @@ from providers.scripted.script import read_scripts
 from providers.scripted.scripted import open_provider
 from providers.system.tree import changes
 from store.errors import UsageError
-from store.events import ToolCompleted, ToolStarted, WorkStarted
+from store.events import Event, ToolCompleted
 from verifiers.aggregate import judge, verdict_of
 from verifiers.base import Evidence
-from verifiers.tool_sequence import breach
+from verifiers.tool_sequence import ToolSequence, breach
 
 SMOKE = find_suite("smoke-coding", None)
 TOOLS = find_suite("tool-sequences", None)
@@ -47,7 +48,7 @@ async def verdict(
     """What the verifiers say of the untouched fixture, or of what the script's repetition makes of it; what its tools
     answered goes to *outputs*.
     """
-    tools = ()
+    tools: tuple[ToolUse, ...] = ()
     fixture = await Fixtures().fixture(suite.root / task.fixture)
     environment = {"PATH": os.environ["PATH"]}  # noqa: TID251 - a test is its own edge
     async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
@@ -69,7 +70,7 @@ async def verdict(
             async def ask(request: Request) -> Answer:
                 return await provider.answer(request, lambda _: None)
 
-            def note(event: ToolCompleted | ToolStarted | WorkStarted) -> None:
+            def note(event: Event) -> None:
                 if isinstance(event, ToolCompleted) and outputs is not None:
                     outputs.append(event.output)
 
@@ -97,7 +98,7 @@ def this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))  # noqa: TID251 - a test is its own edge
 
 
-def solved_by_script():
+def solved_by_script() -> list[Any]:
     """Every task of every bundled suite but the demo, whose scripts show failures too."""
     suites = [suite for place in find_places(None) if (suite := read_place(place).suite) is not None]
     return [
@@ -138,7 +139,7 @@ def test_smoke_coding_is_what_the_documents_say() -> None:
 def test_tool_sequences_asks_for_order_by_all_rules() -> None:
     assert (TOOLS.suite_version, len(TOOLS.tasks)) == ("1.0.0", 6)
     assert all(task.policy.allow == ("write", "process") for task in TOOLS.tasks)
-    rules = [{v.rule.type for v in task.verifiers if v.kind == "tool-sequence"} for task in TOOLS.tasks]
+    rules = [{v.rule.type for v in task.verifiers if isinstance(v, ToolSequence)} for task in TOOLS.tasks]
     assert all(rules)
     assert set().union(*rules) == {"before", "never", "max-calls", "no-repeat-failure"}
 
@@ -149,7 +150,8 @@ async def test_one_invalid_transition_is_tried_refused_and_recovered_from_and_no
 ) -> None:
     refused = []
     for task in TOOLS.tasks:
-        first, second = [], []
+        first: list[Any] = []
+        second: list[Any] = []
         assert await verdict(TOOLS, task, tmp_path, repetition=0, outputs=first) == "pass"
         assert await verdict(TOOLS, task, tmp_path, repetition=0, outputs=second) == "pass"
         assert first == second  # nor anything of dates, processes or folders: a recording of it can be replayed
@@ -164,9 +166,9 @@ async def test_the_right_result_by_the_wrong_calls_does_not_pass(task: Task, tmp
     """Calls the other way round, each made twice, break a rule of every task, whatever the files look like."""
     calls = [call for answer in read_scripts(TOOLS.root)[task.id].plays[0].answers for call in answer.tool_calls]
     checked = {"command": "python3 check.py"}  # asked for at the end, it says nothing of the order
-    used = [ToolUse(name=c.name, arguments=c.arguments, is_error=True) for c in calls if c.arguments != checked]
-    used = tuple(use for use in reversed(used) for _ in range(2))
-    broken = [v.id for v in task.verifiers if v.kind == "tool-sequence" and breach(v.rule, used) is not None]
+    made = [ToolUse(name=c.name, arguments=c.arguments, is_error=True) for c in calls if c.arguments != checked]
+    used = tuple(use for use in reversed(made) for _ in range(2))
+    broken = [v.id for v in task.verifiers if isinstance(v, ToolSequence) and breach(v.rule, used) is not None]
     assert broken
 
 

@@ -20,7 +20,11 @@ from verifiers.registry import find_verifier
 
 def task(name: str, **given: Any) -> Task:
     contains = find_verifier("file-contains")(id="c", path="a.txt", text="x")
-    values = {"prompt": "p", "fixture": f"fixtures/{name}", "budget": TaskBudget(max_turns=1, max_wall_ms=1)} | given
+    values: dict[str, Any] = {
+        "prompt": "p",
+        "fixture": f"fixtures/{name}",
+        "budget": TaskBudget(max_turns=1, max_wall_ms=1),
+    } | given
     return Task(id=name, verifiers=(contains,), **values)
 
 

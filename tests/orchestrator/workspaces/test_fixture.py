@@ -35,7 +35,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def make(root: Path, place: Path, **given: Any) -> AbstractAsyncContextManager[Workspace]:
-    return workspace(read_fixture(root), **({"git": False, "keep": False, "parent": place, "name": "s/1/1"} | given))
+    usual: dict[str, Any] = {"git": False, "keep": False, "parent": place, "name": "s/1/1"}
+    return workspace(read_fixture(root), **(usual | given))
 
 
 async def test_a_copy_is_private_complete_and_gone_afterwards(root: Path, place: Path) -> None:

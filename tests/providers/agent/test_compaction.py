@@ -12,7 +12,7 @@ from providers.agent.checkpoint import LONGEST_TEXT, MOST_ENTRIES, read_checkpoi
 from providers.agent.clip import MARK, clipped
 from providers.agent.compaction import CUT, LONGEST_ITEM, record
 from providers.agent.transcript import Transcript, boundaries, cut, weight
-from providers.base import AssistantTurn, ToolAnswer, ToolCall, UserText
+from providers.base import AssistantTurn, Message, ToolAnswer, ToolCall, UserText
 from providers.usage import Usage
 
 
@@ -31,7 +31,7 @@ def asked(text: str = "do it", **more: Any) -> UserText:
 
 def rounds(count: int) -> list[AssistantTurn | ToolAnswer | UserText]:
     """A task and *count* turns of one call each."""
-    messages = [asked()]
+    messages: list[Message] = [asked()]
     for number in range(count):
         messages += [turn(f"c{number}"), told(f"c{number}")]
     return messages
@@ -40,7 +40,7 @@ def rounds(count: int) -> list[AssistantTurn | ToolAnswer | UserText]:
 @st.composite
 def transcripts(draw: Callable[..., Any]) -> list[AssistantTurn | ToolAnswer | UserText]:
     """Messages as the loop makes them: every call is answered before anything else is said."""
-    messages = [asked(draw(st.text(max_size=9)), summary=draw(st.booleans()))]
+    messages: list[Message] = [asked(draw(st.text(max_size=9)), summary=draw(st.booleans()))]
     sizes = st.integers(min_value=0, max_value=40_000)
     for number in range(draw(st.integers(min_value=0, max_value=12))):
         what = draw(st.sampled_from(["user", "turn", "turn", "turn"]))
@@ -55,7 +55,7 @@ def transcripts(draw: Callable[..., Any]) -> list[AssistantTurn | ToolAnswer | U
 
 def is_valid(messages: list[AssistantTurn | ToolAnswer | UserText]) -> bool:
     """Every call is answered, once and later, and every answer has its call."""
-    waiting = []
+    waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolAnswer):
             if message.call_id not in waiting:
@@ -100,14 +100,14 @@ def test_nothing_stays_where_no_turn_is_to_be_kept(messages: list[AssistantTurn 
 
 
 def test_last_turns_of_the_user_stay_whole() -> None:
-    messages = [*rounds(2), asked("second"), *rounds(1)[1:], asked("third"), turn(text="x")]
+    messages: list[Message] = [*rounds(2), asked("second"), *rounds(1)[1:], asked("third"), turn(text="x")]
 
     assert messages[cut(messages, 1)] == asked("third")
     assert messages[cut(messages, 2)] == asked("second")
 
 
 def test_where_there_are_fewer_turns_than_asked_for_the_last_one_stays() -> None:
-    messages = [asked("first"), turn(text="x"), asked("second"), turn(text="y")]
+    messages: list[Message] = [asked("first"), turn(text="x"), asked("second"), turn(text="y")]
 
     assert messages[cut(messages, 5)] == asked("second")
 
@@ -118,7 +118,7 @@ def test_within_one_long_turn_the_cut_leaves_the_last_four_messages(turns: int, 
 
 
 def test_a_summary_is_no_turn_of_the_user() -> None:
-    messages = [asked("[Checkpoint]", summary=True), *rounds(3)[1:]]
+    messages: list[Message] = [asked("[Checkpoint]", summary=True), *rounds(3)[1:]]
 
     assert cut(messages, 1) == 3
 
@@ -232,7 +232,7 @@ def test_shortened_transcript_is_valid_and_the_task_is_whole(
 
 
 def test_longest_goes_first_and_no_more_than_needed() -> None:
-    messages = [asked(), turn("a", "b"), told("a", "x" * 20_000), told("b", "x" * 9000)]
+    messages: list[Message] = [asked(), turn("a", "b"), told("a", "x" * 20_000), told("b", "x" * 9000)]
 
     result, count = clipped(messages, 18_000)
 

@@ -1,6 +1,7 @@
 """Compaction and shortening as the loop does them, with a model that gives the answers listed."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def summarised(text: str = CHECKPOINT, **more: Any) -> Answer:
 
 
 def is_valid(request: Request) -> bool:
-    open_ids = []
+    open_ids: list[str] = []
     for message in request.messages:
         if isinstance(message, ToolAnswer):
             open_ids.remove(message.call_id)
@@ -47,7 +48,7 @@ def long_file(workspace: Path) -> None:
     (workspace / "long").write_text("x" * 2900)
 
 
-def detail(worked: Worked, name: str) -> list[dict[str, int | str]]:
+def detail(worked: Worked, name: str) -> list[Mapping[str, Any]]:
     return [event.detail for event in worked.events if isinstance(event, Incident) and event.name == name]
 
 

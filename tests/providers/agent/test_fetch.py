@@ -28,7 +28,7 @@ def closed(workspace: Path) -> Place:
     return Place(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace)
 
 
-async def got(place: Place, url: str, **arguments: Any) -> dict[str, int | str | None]:
+async def got(place: Place, url: str, **arguments: Any) -> dict[str, Any]:
     return json.loads(await fetch_url(place, {"url": url, **arguments}))
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import pytest
@@ -15,6 +16,7 @@ from providers.base import (
     AssistantTurn,
     Origin,
     Policy,
+    Request,
     ToolAnswer,
     ToolCall,
     UserText,
@@ -22,7 +24,7 @@ from providers.base import (
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import StoreFailed
-from store.events import Incident, ToolCompleted, ToolStarted, WorkStarted
+from store.events import Event, ToolCompleted, ToolStarted, WorkStarted
 from tests.providers.agent.conftest import Work, call
 
 pytestmark = pytest.mark.anyio
@@ -369,7 +371,9 @@ async def test_long_output_is_cut_for_the_model_and_kept_for_the_record(work: Wo
 
 
 @pytest.mark.parametrize("mode", ["auto", "full", "ask"])
-async def test_tool_that_is_not_granted_is_neither_offered_nor_run(work: Work, workspace: Path, mode: str) -> None:
+async def test_tool_that_is_not_granted_is_neither_offered_nor_run(
+    work: Work, workspace: Path, mode: Literal["ask", "auto", "full"]
+) -> None:
     worked = await work(
         [Answer(calls=(call("write_file", path="a", content="x", expectedHash=None),), usage=used(1)), Answer()],
         policy=Policy(mode=mode, granted=frozenset({"read", "process"})),
@@ -419,10 +423,10 @@ async def test_zero_is_a_report(work: Work) -> None:
 async def test_failing_record_stops_the_work_with_its_own_error(
     workspace: Path, event: type[ToolCompleted | ToolStarted | WorkStarted]
 ) -> None:
-    async def ask(request) -> Answer:
+    async def ask(request: Request) -> Answer:
         return Answer(calls=reads(3))
 
-    def note(noted: Incident | ToolCompleted | ToolStarted | WorkStarted) -> None:
+    def note(noted: Event) -> None:
         if isinstance(noted, event):
             raise StoreFailed("runs.db", "disk full")
 
@@ -444,7 +448,7 @@ async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path: Path, call
     workspace = tmp_path / "later"
     answers = iter([*([Answer(calls=reads(1))] * calls), Answer(text="done")])
 
-    async def ask(request):
+    async def ask(request: Request) -> Answer:
         return next(answers)
 
     task = Assignment(

@@ -131,7 +131,7 @@ def test_a_refusal_is_no_answer() -> None:
     assert bad(TEXT, refusal="I \x1b[31mwill not") == "the model refused: I \\u001b[31mwill not"
 
 
-def nested(levels) -> str:
+def nested(levels: int) -> str:
     return '{"answer": ' * levels + "1" + "}" * levels
 
 

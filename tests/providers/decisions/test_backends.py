@@ -1,16 +1,13 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from providers.base import Origin, Request, UserText
+from providers.base import Origin, Provider, Request, UserText
 from providers.decisions import backends
 from providers.decisions.backends import open_providers
 from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Rule
-from providers.decisions.specialists import ExecSpecialist, HttpSpecialist
-from providers.endpoints.ollama import OllamaChat
-from providers.endpoints.openai import OpenAIChat
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +43,7 @@ def keys(asked: list[Any] | None = None) -> Callable[..., tuple[str | None, str 
     return key_of
 
 
-async def closed(providers: dict[str, ExecSpecialist | HttpSpecialist | OllamaChat | OpenAIChat]) -> None:
+async def closed(providers: Mapping[str, Provider]) -> None:
     for provider in providers.values():
         await provider.aclose()
 
@@ -78,7 +75,7 @@ async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path: 
 
 
 async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp_path: Path) -> None:
-    asked = []
+    asked: list[Any] = []
     gate = capability(
         "gate",
         model("a", "house"),

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from providers.decisions.cel import (
     RULE_VARIABLES,
     Uncompilable,
     Unevaluable,
+    VariableType,
     compile,  # noqa: A004 - what CEL calls it
     unfit,
 )
@@ -43,25 +45,29 @@ ENDED = {
 }
 
 
-def evaluated(text: str, values: dict[str, Any] = ENDED, variables: dict[str, str] = ASSERTION_VARIABLES) -> bool:
+def evaluated(
+    text: str, values: dict[str, Any] = ENDED, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES
+) -> bool:
     return compile(text, variables).evaluate(values)
 
 
-def unevaluable(text: str, values: dict[str, Any] = ENDED, variables: dict[str, str] = ASSERTION_VARIABLES) -> str:
+def unevaluable(
+    text: str, values: dict[str, Any] = ENDED, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES
+) -> str:
     expression = compile(text, variables)
     with pytest.raises(Unevaluable) as raised:
         expression.evaluate(values)
     return raised.value.reason
 
 
-def uncompilable(text: str, variables: dict[str, str] = ASSERTION_VARIABLES) -> Uncompilable:
+def uncompilable(text: str, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES) -> Uncompilable:
     with pytest.raises(Uncompilable) as raised:
         compile(text, variables)
     return raised.value
 
 
-def nested(levels: int) -> list[list[list[list[Any]]]]:
-    value = 1
+def nested(levels: int) -> Any:
+    value: Any = 1
     for _ in range(levels):
         value = [value]
     return value

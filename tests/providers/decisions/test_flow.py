@@ -10,11 +10,11 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Origin, UserText
-from providers.decisions.decision import Decision, Failure, Step
+from providers.base import Answer, Origin, Request, UserText
+from providers.decisions.decision import Cause, Decision, Failure, Step
 from providers.decisions.flow import decide
-from providers.decisions.model import Asking, Capability, Exec, Http, Model, Rule
-from providers.errors import ProviderError
+from providers.decisions.model import Capability, Exec, Http, Model, Rule
+from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
 from store.errors import BudgetSpent, StoreFailed
 
@@ -52,7 +52,7 @@ def said(answer: Any, confidence: float | None = None, **more: Any) -> Answer:
     return Answer(text=json.dumps(document), **more)
 
 
-def failed(kind: str = "server_error", message: str = "broke", **more: Any) -> ProviderError:
+def failed(kind: ErrorKind = "server_error", message: str = "broke", **more: Any) -> ProviderError:
     return ProviderError(kind=kind, message=message, retryable=False, **more)
 
 
@@ -61,10 +61,10 @@ class Asks:
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {node.replace("_", "-"): answer for node, answer in answers.items()}
-        self.seen = []
+        self.seen: list[tuple[str, Request]] = []
 
     def __call__(self, name: str) -> Callable[..., Any]:
-        async def ask(request) -> Answer:
+        async def ask(request: Request) -> Answer:
             self.seen.append((name, request))
             answer = self.answers[request.origin.node]
             if isinstance(answer, BaseException):
@@ -237,7 +237,7 @@ async def test_the_minimum_holds_for_answers_that_do_not_decide() -> None:
         (endpoint(), "null", "the specialist answered null"),
     ],
 )
-async def test_whoever_is_asked_may_abstain(node: Asking, answer: str | Answer, reason: str) -> None:
+async def test_whoever_is_asked_may_abstain(node: Model | Exec | Http, answer: str | Answer, reason: str) -> None:
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: answer}))
 
     assert (decision.status, decision.abstain, decision.decision) == ("abstain", reason, None)
@@ -262,13 +262,13 @@ async def test_whoever_is_asked_may_abstain(node: Asking, answer: str | Answer, 
     ],
 )
 async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(
-    node: Asking, kind: str, cause: str | None
+    node: Model | Exec | Http, kind: ErrorKind, cause: Cause | None
 ) -> None:
     error = failed(kind, "it broke", status=503, usage=Usage(input=7))
 
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: error}))
 
-    expected = cause or ("provider" if node.kind == "model" else "specialist")
+    expected: Cause = cause or ("provider" if node.kind == "model" else "specialist")
     message = f"{kind}: it broke" if node.kind == "exec" else f"{kind} (HTTP 503): it broke"
     assert (decision.status, decision.error) == ("error", Failure(cause=expected, message=message, node=node.id))
     assert (decision.trace[0].outcome, decision.trace[0].reason) == ("failed", message)
@@ -287,7 +287,9 @@ async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(
         (program(), "[" * 10_000),
     ],
 )
-async def test_an_answer_that_is_not_of_the_form_fails_its_node(node: Asking, answer: str | Answer) -> None:
+async def test_an_answer_that_is_not_of_the_form_fails_its_node(
+    node: Model | Exec | Http, answer: str | Answer
+) -> None:
     decision = await decided(capability(node), Asks(**{node.id: answer}))
 
     cause = "bad_answer" if node.kind == "model" else "specialist"
@@ -316,7 +318,7 @@ async def test_everything_but_a_providers_error_passes_through_whatever_the_fall
 
 async def test_a_flow_that_is_cancelled_ends() -> None:
     def ask_of(_name: str) -> Callable[..., Any]:
-        async def ask(_request) -> None:
+        async def ask(_request: Request) -> None:
             await anyio.sleep_forever()
 
         return ask

@@ -10,12 +10,11 @@ import anyio
 import attrs
 import pytest
 
-from providers.base import Answer, Body, Emit, Origin, Request, Responded, TextDelta
+from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request, Responded, TextDelta
 from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
 from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
-from providers.endpoints.endpoint import MAX_KEPT, Endpoint
-from providers.endpoints.openai import OpenAIChat
-from providers.errors import ProviderError
+from providers.endpoints.endpoint import MAX_KEPT
+from providers.errors import ErrorKind, ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
 from providers.usage import Usage
@@ -92,7 +91,7 @@ REFUSALS = {
 
 
 async def outcome(
-    provider: OpenAIChat | Player | Taped, request: Request = NODE, emit: Callable[..., Any] = lambda _item: None
+    provider: Provider, request: Request = NODE, emit: Callable[..., Any] = lambda _item: None
 ) -> Answer | ProviderError:
     try:
         return await provider.answer(request, emit)
@@ -100,7 +99,7 @@ async def outcome(
         return error
 
 
-def opened(kind: str, url: str, **options: Any) -> Endpoint[Any]:
+def opened(kind: str, url: str, **options: Any) -> Provider:
     return find_provider(kind)(ProviderOptions(base_url=url, api_key=KEY, keep_bodies=True, **options))
 
 
@@ -200,7 +199,7 @@ def test_formats_are_found_without_a_key_or_a_suite() -> None:
 
 @pytest.mark.parametrize("value", [{"answer": {"deny": True}, "confidence": 0.9}, {"answer": None}, [1], "text", None])
 async def test_hand_written_answer_is_told_as_json(value: Any) -> None:
-    heard = []
+    heard: list[Emitted] = []
     given = Player({("gate/rm-root", "replay"): {"judge": HandWritten(value)}}, {})
     request = attrs.evolve(NODE, origin=attrs.evolve(ORIGIN, variant="replay"))
     answer = await given.answer(request, heard.append)
@@ -313,12 +312,13 @@ async def test_answer_that_came_without_a_body_is_taped_by_its_text() -> None:
     ],
 )
 async def test_error_that_came_without_a_body_is_taped_by_its_status_and_message(
-    kind: str, status: int | None, taped_as: int
+    kind: ErrorKind, status: int | None, taped_as: int
 ) -> None:
     async def act(emit: Emit) -> None:
         raise ProviderError(kind=kind, message="it broke", retryable=True, status=status)
 
     error, recorded = await taken(act)
+    assert isinstance(error, ProviderError)
     assert error.kind == kind
     assert recorded == Recorded(status=taped_as, body="it broke") == failed(error)
 
@@ -329,10 +329,15 @@ async def test_every_try_is_told_and_the_last_one_stays() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.whole(json.dumps(DOCUMENTS["openai"]).encode(), next(statuses))
 
-    told = []
+    told: list[int] = []
     tape = Tape()
+
+    def keep(origin: Origin, recorded: Recorded) -> None:
+        told.append(recorded.status)
+        tape.keep(origin, recorded)
+
     async with serving(script) as server:
-        provider = Taped(opened("openai", server.url), lambda *kept: (told.append(kept[1].status), tape.keep(*kept)))
+        provider = Taped(opened("openai", server.url), keep)
         await outcome(provider)
         await outcome(provider)
         await provider.aclose()
@@ -405,7 +410,7 @@ async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bou
     padding = b"/" * (MAX_KEPT // 2)
     body = json.dumps(DOCUMENTS["openai"]).encode() + b" " * (MAX_KEPT + len(padding))
     async with serving(lambda exchange: exchange.whole(body)) as server:
-        heard = {True: [], False: []}
+        heard: dict[bool, list[Emitted]] = {True: [], False: []}
         for keep, items in heard.items():
             provider = find_provider("openai")(ProviderOptions(base_url=server.url, keep_bodies=keep))
             assert (await outcome(provider, emit=items.append)).text == SAID

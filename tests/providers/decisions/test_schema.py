@@ -151,7 +151,7 @@ def test_what_is_told_of_a_value_is_short_and_tame() -> None:
 
 
 def test_a_value_that_would_be_misread_is_a_problem_whatever_the_schema() -> None:
-    deep = {}
+    deep: dict[str, Any] = {}
     for _ in range(10_000):
         deep = {"a": deep}
 

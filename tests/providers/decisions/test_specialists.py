@@ -4,7 +4,7 @@ import json
 import sys
 import textwrap
 import time  # noqa: TID251 - how long it takes is what is tested
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ from typing import Any
 import anyio
 import attrs
 import pytest
+from anyio.abc import SocketStream
 
-from providers.base import Origin, Request, Responded, TextDelta, UserText
+from providers.base import Answer, Emitted, Origin, Request, Responded, TextDelta, UserText
 from providers.contract import KEY, Wire, check_answer, check_provider
-from providers.decisions.decision import Failure
+from providers.decisions.decision import Cause, Failure
 from providers.decisions.flow import decide
 from providers.decisions.model import Capability, Exec, Http
 from providers.decisions.specialists import OUTPUT_LIMIT, ExecSpecialist, HttpSpecialist
 from providers.errors import ProviderError
-from providers.loopback import Exchange, serving
+from providers.loopback import Exchange, Server, serving
 from providers.system.http import HttpPool
 from providers.system.marks import home_of
 from store.errors import UsageError
@@ -159,7 +160,7 @@ async def test_programs_run_beside_each_other(tmp_path: Path) -> None:
     wait = "touch {0}; until test -e {1}; do sleep 0.01; done; echo {0}"
     texts = []
 
-    async def ask(own, other) -> None:
+    async def ask(own: str, other: str) -> None:
         texts.append(await answered(in_sh(tmp_path, wait.format(own, other))))
 
     async with anyio.create_task_group() as group:
@@ -316,7 +317,7 @@ async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path
     ],
 )
 async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(
-    tmp_path: Path, body: str, cause: str, message: str
+    tmp_path: Path, body: str, cause: Cause, message: str
 ) -> None:
     node = Exec(id="gate", command=("sh", "-c", body), timeout_ms=700 if cause == "timeout" else 20_000)
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))
@@ -327,7 +328,7 @@ async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(
 
 
 def asking(specialist: ExecSpecialist | HttpSpecialist) -> Callable[..., Any]:
-    async def ask(request):
+    async def ask(request: Request) -> Answer:
         return await specialist.answer(request, lambda _item: None)
 
     return lambda _name: ask
@@ -341,7 +342,7 @@ def vendor(url: str, key: str | None = KEY) -> HttpSpecialist:
 
 
 @asynccontextmanager
-async def asked_of(behave: Callable[..., Any], key: str | None = KEY):
+async def asked_of(behave: Callable[..., Any], key: str | None = KEY) -> AsyncIterator[tuple[HttpSpecialist, Server]]:
     async with serving(behave) as server:
         specialist = vendor(f"{server.url}/decide/?version=1", key)
         try:
@@ -377,7 +378,7 @@ async def test_an_endpoint_keeps_the_contract_of_providers() -> None:
 
 
 async def test_an_endpoint_is_posted_the_input_and_its_body_is_the_answer() -> None:
-    heard = []
+    heard: list[Emitted] = []
     async with asked_of(says('{"verdict": "añ"}'.encode())) as (specialist, server):
         answer = await specialist.answer(REQUEST, heard.append)
 
@@ -401,7 +402,7 @@ async def test_without_a_key_none_is_sent() -> None:
 async def test_the_url_is_posted_to_as_it_is_written() -> None:
     lines = []
 
-    async def serve(stream) -> None:
+    async def serve(stream: SocketStream) -> None:
         async with stream:
             lines.append((await stream.receive()).split(b"\r\n")[0])
             await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
@@ -542,7 +543,7 @@ async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_d
     ],
 )
 async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(
-    behave: Callable[..., Any], cause: str
+    behave: Callable[..., Any], cause: Cause
 ) -> None:
     node = Http(id="vendor", url="http://127.0.0.1:9/")
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))

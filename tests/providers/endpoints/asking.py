@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from providers.base import Answer, Origin, ReasoningDelta, Request, Responded, TextDelta, ToolSpec, UserText
+from providers.base import Answer, Emitted, Origin, Request, ToolSpec, UserText
 from providers.endpoints.endpoint import Endpoint
 from providers.errors import ProviderError
 
@@ -19,11 +19,9 @@ ASKED = Request(
 TOOL = ToolSpec(name="f", description="d", input_schema={"type": "object"})
 
 
-async def ask(
-    provider: Endpoint[Any], request: Request = ASKED
-) -> tuple[Answer, list[ReasoningDelta | Responded | TextDelta]]:
+async def ask(provider: Endpoint[Any], request: Request = ASKED) -> tuple[Answer, list[Emitted]]:
     """The answer, and what was heard before it."""
-    heard = []
+    heard: list[Emitted] = []
     return await provider.answer(request, heard.append), heard
 
 

@@ -39,11 +39,11 @@ async def refuse(exchange: Exchange, status: int, message: str, **headers: Any) 
     await exchange.whole(json.dumps(detail).encode(), status, content_type="application/json", **headers)
 
 
-def choice(option: str, confidence: float, **probabilities: Any) -> dict[str, Any]:
+def choice(option: Any, confidence: float, **probabilities: Any) -> dict[str, Any]:
     return {"type": "choice", "choice": option, "confidence": confidence, "probabilities": probabilities}
 
 
-def noul(yes: float) -> dict[str, float | str]:
+def noul(yes: Any) -> dict[str, Any]:
     return {"type": "noul", "noul": yes}
 
 
@@ -59,7 +59,7 @@ def usual(question: dict[str, Any]) -> dict[str, Any]:
     return noul(0.9) if question["type"] == "noul" else score(len(criteria) - 1, 0.7)
 
 
-def wrong(body: dict[str, Any]) -> None:
+def wrong(body: dict[str, Any]) -> str | None:
     """What the API would refuse about a body."""
     if set(body) != {"state", "model", "questions"}:
         return f"fields {sorted(body)}"

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def test_arguments_are_written_as_they_were_or_as_an_empty_object(call: ToolCall
 
 def test_arguments_that_came_as_a_value_become_their_text() -> None:
     assert [as_text(given) for given in (None, "{", {"a": "é"}, 1)] == ["", "{", '{"a": "é"}', "1"]
-    deep = []
+    deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     assert parsed(as_text(deep)) is INVALID

@@ -10,6 +10,7 @@ import pytest
 from providers.base import (
     Answer,
     AssistantTurn,
+    Emitted,
     ReasoningDelta,
     Responded,
     TextDelta,
@@ -36,8 +37,8 @@ async def opened() -> AsyncIterator[Callable[..., OpenAIChat]]:
     providers = []
 
     def make(server: Loopback, **options: Any) -> OpenAIChat:
-        options = {"base_url": server.url, "api_key": KEY, "pool": HttpPool()} | options
-        providers.append(OpenAIChat(**options))
+        usual: dict[str, Any] = {"base_url": server.url, "api_key": KEY, "pool": HttpPool()}
+        providers.append(OpenAIChat(**(usual | options)))
         return providers[-1]
 
     yield make
@@ -180,9 +181,9 @@ def test_lone_surrogates_of_a_model_do_not_stop_the_request() -> None:
 
 async def test_status_and_request_id_are_told_before_the_body_is_there(opened: Callable[..., OpenAIChat]) -> None:
     told = anyio.Event()
-    heard = []
+    heard: list[Emitted] = []
 
-    def emit(item: Responded | TextDelta) -> None:
+    def emit(item: Emitted) -> None:
         heard.append(item)
         told.set()
 
@@ -206,7 +207,7 @@ async def test_request_id_is_found_under_every_name_and_cleaned(opened: Callable
         await exchange.whole(b"{}", 500, **{name: "req\x7f-9"})
 
     async with serving(script) as server:
-        heard = []
+        heard: list[Emitted] = []
         with pytest.raises(ProviderError):
             await opened(server).answer(ASKED, heard.append)
     assert heard == [Responded(status=500, provider_request_id="req -9")]
@@ -329,7 +330,7 @@ async def test_break_before_the_finish_is_truncated_with_what_came(opened: Calla
             await come.wait()  # a reset throws away what the other side has not read yet
         getattr(exchange, how)()
 
-    def emit(item: Responded | TextDelta) -> None:
+    def emit(item: Emitted) -> None:
         if isinstance(item, TextDelta):
             come.set()
 
@@ -427,7 +428,7 @@ async def test_cancellation_in_mid_stream_closes_the_socket_at_once(opened: Call
         provider = opened(server)
         async with anyio.create_task_group() as group:
 
-            def emit(item) -> None:
+            def emit(item: Emitted) -> None:
                 if isinstance(item, TextDelta):
                     group.cancel_scope.cancel()
 

@@ -1,5 +1,6 @@
 import json
 import time  # noqa: TID251 - how long reading takes
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -62,7 +63,7 @@ def failure(*chunks: Any, done: bool = True) -> ProviderError:
     return failed.value
 
 
-def calls_of(*pieces: dict[str, Any]) -> list[tuple[str, str, dict[str, int]]]:
+def calls_of(*pieces: dict[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
     got = answer(*(delta(tool_calls=[piece]) for piece in pieces), delta("tool_calls"))
     return [(c.id, c.name, c.arguments) for c in got.calls]
 
@@ -196,10 +197,10 @@ def test_nothing_after_done_counts() -> None:
     ],
 )
 def test_values_of_the_wrong_type_never_crash_the_reader(place: str, hostile: Any) -> None:
-    tool_call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
-    fields = {"content": [{"type": "text", "text": "x"}], "tool_calls": [tool_call]}
-    choice = {"index": 0, "delta": fields, "finish_reason": "stop"}
-    chunk = {"model": "m", "choices": [choice], "usage": {"prompt_tokens": 1}}
+    tool_call: dict[str, Any] = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    fields: dict[str, Any] = {"content": [{"type": "text", "text": "x"}], "tool_calls": [tool_call]}
+    choice: dict[str, Any] = {"index": 0, "delta": fields, "finish_reason": "stop"}
+    chunk: dict[str, Any] = {"model": "m", "choices": [choice], "usage": {"prompt_tokens": 1}}
     for holder in (chunk, choice, fields, tool_call, tool_call["function"], fields["content"][0]):
         if place in holder:
             holder[place] = hostile

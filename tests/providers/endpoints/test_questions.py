@@ -40,7 +40,7 @@ SCHEMA = {
 }
 
 
-def one(described: dict[str, Any]) -> Choice | Score | YesNo:
+def one(described: dict[str, Any]) -> Any:
     questions, problems = questions_of({"type": "object", "properties": {"q": described}})
     return questions[0] if questions else problems
 

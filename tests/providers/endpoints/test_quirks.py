@@ -5,7 +5,7 @@ import pytest
 
 from providers.base import Emit, Request, quirks_of
 from providers.endpoints.quirks import Quirks
-from providers.errors import ProviderError
+from providers.errors import ErrorKind, ProviderError
 
 
 @attrs.frozen(kw_only=True)
@@ -17,7 +17,7 @@ class Some(Quirks):
         return attrs.evolve(self, no_milk=True) if refused and "milk" in said else self
 
 
-def refused(kind: str = "invalid_request", status: int = 400) -> ProviderError:
+def refused(kind: ErrorKind = "invalid_request", status: int = 400) -> ProviderError:
     return ProviderError(kind=kind, message="x", retryable=False, status=status)
 
 

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def answer(*events: dict[str, Any], end: dict[str, Any] | None = None) -> Answer
     return answer_of(ResponseStream, sse(*events, end or completed()))
 
 
-def calls_of(*events: dict[str, Any]) -> list[tuple[str, str, dict[str, int]]]:
+def calls_of(*events: dict[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [(c.id, c.name, c.arguments) for c in answer(*events).calls]
 
 
@@ -113,7 +114,7 @@ def test_items_that_the_end_tells_again_in_other_places_are_not_taken_twice() ->
 
 
 def test_items_without_a_place_follow_each_other() -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.output_item.added", "item": call(call_id="a")},
         {"type": "response.function_call_arguments.delta", "delta": '{"x":1}'},
         {"type": "response.output_item.added", "item": call(call_id="b")},

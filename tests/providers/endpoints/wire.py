@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.base import Answer, ReasoningDelta, TextDelta
+from providers.base import Answer, Emitted, ReasoningDelta, TextDelta
 from providers.endpoints.faults import MAX_EXCERPT
 from providers.endpoints.reader import AnswerReader
 from providers.errors import ProviderError
@@ -35,7 +35,7 @@ def each(recorded: list[tuple[str, bytes, dict[str, Any]]]) -> pytest.MarkDecora
 
 def read(make: type[AnswerReader], *pieces: bytes) -> dict[str, Any]:
     """What a reader made of the pieces, in the shape of an expectation."""
-    heard = []
+    heard: list[Emitted] = []
     stream = make(heard.append)
     answer = error = None
     try:
@@ -120,7 +120,8 @@ def failure_of(make: type[AnswerReader], *pieces: bytes) -> ProviderError:
 
 def hostile_copies(document: Any) -> Iterator[Any]:
     """*document* with each of its values in turn replaced by one of a wrong type."""
-    for wrong in ([], {}, True, 1e400, -1, "0", "\ud800", None, [[]], {"a": {}}):
+    wrongs: list[Any] = [[], {}, True, 1e400, -1, "0", "\ud800", None, [[]], {"a": {}}]
+    for wrong in wrongs:
         yield from _replaced(document, wrong)
 
 

@@ -15,7 +15,7 @@ TOOLS = tuple(ToolSpec(name=name, description=f"does {name}", input_schema={"typ
 
 
 def asked(**changes: Any) -> dict[str, Any]:
-    values = {
+    values: dict[str, Any] = {
         "origin": Origin(suite_id="s", case_id="t", repetition=0),
         "model": "m",
         "instructions": "do it",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from providers.base import (
     AgentSettings,
     Answer,
+    Ask,
     Assignment,
     Done,
     Origin,
@@ -87,12 +88,12 @@ class Works:
     def __init__(self, *requests: Request) -> None:
         self.requests = requests
 
-    async def work(self, task: Assignment, ask: Callable[..., Any], note: Callable[..., Any]) -> Done:
+    async def work(self, task: Assignment, ask: Ask, note: Callable[..., Any]) -> Done:
         for one in self.requests:
             await ask(one)
         return Done(stop="completed")
 
-    def so_far(self, reason) -> Done:
+    def so_far(self, reason: Any) -> Done:
         return Done(stop="budget", reason=reason)
 
 
@@ -102,8 +103,8 @@ async def recorded(
     """The cassette of a run, through its bytes."""
     recorder = Recorder(Answers(*replies), lambda _task: rules)
 
-    async def ask(one: Request) -> Answer:
-        return await recorder.answer(one, lambda _item: None)
+    async def ask(request: Request) -> Answer:
+        return await recorder.answer(request, lambda _item: None)
 
     await recorder.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
     tape = recorder.tapes[task.marker]
@@ -118,10 +119,11 @@ async def replayed(
     cassette: Cassette, task: Assignment, requests: list[Request], rules: tuple[Rule, ...] = ()
 ) -> list[Answer]:
     replay = Replay(lambda _task, _repetition: cassette, lambda _task: rules)
-    answers = []
+    answers: list[Answer] = []
 
-    async def ask(one: Request) -> None:
-        answers.append(await replay.answer(one, lambda _item: None))
+    async def ask(request: Request) -> Answer:
+        answers.append(await replay.answer(request, lambda _item: None))
+        return answers[-1]
 
     await replay.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
     return answers

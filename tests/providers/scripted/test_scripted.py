@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from providers.base import (
     Answer,
     AssistantTurn,
+    Emitted,
+    Message,
     Origin,
     ReasoningDelta,
     Request,
@@ -69,8 +71,8 @@ def request(
 
 async def ask(
     provider: Scripted, *messages: AssistantTurn | ToolAnswer | UserText, **how: Any
-) -> tuple[Answer, list[ReasoningDelta | Responded | TextDelta]]:
-    seen = []
+) -> tuple[Answer, list[Emitted]]:
+    seen: list[Emitted] = []
     answer = await provider.answer(request(*messages, **how), seen.append)
     return answer, seen
 
@@ -142,7 +144,7 @@ async def test_summaries_have_answers_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
     provider = open_provider(ProviderOptions(suite_root=tmp_path))
-    seen = []
+    seen: list[Emitted] = []
     answers = [await provider.answer(request(purpose="compaction", turn=n), seen.append) for n in range(3)]
 
     assert [answer.text for answer in answers] == ["one", "two", "Script ended."]
@@ -182,7 +184,7 @@ async def test_arguments_refer_to_results_of_earlier_calls(play: Callable[..., S
         "number": 3,
     }
     provider = play([{}, {"toolCalls": [{"id": "e", "name": "edit_file", "arguments": arguments}]}])
-    results = [
+    results: list[Message] = [
         TURN,
         ToolAnswer(call_id="read-1", name="read_file", text='{"sha256": "abc", "size": 7}'),
     ]
@@ -240,7 +242,7 @@ async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callabl
             }
         ]
     )
-    seen = []
+    seen: list[Emitted] = []
     with pytest.raises(ProviderError) as caught:
         await provider.answer(request(), seen.append)
     error = caught.value
@@ -265,7 +267,7 @@ async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callabl
 
 
 async def test_a_fault_before_any_status_emits_nothing(play: Callable[..., Scripted]) -> None:
-    seen = []
+    seen: list[Emitted] = []
     with pytest.raises(ProviderError, match="network"):
         await play([{"faults": [{"kind": "network"}]}]).answer(request(), seen.append)
     assert seen == []
@@ -455,7 +457,7 @@ async def test_a_flows_nodes_play_scripts_of_their_own_and_else_their_cases(tmp_
 
 
 async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(tmp_path: Path) -> None:
-    def plays(text):
+    def plays(text: str) -> list[dict[str, Any]]:
         return [{"answers": [{"text": text}]}]
 
     document = {"format": "evalctl.script/1", "plays": plays("usual"), "variants": {"worse": plays("worse")}}
@@ -463,7 +465,7 @@ async def test_a_script_plays_what_it_holds_for_the_variant_and_else_its_plays(t
     (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
     provider = open_provider(ProviderOptions(suite_root=tmp_path))
 
-    async def said(variant) -> str:
+    async def said(variant: str) -> str:
         origin = Origin(suite_id="s", case_id="t", repetition=0, variant=variant)
         return (await provider.answer(attrs.evolve(request(), origin=origin), lambda _: None)).text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -153,7 +154,7 @@ def test_hostile_repetition_is_read_to_its_end(piece: str) -> None:
 
 
 def test_json_is_redacted_in_strings_and_keys_and_copied() -> None:
-    value = {"a": [PLAIN, 1, None, True, ("t", {PLAIN: PLAIN})], KEY: 2.5}
+    value: dict[str, Any] = {"a": [PLAIN, 1, None, True, ("t", {PLAIN: PLAIN})], KEY: 2.5}
 
     clean = REDACTOR.json(value)
 
@@ -172,7 +173,7 @@ def test_json_keeps_every_entry_though_two_keys_become_equal() -> None:
 
 
 def test_json_of_any_depth_is_redacted() -> None:
-    deep: list = [PLAIN]
+    deep: list[Any] = [PLAIN]
     for _ in range(20_000):
         deep = [deep]
 

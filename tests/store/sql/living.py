@@ -14,7 +14,7 @@ import attrs
 
 from orchestrator.world import is_alive, this_worker
 from store.measurements import Measurements
-from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
+from store.rows import CellRow, Claim, Ending, NewSweep, Outcome, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
 from store.sql.database import open_database
@@ -144,7 +144,7 @@ async def take_part(
     )
 
 
-def ending(claim: Claim, outcome: str = "pass", **fields: Any) -> Ending:
+def ending(claim: Claim, outcome: Outcome = "pass", **fields: Any) -> Ending:
     """How an attempt ended; a pass unless said otherwise."""
     if outcome in ("error", "skipped", "budget_exceeded"):
         fields.setdefault("reason", "interrupted")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from store.sql.statements import HERE, statement
 
@@ -24,7 +26,7 @@ def reads(name: str) -> bool:
 def accesses(lines: list[str]) -> set[tuple[str, str, str | None]]:
     """Which tables a plan reads, and by which index: what stays the same over versions of SQLite."""
     return {
-        match.groups()
+        (match[1], match[2], match[3])
         for line in lines
         if (
             match := re.match(
@@ -34,10 +36,10 @@ def accesses(lines: list[str]) -> set[tuple[str, str, str | None]]:
     }
 
 
-def plan(connection, name: str) -> list[str]:
+def plan(connection: sqlite3.Connection, name: str) -> list[str]:
     """The plan of a named statement, one step a line, indented as it is nested."""
     sql = bare(name)
-    parameters = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
+    parameters: Any = defaultdict[str, None](lambda: None) if ":" in sql else (None,) * sql.count("?")
     depth = {0: -1}
     lines = []
     for number, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters):

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from orchestrator.world import this_worker
+from store.rows import Outcome
 from store.sql.leases import leave, renew
 from store.sql.statements import statement
 from tests.store.sql.living import ask, durable, ending, sweep, take_part, writing
@@ -236,7 +238,7 @@ async def test_finished_runs_are_never_claimed(store: Path) -> None:
 async def test_errors_and_cancelled_runs_are_tried_again_on_demand(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        endings = [
+        endings: list[tuple[Outcome, str]] = [
             ("error", "provider"),
             ("error", "replay_divergence"),
             ("skipped", "cancelled"),
@@ -246,7 +248,7 @@ async def test_errors_and_cancelled_runs_are_tried_again_on_demand(store: Path) 
             part.ledger.finish(ending(claim, outcome, reason=reason, again=False))
         await durable(writer)
 
-        async def wanted(**policy: bool) -> list[int]:
+        async def wanted(**policy: Any) -> list[int]:
             later = await take_part(writer, sweep_id=part.sweep_id, **policy)
             remaining = await later.claims.remaining()
             claims = await later.claims.claim(10)

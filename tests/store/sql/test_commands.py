@@ -8,7 +8,7 @@ import pytest
 from orchestrator.world import this_worker
 from store.errors import StoreFailed
 from store.events import CallSent, Incident, WorkStarted
-from store.sql.commands import in_force, tell
+from store.sql.commands import Verb, in_force, tell
 from store.sql.reader import Reader
 from store.sql.turnstile import Turnstile
 from store.sql.writer import Writer
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 CALL = CallSent(request=1, account="a", model="m", bytes=3)
 
 
-async def told(writer: Writer, sweep_id: int, verb: str, why: str = "", who: str = "me@here") -> None:
+async def told(writer: Writer, sweep_id: int, verb: Verb, why: str = "", who: str = "me@here") -> None:
     await writer.transact(tell(sweep_id, verb, who=who, why=why, payload={}, at=7))
 
 

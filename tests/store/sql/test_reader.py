@@ -416,7 +416,9 @@ def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path: Path) 
             assert cells == [cell for cell in every if cell.variant == variant]
             assert list(reader.runs(1, wanted)) == [run for run in reader.runs(1) if run.cell_id in wanted]
             assert list(reader.tallies(1, wanted)) == [one for one in reader.tallies(1) if one.cell_id in wanted]
-        assert reader.cells(1, "nobody") == list(reader.runs(1, [])) == list(reader.tallies(1, [])) == []
+        assert reader.cells(1, "nobody") == []
+        assert list(reader.runs(1, [])) == []
+        assert list(reader.tallies(1, [])) == []
         spent = [reader.spent(1, variant) for variant in sorted({cell.variant for cell in every})]
         assert all(one.calls for one in spent)
         assert sum(one.calls for one in spent) == reader.spent(1).calls
@@ -584,12 +586,13 @@ def test_file_changes_come_back_with_content_mode_and_link(path: Path, connectio
     one = attempt(connection)
     name = "odd\udcff\0name"
     number = blob(connection, b"content")
-    for change, values in {
+    changes: dict[str, dict[str, Any]] = {
         "a.py": {"change": "changed", "mode": 0o755, "blob_id": number},
         "b.py": {"change": "deleted"},
         "c": {"change": "added", "mode": 0o777, "link": "a.py"},
         to_column(name): {"change": "added", "mode": 0o644, "blob_id": number},
-    }.items():
+    }
+    for change, values in changes.items():
         insert(connection, "file_change", attempt_id=one, path=change, **values)
 
     with Reader(path) as reader:

@@ -38,7 +38,7 @@ async def test_writer_commits_with_full_synchronisation(store: Path) -> None:
 
 
 async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(store: Path) -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[int]] = []
     async with writing(store) as writer:
         part = await take_part(writer)
         for kind in ("first", "second"):
@@ -158,12 +158,13 @@ async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer
         writer.submit(lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"), failed=failures.append)
         with pytest.raises(StoreFailed, match=r"runs\.db: writing failed: no such table: nowhere"):
             await durable(writer)
-        for late in (
+        lates: list[Callable[[], object]] = [
             lambda: log.note(Waited(why="x", ms=3)),
             lambda: part.ledger.finish(ending(claim)),
             lambda: part.ledger.notice("x", {}),
             lambda: writer.submit(notice(part.sweep_id, "x")),
-        ):
+        ]
+        for late in lates:
             with pytest.raises(StoreFailed, match="nowhere"):
                 late()
         for waits in (writer.room(), part.claims.claim(1), part.claims.remaining(), durable(writer)):

@@ -20,7 +20,7 @@ from store.stats import rates
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden-rates.json").read_text(encoding="utf-8"))["cases"]
 
 
-def plain(value) -> Any:
+def plain(value: Any) -> Any:
     """What a golden file can hold: tuples are lists, values are objects."""
     if attrs.has(type(value)):
         return {name: plain(field) for name, field in attrs.asdict(value, recurse=False).items()}
@@ -90,7 +90,7 @@ def test_a_skipped_run_is_counted_apart() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: rates.summarize_outcomes(["passed"]),
+        lambda: rates.summarize_outcomes(["passed"]),  # type: ignore[list-item]
         lambda: rates.wilson_interval(1, 2, conf=1.0),
         lambda: rates.success_rate(3, 2),
         lambda: rates.success_rate(None, 2),

@@ -13,7 +13,7 @@ def order(verb: str, number: int = 1, why: str = "") -> ControlRow:
 
 
 async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once() -> None:
-    said = []
+    said: list[str] = []
     control = Control(said.append)
     for row in (None, order("pause", why="lunch"), order("pause", why="lunch"), order("continue", 2)):
         control.obey(row)
@@ -24,7 +24,7 @@ async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once() ->
 
 
 async def test_an_order_to_continue_what_is_not_paused_is_no_news() -> None:
-    said = []
+    said: list[str] = []
     Control(said.append).obey(order("continue"))
     assert said == []
 

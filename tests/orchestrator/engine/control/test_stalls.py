@@ -1,14 +1,11 @@
 """What a run waits for at the gate is known while it waits, and its attempt can be ended with that."""
 
-from collections.abc import Callable
-from typing import Any
-
 import anyio
 import pytest
 
-from orchestrator.engine.control.waits import Stalled
+from orchestrator.engine.control.waits import Stalled, What
 from orchestrator.engine.ending import result_of_error
-from providers.base import Request
+from providers.base import Answer, Emit, Provider, Request
 from providers.errors import ProviderError
 from store.rows import Amount
 from tests.orchestrator.engine.gate.test_gate import ANSWER, REQUEST, Replies, opened
@@ -26,8 +23,9 @@ class Hung:
     def size(self, request: Request) -> int:
         return 1
 
-    async def answer(self, request: Request, emit: Callable[..., Any]) -> None:
+    async def answer(self, request: Request, emit: Emit) -> Answer:
         await anyio.sleep_forever()
+        raise AssertionError
 
     async def aclose(self) -> None: ...
 
@@ -42,8 +40,9 @@ def refused() -> ProviderError:
 
 
 @pytest.mark.parametrize("what", ["answer", "permit", "budget", "retry"])
-async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: str) -> None:
-    provider = {"answer": Hung(), "retry": Replies([refused()])}.get(what, Replies([ANSWER]))
+async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: What) -> None:
+    providers: dict[str, Provider] = {"answer": Hung(), "retry": Replies([refused()])}
+    provider = providers.get(what, Replies([ANSWER]))
     ask, _, gate = opened(provider, limit=1, budget=NoRoom() if what == "budget" else None)
     gate.sleep = lambda _seconds: anyio.sleep_forever()
     if what == "permit":
@@ -86,7 +85,7 @@ async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> N
         ("budget", "skipped", "budget"),
     ],
 )
-def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: str, outcome: str, reason: str) -> None:
+def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: What, outcome: str, reason: str) -> None:
     found = result_of_error(Stalled(what, 600.0))
     assert (found.outcome, found.reason) == (outcome, reason)
     assert found.message.startswith("waited for ")

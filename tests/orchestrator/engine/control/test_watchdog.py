@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.control.waits import Bound, Wait, Waits
+from orchestrator.engine.control.waits import Bound, Wait, Waits, What
 from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.hold import Hold
+from store.records import ControlRow
 from store.sql.claims import Held
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +17,8 @@ class Stage:
     """A watchdog with everything around it in its plainest form."""
 
     def __init__(self, *, running: int = 1, work_bound_s: float = 1000.0) -> None:
-        self.said, self.notices = [], []
+        self.said: list[str] = []
+        self.notices: list[tuple[str, Any]] = []
         self.waits = Waits(lambda: 0.0)
         self.waits.stirred = False
         self.control = Control(self.said.append)
@@ -43,7 +45,7 @@ class Stage:
             self.dog.act(stall, now)
         return stall is not None
 
-    def wait(self, what: str, run: int | None = None, **ends: Any) -> Bound:
+    def wait(self, what: What, run: int | None = None, **ends: Any) -> Bound:
         bound = Bound()
         Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin()
         return bound
@@ -53,7 +55,7 @@ async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() ->
     stage = Stage()
     bound = stage.wait("answer", 4)
     assert not await stage.acts(9.9)
-    assert bound.error is None
+    assert not bound.scope.cancel_called
     assert await stage.acts(10.0)
     assert bound.error.what == "answer"
     assert stage.control.why == "stalled"
@@ -135,7 +137,7 @@ async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> No
 async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled() -> None:
     stage = Stage(running=0)
     stage.wait("others")
-    stage.control.pause = object()
+    stage.control.pause = ControlRow(id=1, verb="pause", who="me", why="", payload={}, at=0)
     assert await stage.dog.observe(0.0)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun, UnknownPrice
-from providers.base import Answer
+from providers.base import Answer, Provider
 from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.usage import Usage
@@ -120,7 +120,7 @@ def test_usage_within_its_bound_never_costs_more_than_was_reserved(
 # --- at the gate ------------------------------------------------------------------------------------------------
 
 
-def priced(provider, **more: Any) -> tuple[GateOfRun, PlainLog, Gate]:
+def priced(provider: Provider, **more: Any) -> tuple[GateOfRun, PlainLog, Gate]:
     ask, log, gate = opened(provider, caps=Caps(nusd=10**12), **more)
     gate.prices = {"m": PRICE}
     return ask, log, gate

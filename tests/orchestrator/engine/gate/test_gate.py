@@ -13,7 +13,7 @@ from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta
-from providers.errors import ProviderError
+from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
 from store.errors import BudgetSpent
 from store.rows import Amount, Caps
@@ -35,8 +35,8 @@ ANSWER = Answer(text="hi", usage=Usage(input=3, output=2), finish="stop", model=
 class Replies:
     """A provider that gives the replies it was made with, and keeps the requests."""
 
-    replies: list
-    seen: list = attrs.field(factory=list)
+    replies: list[Answer | Exception | float]
+    seen: list[Request] = attrs.field(factory=list)
     in_flight: int = 0
     peak: int = 0
     name: str = "replies"
@@ -57,6 +57,7 @@ class Replies:
                 await anyio.sleep(reply)
             if isinstance(reply, Exception):
                 raise reply
+            assert isinstance(reply, Answer)
             emit(TextDelta(reply.text))
             return reply
         finally:
@@ -70,9 +71,9 @@ def opened(
     *,
     limit: int = 4,
     caps: Caps | None = None,
-    budget=None,
+    budget: PlainBudget | None = None,
     policy: RetryPolicy | None = None,
-    slept: list[Any] | None = None,
+    slept: list[float] | None = None,
     watch: None = None,
     tokens: bool = True,
 ) -> tuple[GateOfRun, PlainLog, Gate]:
@@ -93,7 +94,9 @@ def opened(
         sleep=sleep,
     )
     requests = requests_of(7, watch)
-    return GateOfRun(gate, requests), requests.log, gate
+    log = requests.log
+    assert isinstance(log, PlainLog)
+    return GateOfRun(gate, requests), log, gate
 
 
 def requests_of(position: int, watch: Stopwatch | None = None) -> AttemptRequests:
@@ -102,7 +105,7 @@ def requests_of(position: int, watch: Stopwatch | None = None) -> AttemptRequest
 
 
 def broken(
-    kind: str, *, retryable: bool = True, after: float | None = None, usage: Usage | None = None
+    kind: ErrorKind, *, retryable: bool = True, after: float | None = None, usage: Usage | None = None
 ) -> ProviderError:
     return ProviderError(kind=kind, message="no", retryable=retryable, retry_after_s=after, usage=usage)
 
@@ -174,7 +177,7 @@ async def test_under_a_token_cap_every_request_gets_an_output_limit() -> None:
 
 
 async def test_what_cannot_be_retried_is_raised_at_once() -> None:
-    slept = []
+    slept: list[float] = []
     ask, log, _ = opened(Replies([broken("auth", retryable=False)]), slept=slept)
     with pytest.raises(ProviderError):
         await ask(REQUEST)
@@ -184,7 +187,7 @@ async def test_what_cannot_be_retried_is_raised_at_once() -> None:
 
 async def test_retries_end_after_the_bound() -> None:
     provider = Replies([broken("network")])
-    slept = []
+    slept: list[float] = []
     ask, _, _ = opened(provider, policy=RetryPolicy(retries=2), slept=slept)
     with pytest.raises(ProviderError):
         await ask(REQUEST)
@@ -237,6 +240,7 @@ async def test_waiting_for_a_permit_is_not_the_runs_work() -> None:
             await ask(REQUEST)
     assert watch.waited_s >= 0.29
     assert watch.worked_s < 0.29
+    assert isinstance(log, PlainLog)
     assert [e.why for e in log.events if e.kind == "waited"] == ["permit"]
 
 

@@ -6,10 +6,10 @@ from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.gate.governor import Governor, Ticket
 from orchestrator.engine.gate.retry import RetryPolicy
-from providers.errors import ProviderError
+from providers.errors import ErrorKind, ProviderError
 
 
-def fault(kind: str = "server_error", *, retryable: bool = True, after: float | None = None) -> ProviderError:
+def fault(kind: ErrorKind = "server_error", *, retryable: bool = True, after: float | None = None) -> ProviderError:
     return ProviderError(kind=kind, message="x", retryable=retryable, retry_after_s=after)
 
 

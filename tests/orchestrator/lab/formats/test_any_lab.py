@@ -2,6 +2,7 @@
 
 import copy
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ DOCUMENTS = {
     "lab.yaml": yaml.safe_load(LAB),
     "fixtures/toolgate/rm-root.yaml": yaml.safe_load(FIXTURE),
 }
-ODD = (
+ODD: st.SearchStrategy[Any] = (
     st.none()
     | st.booleans()
     | st.integers()
@@ -35,7 +36,7 @@ ODD = (
 FINDING = re.compile(r"[^\n]*(\.yaml:[0-9]+:[0-9]+|/toolgate: there is no capability 'toolgate').+", re.DOTALL)
 
 
-def places(value, at=()):
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, child in children:

@@ -42,7 +42,7 @@ def asks(name: str, **more: Any) -> str:
     return f"{{ id: {name}, kind: exec, command: [x]{', ' if fields else ''}{fields} }}"
 
 
-def rule(name, when: str = "input.a") -> str:
+def rule(name: str, when: str = "input.a") -> str:
     return f'{{ id: {name}, kind: rule, when: "{when}", decision: 1 }}'
 
 

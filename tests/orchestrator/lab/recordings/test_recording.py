@@ -36,7 +36,8 @@ async def recorded(
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"told": told} if told is not None else {}
     await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.ended, **more)
-    lines, complaints = [], []
+    lines: list[str] = []
+    complaints: list[str] = []
     return recording.told(lines.append, complaints.append), lines, complaints
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -18,7 +18,14 @@ CEL = "status == 'abstain' || decision.verdict != 'allow'"
 
 
 def facts(**more: Any) -> Facts:
-    usual = {"sweep": "s", "lab": "gates", "version": "1", "mode": "live", "repeat": 3, "targets": (JEV, NIMBLE)}
+    usual: dict[str, Any] = {
+        "sweep": "s",
+        "lab": "gates",
+        "version": "1",
+        "mode": "live",
+        "repeat": 3,
+        "targets": (JEV, NIMBLE),
+    }
     return Facts(**(usual | more))
 
 
@@ -36,7 +43,7 @@ def run(fixture: str = "rm-root", target: str = "jev", repetition: int = 0, **mo
     """A run that passed in 100 ms for 0.001 USD, sure to 0.9."""
     outcome = more.get("outcome", "pass")
     judged = outcome in ("pass", "fail", "error")
-    usual = {
+    usual: dict[str, Any] = {
         "capability": "toolgate",
         "version": "1",
         "outcome": outcome,
@@ -63,7 +70,7 @@ def sweep(
     targets: tuple[str, ...] = TARGETS,
     k: int = 2,
     *,
-    mode: str = "live",
+    mode: Literal["live", "replay", "offline"] = "live",
     name: str = stored.NAME,
 ) -> NewSweep:
     """The plan of a lab: every fixture against every target, *k* times."""
@@ -115,7 +122,7 @@ def sweep(
 def said(outcome: str = "pass", *, status: str = "ok", confidence: float | None = 0.9, **more: Any) -> dict[str, Any]:
     """What the ending of a lab's run says beside what `stored.ending` does."""
     judgement = HELD if outcome == "pass" else broken(values={"status": status, "decision": {"verdict": "allow"}})
-    usual = {
+    usual: dict[str, Any] = {
         "outcome": outcome,
         "judged": True,
         "composite": float(outcome == "pass"),

@@ -257,7 +257,7 @@ def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed
 
 
 def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so() -> None:
-    down = {"outcome": "error", "decision_status": "error", "confidence": None}
+    down: dict[str, Any] = {"outcome": "error", "decision_status": "error", "confidence": None}
     runs = [
         run("a"),
         run("b", reason="provider", **down),

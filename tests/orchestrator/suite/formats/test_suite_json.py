@@ -19,7 +19,7 @@ from store.errors import UsageError
 from verifiers.command import Command
 from verifiers.files import FileAbsent, FileContains, FileEquals
 from verifiers.registry import verifier_kinds
-from verifiers.tool_sequence import Before, MaxCalls, Never, NoRepeatFailure
+from verifiers.tool_sequence import Before, MaxCalls, Never, NoRepeatFailure, ToolSequence
 from verifiers.tree_diff import TreeDiffWithin
 
 UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one of {', '.join(verifier_kinds())}"
@@ -116,15 +116,10 @@ def test_every_documented_field_is_read(directory: Path) -> None:
         FileContains(id="has", path="a", text="b"),
         FileAbsent(id="gone", path="a/b"),
         TreeDiffWithin(id="scope", allowed=("src/", "a.py")),
-        *(
-            type(only.verifiers[-1])(id=name, rule=rule)
-            for name, rule in [
-                ("t1", Before(first="read_file", then="edit_file")),
-                ("t2", Never(tool="bash")),
-                ("t3", MaxCalls(tool="bash", max=3)),
-                ("t4", NoRepeatFailure(tool="bash")),
-            ]
-        ),
+        ToolSequence(id="t1", rule=Before(first="read_file", then="edit_file")),
+        ToolSequence(id="t2", rule=Never(tool="bash")),
+        ToolSequence(id="t3", rule=MaxCalls(tool="bash", max=3)),
+        ToolSequence(id="t4", rule=NoRepeatFailure(tool="bash")),
     )
 
 
@@ -371,7 +366,8 @@ def test_a_kind_of_another_package_is_read_like_our_own(directory: Path, package
     packages("counting", FOREIGN, {"line-count": "LineCount", "plain": "Plain", "gone": "Missing"})
     counting = {"kind": "line-count", "id": "lines"}
     (only,) = read(directory, suite(task(verifiers=[{**counting, "maxLines": 3}]))).tasks
-    assert only.verifiers[0].max_lines == 3
+    lines: Any = only.verifiers[0]
+    assert lines.max_lines == 3
     told = findings(
         directory,
         suite(
@@ -394,7 +390,9 @@ def test_a_kind_of_another_package_is_read_like_our_own(directory: Path, package
     ]
 
 
-WRONG = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}) | st.just([[]])
+WRONG: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}) | st.just([[]])
+)
 
 
 @given(data=st.data())

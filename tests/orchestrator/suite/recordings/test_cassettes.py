@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from orchestrator.installation import BUNDLED
 from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.recordings import cassettes
 from orchestrator.suite.recordings.cassettes import (
@@ -120,7 +121,7 @@ def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(
     ("field", "line"), [("suite_version", "suiteVersion"), ("suite_id", "suiteId"), ("task_id", "taskId")]
 )
 def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path: Path, field: str, line: str) -> None:
-    suite = read_suite(cassettes.BUNDLED / "demo", bundled=True)
+    suite = read_suite(BUNDLED / "demo", bundled=True)
     task = suite.tasks[0]
     right = Header(
         suite_id=suite.suite_id,
@@ -133,13 +134,14 @@ def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path: Path, 
     path = tmp_path / f"{task.id}.jsonl"
     write_cassettes({path: attrs.evolve(cassette(), header=right)}, REDACTOR)
     read_cassette(suite, task, tmp_path)
-    write_cassettes({path: attrs.evolve(cassette(), header=attrs.evolve(right, **{field: "0.9.0"}))}, REDACTOR)
+    wrong: dict[str, Any] = {field: "0.9.0"}
+    write_cassettes({path: attrs.evolve(cassette(), header=attrs.evolve(right, **wrong))}, REDACTOR)
     with pytest.raises(UsageError, match=rf":1: {line}: recorded with '0\.9\.0'"):
         read_cassette(suite, task, tmp_path)
 
 
 def test_an_installed_package_is_not_recorded_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_installed(cassettes.BUNDLED / "demo" / "cassettes")
+    refuse_installed(BUNDLED / "demo" / "cassettes")
     installed = tmp_path / "site-packages" / "suites"
     monkeypatch.setattr(cassettes, "BUNDLED", installed)
     with pytest.raises(UsageError, match="belongs to the installed package"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import attrs
@@ -17,7 +16,7 @@ from providers.base import AgentSettings, Answer, Ask, Assignment, Origin, Polic
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted
 from providers.system.tree import changes
-from store.events import Incident, ToolCompleted
+from store.events import Event, Incident, ToolCompleted
 from store.rows import FileChange
 from verifiers.aggregate import judge
 from verifiers.base import Evidence
@@ -44,11 +43,11 @@ def task_of(suite: Suite, name: str) -> Task:
     return next(task for task in suite.tasks if task.id == name)
 
 
-def scripted(suite: Suite) -> Callable[..., Awaitable[Answer]]:
+def scripted(suite: Suite) -> Ask:
     return asking(Scripted(read_scripts(suite.root)))
 
 
-def asking(provider: Scripted) -> Callable[..., Awaitable[Answer]]:
+def asking(provider: Scripted) -> Ask:
     async def ask(request: Request) -> Answer:
         return await provider.answer(request, lambda _: None)
 
@@ -56,7 +55,7 @@ def asking(provider: Scripted) -> Callable[..., Awaitable[Answer]]:
 
 
 async def play(suite: Suite, task: Task, ask: Ask, tmp_path: Path, settings: AgentSettings = AgentSettings()) -> Played:  # noqa: B008 - frozen
-    events = []
+    events: list[Event] = []
     fixture = await Fixtures().fixture(suite.root / task.fixture)
     async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
         assignment = Assignment(

@@ -1,7 +1,7 @@
 """The tasks of the generated suites under lowered limits, and what their verifiers tell apart."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from orchestrator.suite.config import load_config
 from orchestrator.suite.model import Task
 from orchestrator.suite.stress.chains import RULES, Chain, make_chain, report, rules_task
 from orchestrator.suite.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
-from providers.base import Answer, Request, UserText
+from providers.base import Answer, Ask, Request, UserText
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import Scripted
 from tests.orchestrator.suite.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
@@ -62,7 +62,7 @@ class Forgetful:
         write["arguments"]["content"] = report(chain_of(instance).codes, forgotten=rule)
         self.unknowing = self._model(instance, script, tmp_path / "unknowing")
 
-    def _model(self, instance: str, script: dict[str, Any], root: Path) -> Callable[..., Awaitable[Answer]]:
+    def _model(self, instance: str, script: dict[str, Any], root: Path) -> Ask:
         (root / "scripts").mkdir(parents=True)
         (root / "scripts" / f"{instance}.json").write_text(json.dumps(script))
         return asking(Scripted(read_scripts(root)))
@@ -104,7 +104,7 @@ def replaced(whole: str, old: str, new: str) -> str:
 
 
 FIRST = chain_of(INSTANCES[0]).codes[0]
-MISTAKES = {
+MISTAKES: dict[str, tuple[Callable[[str], str], list[str]]] = {
     "a code in small letters": (partial(replaced, old=FIRST.upper(), new=FIRST), ["r1-line-shape"]),
     "a blank after the tilde": (partial(replaced, old="~", new="~ "), ["r1-line-shape"]),
     "a number of one digit": (partial(replaced, old="01~", new="1~"), ["r1-line-shape"]),
