@@ -227,17 +227,6 @@ class Adaptive(Protocol):
         """The adaptations so far; the set only grows while the provider is open."""
 
 
-@attrs.frozen
-class InheritedQuirks:
-    """The quirks of a provider that another one wraps."""
-
-    inner: Provider
-
-    def names(self) -> tuple[str, ...]:
-        """See `Quirks`; in alphabetical order."""
-        return tuple(sorted(quirks_of(self.inner)))
-
-
 def quirks_of(provider: Provider) -> tuple[str, ...]:
     """The names of the adaptations of *provider*; empty if it does not adapt."""
     return provider.quirks.names() if isinstance(provider, Adaptive) else ()

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 import anyio
 import attrs
 
-from providers.base import Answer, Body, Emit, Emitted, InheritedQuirks, Origin, Provider, Request
+from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request
 from providers.endpoints.arguments import deeper
 from providers.errors import ErrorKind, ProviderError
+from providers.wrapper import ProviderWrapper
 from store.documents.positions import parse_json
 from store.errors import UsageError
 from store.events import Json
@@ -60,7 +61,7 @@ Keep = Callable[[Origin, Recorded], None]
 """Callback for recorded responses, called for every try: the last response of an origin counts."""
 
 
-class Taped:
+class Taped(ProviderWrapper):
     """Records the responses of an inner provider; implements `providers.base.Provider`.
 
     An endpoint must be opened with `keep_bodies`. If a provider emits no body, the answer's text or the error's message
@@ -73,27 +74,8 @@ class Taped:
     """
 
     def __init__(self, inner: Provider, keep: Keep) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._keep = keep
-
-    @property
-    def name(self) -> str:
-        """The inner provider's name."""
-        return self._inner.name
-
-    @property
-    def account(self) -> str:
-        """The inner provider's account."""
-        return self._inner.account
-
-    @property
-    def quirks(self) -> InheritedQuirks:
-        """The inner provider's adaptations; empty if it does not adapt."""
-        return InheritedQuirks(self._inner)
-
-    def size(self, request: Request) -> int:
-        """The size according to the inner provider."""
-        return self._inner.size(request)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Ask the inner provider and record its response.
@@ -118,10 +100,6 @@ class Taped:
             raise
         self._keep(request.origin, _of(came[-1]) if came else Recorded.of(200, answer.text.encode("utf-8", "replace")))
         return answer
-
-    async def aclose(self) -> None:
-        """Close the inner provider."""
-        await self._inner.aclose()
 
 
 @attrs.define

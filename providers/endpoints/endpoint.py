@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from providers.base import Answer, Body, Emit, Request, Responded, ToolSpec
+from providers.base import Answer, Body, Emit, Message, Request, Responded, ToolSpec
 from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
 from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
 from providers.endpoints.quirks import Quirks
@@ -259,6 +259,14 @@ def with_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -
     """The `tools` field of a body: the agent's tools in this format and native tools as given; left out if empty."""
     tools = [*map(write, request.tools), *request.native_tools]
     return {"tools": tools} if tools else {}
+
+
+def write_messages(request: Request, write: Callable[[Message], dict[str, Json]]) -> list[dict[str, Json]]:
+    """The conversation as chat formats send it: the instructions as a system message, then each message by *write*."""
+    instructions: list[dict[str, Json]] = []
+    if request.instructions:
+        instructions.append({"role": "system", "content": request.instructions})
+    return [*instructions, *map(write, request.messages)]
 
 
 def function_tool(tool: ToolSpec) -> dict[str, Json]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
-from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools
+from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools, write_messages
 from providers.endpoints.ollama_stream import OllamaStream
 from providers.endpoints.quirks import Quirks
 from providers.registry import ProviderOptions
@@ -64,7 +64,7 @@ def encode(request: Request, tokens: int) -> bytes:
     """Encode a request as JSON with *tokens* of context."""
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": _messages(request),
+        "messages": write_messages(request, _message),
         "stream": True,
         "truncate": False,
         "shift": False,
@@ -91,14 +91,6 @@ def first_call(request: Request) -> int:
     """The number for the next call without an id: one more than the largest in the conversation."""
     ids = [call.id for turn in request.messages if isinstance(turn, AssistantTurn) for call in turn.calls]
     return 1 + max((int(match[1]) for call_id in ids if (match := _INVENTED.fullmatch(call_id))), default=0)
-
-
-def _messages(request: Request) -> list[dict[str, Json]]:
-    messages: list[dict[str, Json]] = []
-    if request.instructions:
-        messages.append({"role": "system", "content": request.instructions})
-    messages += map(_message, request.messages)
-    return messages
 
 
 def _message(message: Message) -> dict[str, Json]:

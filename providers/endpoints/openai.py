@@ -8,7 +8,7 @@ import attrs
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
 from providers.endpoints.arguments import written
-from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools
+from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools, write_messages
 from providers.endpoints.openai_stream import REASONING_CONTENT, ChatStream
 from providers.endpoints.quirks import Quirks
 from providers.registry import ProviderOptions
@@ -55,7 +55,7 @@ class OpenAIChat(Endpoint[ChatQuirks]):
 
 def encode(request: Request, quirks: ChatQuirks) -> bytes:
     """Encode a request as JSON."""
-    body: dict[str, Any] = {"model": request.model, "messages": _messages(request), "stream": True}
+    body: dict[str, Any] = {"model": request.model, "messages": write_messages(request, _message), "stream": True}
     if not quirks.no_stream_options:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
@@ -64,14 +64,6 @@ def encode(request: Request, quirks: ChatQuirks) -> bytes:
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
     return encoded(body | with_tools(request, function_tool))
-
-
-def _messages(request: Request) -> list[dict[str, Json]]:
-    messages: list[dict[str, Json]] = []
-    if request.instructions:
-        messages.append({"role": "system", "content": request.instructions})
-    messages += map(_message, request.messages)
-    return messages
 
 
 def _message(message: Message) -> dict[str, Json]:

@@ -22,7 +22,6 @@ from providers.base import (
     Done,
     Emit,
     Emitted,
-    InheritedQuirks,
     Note,
     Provider,
     ReasoningDelta,
@@ -35,6 +34,7 @@ from providers.errors import ProviderError
 from providers.recording.cassette import RecordedCall
 from providers.recording.material import fingerprint
 from providers.recording.normalization import Normalizer, Places, Rule, mapped
+from providers.wrapper import ProviderWrapper
 
 
 @attrs.define(kw_only=True)
@@ -51,7 +51,7 @@ class Tape:
     """True if the run ended normally, and was not cut off during or between calls."""
 
 
-class Recorder:
+class Recorder(ProviderWrapper):
     """Records the traffic of an inner provider; implements `providers.base.Provider`.
 
     Args:
@@ -60,29 +60,10 @@ class Recorder:
     """
 
     def __init__(self, inner: Provider, rules: Callable[[str], Sequence[Rule]]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._rules = rules
         self.tapes: dict[str, Tape] = {}
         """Recordings by the run's marker, SWEEP/POSITION/ATTEMPT."""
-
-    @property
-    def name(self) -> str:
-        """The inner provider's name."""
-        return self._inner.name
-
-    @property
-    def account(self) -> str:
-        """The inner provider's account."""
-        return self._inner.account
-
-    def size(self, request: Request) -> int:
-        """The size according to the inner provider."""
-        return self._inner.size(request)
-
-    @property
-    def quirks(self) -> InheritedQuirks:
-        """The inner provider's adaptations; empty if it does not adapt."""
-        return InheritedQuirks(self._inner)
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Ask the inner provider and record its reply.
@@ -104,10 +85,6 @@ class Recorder:
             raise
         self._take(request, events, answer)
         return answer
-
-    async def aclose(self) -> None:
-        """Close the inner provider."""
-        await self._inner.aclose()
 
     def attended(self, make: Callable[[], Subject]) -> Callable[[], Subject]:
         """Wrap a factory of subjects so that their runs are recorded."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-import attrs
 
 from store.events import Event
 from store.measurements import Measurements
@@ -165,8 +164,3 @@ async def _fill(writer: Writer, planned: NewSweep, outcomes: Outcomes, events: A
                 ledger.finish(ending(claim, **said))
     if leaving:
         await writer.transact(leave(worker_id))
-
-
-def without(planned: NewSweep, *positions: int) -> NewSweep:
-    """The same plan without some of its runs."""
-    return attrs.evolve(planned, runs=tuple(run for run in planned.runs if run.position not in positions))
