@@ -1,4 +1,4 @@
-"""Identity of a cell: the key under which results of different weeks and models are results of the same thing.
+"""Identity of a cell: the key that joins its results over weeks and models into one history.
 
 Both hashes are SHA-256 over canonical JSON (RFC 8785). Stored results can never be repaired: a change of the document
 needs a new `FINGERPRINT_VERSION`.
@@ -24,7 +24,7 @@ NO_PROFILE = "none"
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """What stays the same while content, configuration and model may move. Absent texts are empty."""
+    """The part of a cell that stays fixed while content, configuration and model change. Absent texts are empty."""
 
     algorithm: int = FINGERPRINT_VERSION
     suite: str
@@ -32,7 +32,7 @@ class Identity:
     case_version: str
     rubric_version: str = ""
     target: str
-    """What is measured: `agent`, `decision`, or the name of an agent program."""
+    """The measured subject: `agent`, `decision`, or the name of an agent program."""
     variant: str = ""
     pack: str = NO_PACK
     """With its ref."""
@@ -40,11 +40,11 @@ class Identity:
     mode: str
     """`live`, `replay` or `offline`."""
     exec: str
-    """How the target works: `autonomous` or `flow`."""
+    """The target's way of working: `autonomous` or `flow`."""
     subject_version: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The hashed document, as a cell stores it."""
+        """Return the hashed document, as a cell stores it."""
         return {
             "algorithm": self.algorithm,
             "suite": self.suite,
@@ -61,11 +61,11 @@ class Identity:
         }
 
     def fingerprint(self) -> str:
-        """Hex SHA-256 of the document. The model is not in it: a lineage is (fingerprint, requested model)."""
+        """Compute the hex SHA-256 of the document, without the model: a lineage is (fingerprint, requested model)."""
         return digest(self.to_json()).hex()
 
     def kin(self) -> str:
-        """Hex SHA-256 of the document without `pack`: equal for cells that differ at most in their pack.
+        """Compute the hex SHA-256 of the document without `pack`: equal for cells that differ at most in their pack.
 
         The lift of a pack compares kin of one model: those with a pack against the one without. It equals no
         fingerprint, since every fingerprint's document names a pack.
@@ -85,15 +85,15 @@ def identify_cell(
     model: str,
     **more: Json,
 ) -> CellRow:
-    """A cell as it is planned: its digest is the SHA-256 of the document that explains it field by field.
+    """Make the row of a planned cell; its digest is the SHA-256 of a document with every field of its identity.
 
     Args:
         identity: of the cell.
         suite_version: of the suite or lab.
-        content: hashes of what a run works on.
+        content: hashes of the files and texts that a run works on.
         config_hash: of the measured configuration.
         provider: name of the provider; empty for none.
-        model: as it is requested; empty for none.
+        model: name of the requested model; empty for none.
         more: further fields of the document.
     """
     document = {

@@ -1,4 +1,4 @@
-"""Measurements of an attempt: the one list of what is measured, from the executor to the column to the report."""
+"""Measurements of an attempt: the one list of figures, shared by executors, columns and reports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Measurements:
-    """Figures of an attempt. Durations are milliseconds, money is nano-USD; None is not measured, never 0.
+    """The figures of an attempt. Durations are milliseconds, money is nano-USD; None means not measured, never 0.
 
     Each field is a column of `outcome` of the same name: an integer or a text.
     """
 
     wall_ms: int | None = None
-    """Work, without waits for the provider's permits, caps, retries and the store."""
+    """Working time, without waits for permits, caps, retries and the store."""
     waited_ms: int | None = None
     turns: int | None = None
     tool_calls: int | None = None
@@ -36,11 +36,11 @@ class Measurements:
 
     @classmethod
     def take_from(cls, row: dict[str, Any]) -> Measurements:
-        """The measurements among the columns of *row*, which keeps the others."""
+        """Take the measurements out of the columns of *row*, which keeps the others."""
         return cls(**{name: row.pop(name) for name in COLUMNS if name in row})
 
     def to_columns(self) -> dict[str, int | str | None]:
-        """Each figure by the name of its column."""
+        """Return each figure by the name of its column."""
         return {name: getattr(self, name) for name in COLUMNS}
 
 

@@ -323,7 +323,7 @@ _ALIKE = (WorkStarted, CallSent)
 
 
 def _bounded(number: int | None) -> int | None:
-    """The number within what a column holds: some numbers come from a provider and may be of any size."""
+    """Limit a number to the range of a column: some numbers come from a provider and may be of any size."""
     return None if number is None else max(-INT_MAX, min(INT_MAX, number))
 
 
