@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import attrs
 
-from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.agent.tools import Place, Tool, ToolFailed, integer_up_to, parameters
 from providers.base import ToolSpec
 from providers.errors import ProviderError
 from providers.system.http import HttpPool, HttpResponse, shown
@@ -244,12 +244,7 @@ FETCH_URL = Tool(
         input_schema=parameters(
             required=("url",),
             url={"type": "string", "description": "http:// or https://, without user and password."},
-            maxBytes={
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_BYTES,
-                "description": f"Read at most so many bytes; {DEFAULT_BYTES} unless given.",
-            },
+            maxBytes=integer_up_to(MAX_BYTES, f"Read at most so many bytes; {DEFAULT_BYTES} unless given."),
         ),
     ),
     effect="external",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.agent.tools import Place, Tool, ToolFailed, integer_up_to, parameters
 from providers.base import ToolSpec
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from providers.system.tree import IGNORED
@@ -255,18 +255,8 @@ FILE_TOOLS = (
             input_schema=parameters(
                 required=("path",),
                 path=_PATH,
-                startLine={
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": READ_BYTES,
-                    "description": "First line; 1 unless given.",
-                },
-                lines={
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MAX_LINES,
-                    "description": f"How many lines; {DEFAULT_LINES} unless given.",
-                },
+                startLine=integer_up_to(READ_BYTES, "First line; 1 unless given."),
+                lines=integer_up_to(MAX_LINES, f"How many lines; {DEFAULT_LINES} unless given."),
             ),
         ),
         effect="read",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from providers.agent.tools import Place, Tool, ToolFailed, parameters
+from providers.agent.tools import Place, Tool, ToolFailed, integer_up_to, parameters
 from providers.base import ToolSpec
 from providers.system.paths import resolve_inside
 from providers.system.process import Finished, run_process
@@ -106,12 +106,7 @@ SEARCH_TEXT = Tool(
                 "type": "string",
                 "description": "A directory or file, relative to the workspace; the whole workspace unless given.",
             },
-            maxResults={
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_RESULTS,
-                "description": f"How many matches; {DEFAULT_RESULTS} unless given.",
-            },
+            maxResults=integer_up_to(MAX_RESULTS, f"How many matches; {DEFAULT_RESULTS} unless given."),
         ),
     ),
     effect="read",

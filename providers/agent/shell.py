@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from providers.agent.tools import Place, Tool, parameters
+from providers.agent.tools import Place, Tool, integer_up_to, parameters
 from providers.base import ToolSpec
 from providers.system.marks import HOME
 from providers.system.process import tool_environment
@@ -104,12 +104,9 @@ BASH = Tool(
         input_schema=parameters(
             required=("command",),
             command={"type": "string", "description": "What to run."},
-            timeoutMs={
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_TIMEOUT_MS,
-                "description": f"Stop it after so many milliseconds; {DEFAULT_TIMEOUT_MS} unless given.",
-            },
+            timeoutMs=integer_up_to(
+                MAX_TIMEOUT_MS, f"Stop it after so many milliseconds; {DEFAULT_TIMEOUT_MS} unless given."
+            ),
         ),
     ),
     effect="process",

@@ -74,6 +74,11 @@ def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json])
     }
 
 
+def integer_up_to(maximum: int, description: str) -> dict[str, Json]:
+    """Build the JSON Schema of an argument from 1 to *maximum*."""
+    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
+
+
 def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | None:
     """Validate *arguments* against a schema made by `parameters`; returns all problems as one text, or None.
 
