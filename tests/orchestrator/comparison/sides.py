@@ -42,7 +42,12 @@ def counts(passes: int = 0, judged: int = 5, **more: Any) -> Counts:
 
 
 def arm(
-    tasks: dict[str, Any], *, name: str = "a", conditions: dict[str, Any] | None = None, whole: None = None, **more: Any
+    tasks: dict[str, Any],
+    *,
+    name: str = "a",
+    conditions: dict[str, Any] | None = None,
+    whole: Counts | None = None,
+    **more: Any,
 ) -> Arm:
     """An arm whose tasks are counts, or (passes, judged)."""
     made = {task: found if isinstance(found, Counts) else counts(*found) for task, found in tasks.items()}

@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def load(tmp_path: Path, explicit: None = None) -> Config:
+def load(tmp_path: Path, explicit: Path | None = None) -> Config:
     return load_config({"EVALCTL_CONFIG_HOME": str(tmp_path / "user")}, tmp_path, explicit, False)
 
 

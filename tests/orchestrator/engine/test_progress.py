@@ -8,7 +8,7 @@ def tally(outcome: Outcome, count: int, *, reason: str | None = None, again: boo
     return OutcomeCount(outcome=outcome, reason=reason, judged=not again, again=again, count=count)
 
 
-def ending(outcome: Outcome, reason: None = None) -> Ending:
+def ending(outcome: Outcome, reason: str | None = None) -> Ending:
     return Ending(claim=claim(1), outcome=outcome, reason=reason, judged=True, again=False, ended_at=0)
 
 

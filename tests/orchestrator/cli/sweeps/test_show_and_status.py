@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.cli import app
 from orchestrator.reports.status.standing import standing_of
-from store.events import Call, CallSent, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
+from store.events import Call, CallSent, Event, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
 from store.rows import Claim, FileChange, Judgement
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
@@ -27,7 +27,7 @@ OUTCOMES: dict[str, list[dict[str, Any] | None]] = {
 }
 
 
-def events(claim: Claim) -> tuple[Any, ...]:
+def events(claim: Claim) -> tuple[Event, ...]:
     return (
         WorkStarted(instructions="be good", prompt=f"Fix it {EVIL}", tools=("bash",), model="m-1"),
         CallSent(request=1, account="scripted", model="m-1", bytes=10),

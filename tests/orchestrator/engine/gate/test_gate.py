@@ -74,7 +74,7 @@ def opened(
     budget: PlainBudget | None = None,
     policy: RetryPolicy | None = None,
     slept: list[float] | None = None,
-    watch: None = None,
+    watch: Stopwatch | None = None,
     tokens: bool = True,
 ) -> tuple[GateOfRun, PlainLog, Gate]:
     slept = [] if slept is None else slept

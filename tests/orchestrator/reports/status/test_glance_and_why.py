@@ -17,7 +17,7 @@ from orchestrator.reports.status import glance, why
 from orchestrator.reports.status.doing import GATE, activity_of
 from orchestrator.reports.status.glance import Glance
 from orchestrator.reports.status.why import Case
-from store.events import Call, CallResponded, CallSent, ToolStarted, WorkEnded, WorkStarted
+from store.events import Call, CallResponded, CallSent, Event, ToolStarted, WorkEnded, WorkStarted
 from store.records import Doing
 from store.rows import Claim
 from store.sql.commands import Verb, tell
@@ -80,7 +80,7 @@ def order(path: Path, verb: Verb, why: str = "", who: str = "me@here") -> None:
     anyio.run(write)
 
 
-def events(claim: Claim) -> tuple[Any, ...]:
+def events(claim: Claim) -> tuple[Event, ...]:
     started = WorkStarted(instructions="", prompt="", tools=(), model="m-1")
     return {
         "retry": (started, SENT, REFUSED),
