@@ -10,14 +10,14 @@ import attrs
 from orchestrator.engine.caps import prices_of_asked, refuse_uncounted
 
 if TYPE_CHECKING:
-    from orchestrator.suite.settings import Settings
+    from orchestrator.engine.kind import Terms
     from orchestrator.world import World
     from providers.prices.table import Prices
     from store.events import Json
     from store.records import WorkerAccount
     from store.rows import Caps, SweepRow
 
-SettingsT = TypeVar("SettingsT", bound="Settings")
+TermsT = TypeVar("TermsT", bound="Terms")
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +51,7 @@ class ResumeRequest:
         if self.caps.nusd is None and "nusd" in self.new_caps:
             refuse_uncounted(self.accounts)
 
-    def apply_to(self, planned: SettingsT, *, models: Collection[str] | None = None) -> tuple[SettingsT, bool]:
+    def apply_to(self, planned: TermsT, *, models: Collection[str] | None = None) -> tuple[TermsT, bool]:
         """Lay the request over the *planned* settings.
 
         Args:

@@ -12,7 +12,8 @@ from orchestrator.cli.common import COMMON, Exit, complain, say
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.engine.worker import SweepEnd
+    from orchestrator.engine.kind import RunKind
+    from orchestrator.engine.worker import SweepEnd, WorkerSetup
     from orchestrator.log import Log
     from orchestrator.world import World
     from store.rows import SweepRow
@@ -57,6 +58,45 @@ def seconds(world: World, variable: str, default: float) -> float:
     if not 0 < found < float("inf"):
         raise UsageError(f"{variable}: expected a number of seconds above 0, got {text!r}")
     return found
+
+
+def set_up_worker(
+    kind: RunKind,
+    redactor: Redactor,
+    world: World,
+    *,
+    on_result: Callable[[str, int], None] = lambda _sweep, _position: None,
+    errors: bool = False,
+    cancelled: bool = False,
+) -> WorkerSetup:
+    """Set up this process as a worker: the store, the terminal, the log and the lease that the command line names.
+
+    Args:
+        kind: of the sweep, with its settings.
+        redactor: takes secrets out of all that is stored or logged.
+        world: clocks and environment.
+        on_result: called with the sweep's name and the run's position for each durable result.
+        errors: whether runs that had ended in an infrastructural error run again.
+        cancelled: the same for cancelled ones.
+
+    Raises:
+        UsageError: a variable of the environment holds no number of seconds.
+    """
+    from orchestrator.engine.worker import LEASE_S, WorkerSetup
+
+    return WorkerSetup(
+        kind=kind,
+        redactor=redactor,
+        store=store_of(world),
+        world=world,
+        say=say,
+        terminal=at_terminal(),
+        errors=errors,
+        cancelled=cancelled,
+        log=log_of(redactor),
+        on_result=on_result,
+        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
+    )
 
 
 def audited(reader: Reader, row: SweepRow, world: World) -> bool:

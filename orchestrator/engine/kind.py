@@ -1,13 +1,13 @@
-"""What a sweep's runs are, for a process that shares in them: whom they ask, and how one of them is executed.
+"""The port between the engine and a kind of run: the terms of a sweep, the providers it calls, how one run executes.
 
-The port between the engine (`sweep`, `share`, `dispatch`), which knows no suite, and the kinds of runs there are.
+The engine (`sweep`, `worker`, `dispatch`) knows no kind; each kind implements `RunKind`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import attrs
 
@@ -19,40 +19,96 @@ from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.ports import Ledger
-from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.base import Provider
-from providers.prices.table import Prices
+from providers.prices import table
+from providers.prices.price import Price
 from store.events import Json
-from store.rows import Claim, NewSweep
+from store.rows import Caps, Claim, NewSweep
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
-    """Somebody whom runs ask."""
+class Terms:
+    """The terms of a sweep that hold for every kind: resolved once at the edge, stored with the sweep, read back by
+    `resume`. A kind extends them with settings of its own.
+    """
+
+    k: int = 5
+    """Repetitions of every case."""
+    seed: int = 0
+    """Orders the runs; never sent to a provider."""
+    mode: str = "live"
+    caps: Caps = attrs.field(factory=Caps)
+    prices: table.Prices = attrs.field(factory=dict[str, Price])
+    """By model; a model that is not in it has an unknown price."""
+    concurrency: int = 4
+    """Runs in flight at once in this process."""
+    rpm: float | None = None
+    """Requests per minute of one account, over all live processes."""
+    tpm: float | None = None
+    """Tokens per minute: estimated before sending, corrected afterwards."""
+    max_wall_s: float | None = None
+    """Seconds that this invocation may take."""
+    max_wait_s: float = 120.0
+    """A Retry-After of more seconds fails at once."""
+    max_stall_s: float = 600.0
+    """Seconds without progress after which a wait is given up: for a throttled provider, another process, the store."""
+    keep: bool = False
+    """Whether workspaces stay after their runs."""
+    out: str | None = None
+    """Directory for the sweep's files; None is the kind's usual place."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Encode the terms as they are stored in the sweep's conditions."""
+        values = attrs.asdict(self)
+        values[table.KEY] = table.written(self.prices)
+        return values
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Decode what `to_json` wrote. Fields of newer versions are left out; missing ones get their defaults."""
+        return cls(**cls.read_values(stored))
+
+    @classmethod
+    def read_values(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the stored values of known fields, with caps and prices decoded."""
+        return known_values(cls, stored) | {
+            "caps": Caps(**known_values(Caps, stored["caps"])),
+            "prices": table.read(stored.get(table.KEY, {})),
+        }
+
+
+def known_values(cls: type[attrs.AttrsInstance], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Select those stored values that are fields of *cls*."""
+    names = {field.name for field in attrs.fields(cls)}
+    return {name: value for name, value in stored.items() if name in names}
+
+
+@attrs.frozen(kw_only=True)
+class PricedProvider:
+    """A provider that runs may call, with its prices."""
 
     provider: Provider
-    prices: Prices
-    """By model; one that is not in it has an unknown price."""
+    prices: table.Prices
+    """By model; a model that is not in it has an unknown price."""
     unpriced: bool = False
-    """Whether it is asked although a cap in USD cannot count it."""
+    """Whether calls are allowed although a cap in USD cannot count them."""
     tokens: bool = True
     """Whether it reads and writes tokens; a program does not."""
 
 
 @attrs.frozen(kw_only=True)
-class Room:
-    """What a process has for the runs that it executes."""
+class RunContext:
+    """The resources of one process for the runs that it executes."""
 
     sweep: str
-    settings: Settings
     gates: Mapping[str, Gate]
-    """The ways to those in `Job.asked`, by the same names."""
+    """One for each of `RunKind.providers`, by the same names."""
     ledger: Ledger
     control: Control
     waits: Waits
     scratch: Path
-    """A directory for their workspaces; it is removed in the end."""
+    """A directory for workspaces, removed when the process leaves the sweep."""
     world: World
     say: Callable[[str], None]
 
@@ -74,46 +130,50 @@ class Room:
 
 
 @attrs.frozen(kw_only=True)
-class Planning:
-    """What the plan of a sweep is told, beside what the job knows."""
+class PlanRequest:
+    """The facts of a new sweep that its kind does not know by itself."""
 
     name: str
     command: str
     purpose: str
     planned_at: int
+    """Microseconds since the epoch."""
     conditions: Mapping[str, Json]
-    settings: Settings
 
 
-class Job(Protocol):
+class RunKind(Protocol):
     """One kind of runs, about one suite or lab."""
+
+    @property
+    def settings(self) -> Terms:
+        """The terms of the sweep, extended by the kind's own settings."""
 
     @property
     def nouns(self) -> KindNouns:
         """Its words for messages."""
 
     @property
-    def asked(self) -> Mapping[str, Asked]:
-        """Everybody whom runs may ask, by the names that runs ask by. Never empty."""
+    def providers(self) -> Mapping[str, PricedProvider]:
+        """The providers that runs may call, by the names that runs use. Never empty."""
 
     @property
     def content(self) -> Mapping[str, str]:
-        """Hashes of all files that the runs are about, by path: what a resume compares."""
+        """Hashes of all files that the runs are about, by path: `resume` compares them."""
 
     @property
     def longest_s(self) -> float:
-        """Seconds that a run which works as it should takes at most."""
+        """Upper bound in seconds for a run that works as it should."""
 
-    def conditions(self, settings: Settings) -> dict[str, Json]:
-        """What is stored with the sweep about its suite; holds `suite` with `id`, `version`, `root`, `bundled` and
-        `content`.
+    def describe_conditions(self) -> dict[str, Json]:
+        """Describe what is measured, for the stored conditions; holds `suite` with `id`, `version`, `root`, `bundled`
+        and `content`.
         """
 
-    def plan(self, planning: Planning) -> NewSweep:
-        """Every run of the sweep in its order. Pure."""
+    def plan_sweep(self, request: PlanRequest) -> NewSweep:
+        """Lay out every run of the sweep in its order. Pure."""
 
-    def account(self, claim: Claim) -> str:
-        """The account that has to have room before the run starts."""
+    def account_of(self, claim: Claim) -> str:
+        """The account that needs a free permit before the run starts."""
 
-    def executor(self, room: Room) -> Callable[[Claim], Awaitable[None]]:
-        """What executes one claimed run, and hands its ending to the ledger whatever happens."""
+    def make_executor(self, context: RunContext) -> Callable[[Claim], Awaitable[None]]:
+        """Make the function that executes one claimed run, and hands its ending to the ledger whatever happens."""

@@ -9,10 +9,10 @@ import attrs
 
 from orchestrator.engine.control.commands import in_force, to_lift
 from orchestrator.engine.control.control import signed
-from orchestrator.engine.kind import Planning
+from orchestrator.engine.kind import PlanRequest
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.open_store import writing
-from orchestrator.engine.worker import Part, Stored, SweepEnd, take_part
+from orchestrator.engine.worker import StoredSweep, SweepEnd, WorkerSetup, take_part
 from orchestrator.provenance import provenance
 from orchestrator.text import counted, list_names
 from orchestrator.world import is_alive, sweep_name, who
@@ -30,66 +30,67 @@ OFFLINE = "offline"
 """The mode in which no process is started, whatever for."""
 
 
-async def start(part: Part, *, command: str, purpose: str = "sweep") -> SweepEnd:
+async def start(setup: WorkerSetup, *, command: str, purpose: str = "sweep") -> SweepEnd:
     """Plan a sweep, store the plan, and work on it. Only those with the *purpose* `sweep` enter a history."""
-    name = sweep_name(part.world.wall())
+    name = sweep_name(setup.world.wall())
     conditions: dict[str, Json] = {
-        **await provenance(Path.cwd(), part.world.environment, ask_git=part.settings.mode != OFFLINE),
-        "settings": part.settings.to_json(),
-        **part.job.conditions(part.settings),
+        **await provenance(Path.cwd(), setup.world.environment, ask_git=setup.terms.mode != OFFLINE),
+        "settings": setup.terms.to_json(),
+        **setup.kind.describe_conditions(),
     }
-    planned = part.job.plan(
-        Planning(
+    planned = setup.kind.plan_sweep(
+        PlanRequest(
             name=name,
             command=command,
             purpose=purpose,
-            planned_at=part.world.wall(),
+            planned_at=setup.world.wall(),
             conditions=conditions,
-            settings=part.settings,
         )
     )
-    async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
+    async with writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
         changed = await writer.transact(changed_content(planned.cells))
-        sweep_id = await writer.transact(store_plan(planned, part.redactor))
+        sweep_id = await writer.transact(store_plan(planned, setup.redactor))
         runs = len(planned.runs)
         del planned  # from here on the store holds the plan, however long it is
-        part.say(f"sweep {name}: {counted(runs, 'run')} planned")
+        setup.say(f"sweep {name}: {counted(runs, 'run')} planned")
         if changed:
-            part.say(
+            setup.say(
                 f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new one "
                 "(suiteVersion; of a lab, the fixture's version) keeps results of different content apart"
             )
-        return await take_part(part, writer, Stored(id=sweep_id, name=name, planned=runs))
+        return await take_part(setup, writer, StoredSweep(id=sweep_id, name=name, planned=runs))
 
 
-async def resume(part: Part, sweep: SweepRow, *, raised: bool) -> SweepEnd:
+async def resume(setup: WorkerSetup, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     """Work on a stored sweep: on what has no final result yet, beside whoever else works on it.
 
-    With *raised* the part's caps are new totals of the sweep; that is kept, with who said so, and so are
-    its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the part runs cancelled runs again.
+    With *raised* the setup's caps are new totals of the sweep; that is kept, with who said so, and so are
+    its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the setup runs cancelled runs again.
     """
-    refuse_changed(part.job.content, part.job.nouns, sweep)
-    async with writing(part.store, say=part.say, max_stall_s=part.settings.max_stall_s) as writer:
+    refuse_changed(setup.kind.content, setup.kind.nouns, sweep)
+    async with writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
         if raised:
-            await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=part.world.wall()))
-            caps = {**attrs.asdict(part.settings.caps), table.KEY: table.written(part.settings.prices)}
-            told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=part.world.wall())
+            await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=setup.world.wall()))
+            caps = {**attrs.asdict(setup.terms.caps), table.KEY: table.written(setup.terms.prices)}
+            told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=setup.world.wall())
             await writer.transact(told)
-        await _lift(part, writer, sweep)
-        with Reader(part.store) as reader:
+        await _lift(setup, writer, sweep)
+        with Reader(setup.store) as reader:
             before = tuple(reader.outcome_counts(sweep.id))
-        return await take_part(part, writer, Stored(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before))
+        return await take_part(
+            setup, writer, StoredSweep(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before)
+        )
 
 
-async def _lift(part: Part, writer: Writer, sweep: SweepRow) -> None:
+async def _lift(setup: WorkerSetup, writer: Writer, sweep: SweepRow) -> None:
     """End a pause, or a cancel whose runs are wanted after all; it is kept who did, and said."""
-    with Reader(part.store) as reader:
-        lift = to_lift(in_force(reader.control(sweep.id)), cancelled=part.cancelled)
+    with Reader(setup.store) as reader:
+        lift = to_lift(in_force(reader.control(sweep.id)), cancelled=setup.cancelled)
     if lift is None:
         return
-    await writer.transact(tell(sweep.id, "continue", who=who(), why=lift.why, payload={}, at=part.world.wall()))
+    await writer.transact(tell(sweep.id, "continue", who=who(), why=lift.why, payload={}, at=setup.world.wall()))
     word = "paused" if lift.order.verb == "pause" else "cancelled"
-    part.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
+    setup.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
 
 
 def refuse_changed(content: Mapping[str, str], nouns: KindNouns, sweep: SweepRow) -> None:

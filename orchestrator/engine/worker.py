@@ -1,4 +1,4 @@
-"""One process's share of a sweep: it joins, executes until nothing is left or it is told to stop, and leaves."""
+"""A worker: one process that joins a sweep, executes runs until none is left or it has to stop, and leaves."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from orchestrator.engine.gate.gate import Gate
 from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
-from orchestrator.engine.kind import Asked, Job, Room
+from orchestrator.engine.kind import PricedProvider, RunContext, RunKind, Terms
 from orchestrator.engine.progress import Progress, bar, heartbeat
 from orchestrator.engine.skips import skip_rest
 from orchestrator.log import Log, silent
-from orchestrator.suite.settings import Settings
 from orchestrator.text import counted
 from orchestrator.version import __version__
 from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
@@ -45,17 +44,16 @@ LEASE_S = 15.0
 ORDERS_POLL_S = 0.5
 """How often to look for an order: a single seek."""
 LEAVING_S = 20.0
-"""How long a process that was told to end at once may take to write what it knows."""
+"""How long a process that has to end at once may take to write what it knows."""
 SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked", "cancelled": "cancelled"}
 """Why a process stops -> the reason its unstarted runs are skipped for; with other whys they are left as they are."""
 
 
 @attrs.frozen(kw_only=True)
-class Part:
-    """What this process brings to a sweep."""
+class WorkerSetup:
+    """The resources that a process brings to a sweep."""
 
-    job: Job
-    settings: Settings
+    kind: RunKind
     redactor: Redactor
     """Takes the provider's key and the environment's credentials out of all that is stored."""
     store: Path
@@ -67,9 +65,14 @@ class Part:
     cancelled: bool = False
     """The same for cancelled ones."""
     log: Log = silent
-    told: Callable[[str, int], None] = lambda _sweep, _position: None
-    """Told of each result that counts, when it is durable: the sweep's name and the run's position."""
+    on_result: Callable[[str, int], None] = lambda _sweep, _position: None
+    """Called with the sweep's name and the run's position for each result that counts, once it is durable."""
     lease_s: float = LEASE_S
+
+    @property
+    def terms(self) -> Terms:
+        """The sweep's terms."""
+        return self.kind.settings
 
 
 @attrs.frozen(kw_only=True)
@@ -87,7 +90,7 @@ class SweepEnd:
 
 
 @attrs.frozen(kw_only=True)
-class Stored:
+class StoredSweep:
     """A sweep whose plan is in the store."""
 
     id: int
@@ -100,7 +103,7 @@ class Stored:
 
 @attrs.frozen(kw_only=True)
 class Membership:
-    """What makes this process a worker of the sweep, and its ways to the record."""
+    """The membership of this process as a worker of the sweep, and its access to the record."""
 
     writer: Writer
     sweep_id: int
@@ -111,75 +114,74 @@ class Membership:
     progress: Progress
 
 
-async def take_part(part: Part, writer: Writer, sweep: Stored) -> SweepEnd:
-    """Work on the sweep until nothing is left to do, for anyone, or this process is told to stop.
+async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> SweepEnd:
+    """Work on the sweep until nothing is left to do, for anyone, or this process has to stop.
 
     Raises:
         StoreFailed: the record can no longer be kept.
     """
-    member = await _join(part, writer, sweep)
+    member = await _join(setup, writer, sweep)
     if sweep.before and not await member.claims.remaining():
-        part.say(f"sweep {sweep.name}: nothing is left to run")
-    control = Control(_saying(part), at_once=lambda: writer.hurry(LEAVING_S))
-    ways = _Ways(part, member, control)
+        setup.say(f"sweep {sweep.name}: nothing is left to run")
+    control = Control(_saying(setup), at_once=lambda: writer.hurry(LEAVING_S))
+    routes = _Routes(setup, member, control)
     try:
         with scratch(sweep.name, member.worker_id) as directory:
-            room = Room(
+            context = RunContext(
                 sweep=sweep.name,
-                settings=part.settings,
-                gates=ways.gates,
+                gates=routes.gates,
                 ledger=member.ledger,
                 control=control,
-                waits=ways.waits,
+                waits=routes.waits,
                 scratch=directory,
-                world=part.world,
-                say=part.say,
+                world=setup.world,
+                say=setup.say,
             )
             dispatch = Dispatch(
                 claims=member.claims,
-                execute=part.job.executor(room),
-                account=part.job.account,
-                permits=ways.permits,
+                execute=setup.kind.make_executor(context),
+                account=setup.kind.account_of,
+                permits=routes.permits,
                 control=control,
-                concurrency=part.settings.concurrency,
-                waits=ways.waits,
+                concurrency=setup.terms.concurrency,
+                waits=routes.waits,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            member.progress.remarks = lambda: (ways.waits.summary(), control.paused)
-            await _run(part, member, control, ways, dispatch)
+            member.progress.remarks = lambda: (routes.waits.summary(), control.paused)
+            await _run(setup, member, control, routes, dispatch)
         if (reason := SKIPS.get(control.why or "")) is not None:
             unstarted, message = dispatch.board.unstarted(), control.message
             await skip_rest(
-                member.claims, member.ledger, unstarted, reason=reason, message=message, wall=part.world.wall
+                member.claims, member.ledger, unstarted, reason=reason, message=message, wall=setup.world.wall
             )
     finally:
         with anyio.CancelScope(shield=True):
-            for asked in part.job.asked.values():
-                await asked.provider.aclose()
+            for priced in setup.kind.providers.values():
+                await priced.provider.aclose()
     # Once more: a process that worked beside this one may have died since, its last runs finished here.
-    await _clear_away(part, writer, sweep, member.claims, member.worker_id)
-    for asked in part.job.asked.values():
-        if quirks := quirks_of(asked.provider):
-            member.ledger.notice("provider_adapted", {"account": asked.provider.account, "quirks": list(quirks)})
+    await _clear_away(setup, writer, sweep, member.claims, member.worker_id)
+    for priced in setup.kind.providers.values():
+        if quirks := quirks_of(priced.provider):
+            member.ledger.notice("provider_adapted", {"account": priced.provider.account, "quirks": list(quirks)})
     remaining = await member.claims.remaining()
     member.ledger.notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
     await member.budget.close()
     await writer.transact(leave(member.worker_id))
-    part.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)
+    setup.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)
     return SweepEnd(
         name=sweep.name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak
     )
 
 
-def _saying(part: Part) -> Callable[[str], None]:
+def _saying(setup: WorkerSetup) -> Callable[[str], None]:
     """To the person at the terminal, without secrets: a reason to stop may quote an endpoint, which may quote a key."""
-    return lambda text: part.say(part.redactor.text(text))
+    return lambda text: setup.say(setup.redactor.text(text))
 
 
-async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
+async def _join(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
     """Become a worker of the sweep, and clear away what dead ones have left running or lying about."""
-    world, settings = part.world, part.settings
-    lease_us = round(part.lease_s * 1_000_000)
+    world, settings = setup.world, setup.terms
+    lease_us = round(setup.lease_s * 1_000_000)
     worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
     claims = SqliteClaims(
         writer,
@@ -189,15 +191,15 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
         monotonic=world.monotonic,
         lease_us=lease_us,
         is_alive=is_alive,
-        errors=part.errors,
-        cancelled=part.cancelled,
+        errors=setup.errors,
+        cancelled=setup.cancelled,
     )
     progress = Progress(planned=sweep.planned, before=sweep.before, now=world.monotonic)
 
     def acknowledged(ending: Ending, counts: bool) -> None:
         progress.acknowledged(ending, counts)
         claim = ending.claim
-        part.log(
+        setup.log(
             "run.ended",
             run=f"{sweep.name}/{claim.position}",
             attempt=claim.number,
@@ -208,11 +210,11 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
             counts=counts,
         )
         if counts:
-            part.told(sweep.name, claim.position)
+            setup.on_result(sweep.name, claim.position)
 
     ledger = SqliteLedger(
         writer,
-        part.redactor,
+        setup.redactor,
         sweep_id=sweep.id,
         worker_id=worker_id,
         wall=world.wall,
@@ -220,9 +222,9 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
         on_acknowledged=acknowledged,
     )
     budget = SqliteBudget(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
-    killed = await _clear_away(part, writer, sweep, claims, worker_id)
+    killed = await _clear_away(setup, writer, sweep, claims, worker_id)
     ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
-    part.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
+    setup.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
     return Membership(
         writer=writer,
         sweep_id=sweep.id,
@@ -234,43 +236,45 @@ async def _join(part: Part, writer: Writer, sweep: Stored) -> Membership:
     )
 
 
-async def _clear_away(part: Part, writer: Writer, sweep: Stored, claims: SqliteClaims, worker_id: int) -> int:
+async def _clear_away(
+    setup: WorkerSetup, writer: Writer, sweep: StoredSweep, claims: SqliteClaims, worker_id: int
+) -> int:
     """End what dead workers have left running, and remove what they have left lying about; how many processes."""
     dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
     killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
     if killed:
-        part.say(f"ended {counted(killed, 'process', 'processes')} that a dead worker had left behind")
+        setup.say(f"ended {counted(killed, 'process', 'processes')} that a dead worker had left behind")
     remove_homes(dead)
     remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
     return killed
 
 
-async def _run(part: Part, member: Membership, control: Control, ways: _Ways, dispatch: Dispatch) -> None:
+async def _run(setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch) -> None:
     """Dispatch, with the services that go with it: lease, signals, orders, bounds, and word of how far it is."""
     control.obey(await member.writer.look(in_force(member.sweep_id)))
     async with anyio.create_task_group() as service:
-        service.start_soon(_keep_lease, part, member, ways.permits)
+        service.start_soon(_keep_lease, setup, member, routes.permits)
         service.start_soon(_keep_obeying, member, control)
-        service.start_soon(_watchdog(part, member, control, ways, dispatch).watch)
+        service.start_soon(_watchdog(setup, member, control, routes, dispatch).watch)
         service.start_soon(control.listen)
-        if part.terminal:
+        if setup.terminal:
             service.start_soon(bar, member.progress)
         else:
-            service.start_soon(heartbeat, member.progress, part.say)
-        if part.settings.max_wall_s is not None:
-            service.start_soon(control.expire, part.settings.max_wall_s)
+            service.start_soon(heartbeat, member.progress, setup.say)
+        if setup.terms.max_wall_s is not None:
+            service.start_soon(control.expire, setup.terms.max_wall_s)
         with control.running:
             await dispatch.run()
         service.cancel_scope.cancel()
 
 
-async def _keep_lease(part: Part, member: Membership, permits: Mapping[str, Permits]) -> None:
+async def _keep_lease(setup: WorkerSetup, member: Membership, permits: Mapping[str, Permits]) -> None:
     """Renew the lease, and share the accounts' rates with whoever else is alive."""
     while True:
         processes = len(await member.writer.transact(living(member.worker_id, is_alive)))
         for account in permits.values():
             account.share(processes)
-        await anyio.sleep(part.lease_s / 4)
+        await anyio.sleep(setup.lease_s / 4)
         member.claims.renew()
 
 
@@ -281,36 +285,39 @@ async def _keep_obeying(member: Membership, control: Control) -> None:
         await anyio.sleep(ORDERS_POLL_S)
 
 
-def _watchdog(part: Part, member: Membership, control: Control, ways: _Ways, dispatch: Dispatch) -> Watchdog:
-    bound_s = part.settings.max_stall_s
+def _watchdog(
+    setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch
+) -> Watchdog:
+    bound_s = setup.terms.max_stall_s
     return Watchdog(
-        waits=ways.waits,
+        waits=routes.waits,
         control=control,
         bound_s=bound_s,
-        work_bound_s=bound_s + 2 * part.job.longest_s,
+        work_bound_s=bound_s + 2 * setup.kind.longest_s,
         running=lambda: dispatch.board.running,
         others=member.claims.others,
         notice=member.ledger.notice,
     )
 
 
-class _Ways:
-    """The ways to everybody whom the job asks: a gate for each, and permits and a breaker for each account."""
+class _Routes:
+    """The routes to the kind's providers: one gate per provider, one limiter and circuit breaker per account."""
 
-    def __init__(self, part: Part, member: Membership, control: Control) -> None:
-        self._part = part
+    def __init__(self, setup: WorkerSetup, member: Membership, control: Control) -> None:
+        self._setup = setup
         self._control = control
         self._blocked: set[str] = set()
         self.waits = Waits()
-        accounts = {asked.provider.account for asked in part.job.asked.values()}
+        accounts = {priced.provider.account for priced in setup.kind.providers.values()}
         self.permits = {account: self._permits_of(member) for account in sorted(accounts)}
         breakers = {account: Breaker() for account in accounts}
         self.gates = {
-            name: self._gate(asked, member, breakers[asked.provider.account]) for name, asked in part.job.asked.items()
+            name: self._gate(priced, member, breakers[priced.provider.account])
+            for name, priced in setup.kind.providers.items()
         }
 
     def _permits_of(self, member: Membership) -> Permits:
-        settings = self._part.settings
+        settings = self._setup.terms
         return Permits(
             Governor(
                 cap=settings.concurrency,
@@ -321,23 +328,22 @@ class _Ways:
             told=member.ledger.notice,
         )
 
-    def _gate(self, asked: Asked, member: Membership, breaker: Breaker) -> Gate:
-        settings, account = self._part.settings, asked.provider.account
+    def _gate(self, priced: PricedProvider, member: Membership, breaker: Breaker) -> Gate:
+        settings, account = self._setup.terms, priced.provider.account
         return Gate(
-            provider=asked.provider,
+            provider=priced.provider,
             permits=self.permits[account],
             budget=member.budget,
             caps=settings.caps,
-            prices=asked.prices,
-            unpriced=asked.unpriced,
-            tokens=asked.tokens,
+            prices=priced.prices,
+            unpriced=priced.unpriced,
+            tokens=priced.tokens,
             ledger=member.ledger,
             policy=RetryPolicy(
-                first_token_retries=settings.agent.first_token_retries,
                 max_wait_s=settings.max_wait_s,
                 max_stall_s=settings.max_stall_s,
             ),
-            rng=self._part.world.rng,
+            rng=self._setup.world.rng,
             waits=self.waits,
             breaker=breaker,
             blocked=lambda error: self._block(account, error),
@@ -350,4 +356,4 @@ class _Ways:
         if self._blocked == self.permits.keys():
             self._control.drain("blocked", message)
         else:
-            _saying(self._part)(message)
+            _saying(self._setup)(message)

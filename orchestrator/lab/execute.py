@@ -13,7 +13,7 @@ import attrs
 from orchestrator.engine.attempt import Attempt
 from orchestrator.engine.ending import AttemptResult
 from orchestrator.engine.gate.gate import GateOfRun
-from orchestrator.engine.kind import Room
+from orchestrator.engine.kind import RunContext
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Fixture
 from providers.base import Answer, Ask, Origin, Request
@@ -56,8 +56,8 @@ class Decider:
     """The lab's id."""
     cells: Mapping[tuple[str, str], Cell]
     """Those of the plan, by case and variant."""
-    room: Room
-    """Its gates are named as capabilities name whom they ask, or there is the one gate `recorded` for all."""
+    context: RunContext
+    """Its gates have the names of `Capability.asked`, or there is the one gate `recorded` for all."""
     measured: bool
     """Whether times and costs mean something: not when answers are played."""
     on_ending: OnEnding = lambda _cell, _ending: None
@@ -67,7 +67,7 @@ class Decider:
 
     async def __call__(self, claim: Claim) -> None:
         """Try the run once and record how that ended, also when it is cancelled."""
-        attempt = self.room.open_attempt(claim)
+        attempt = self.context.open_attempt(claim)
         work = DecisionWork(attempt=attempt, cell=self.cells[claim.case_id, claim.variant])
         await attempt.run_and_record(lambda: self._try_cell(work), lambda result: self._build_ending(work, result))
 
@@ -105,9 +105,9 @@ class Decider:
         What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
         """
         if self.measured:
-            way: Ask = GateOfRun(self.room.gates[name], work.attempt.requests)
+            way: Ask = GateOfRun(self.context.gates[name], work.attempt.requests)
         else:
-            player = self.room.gates[RECORDED].provider
+            player = self.context.gates[RECORDED].provider
 
             async def way(request: Request) -> Answer:
                 return await player.answer(request, lambda _item: None)

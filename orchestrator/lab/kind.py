@@ -1,4 +1,4 @@
-"""The runs of a decision lab: each is a flow that asks the backends and specialists of its capability."""
+"""The runs of a decision lab: each is a flow that calls the backends and specialists of its capability."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Mapping
 
 import attrs
 
-from orchestrator.engine.kind import Asked, Planning, Room
+from orchestrator.engine.kind import PlanRequest, PricedProvider, RunContext
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.execute import RECORDED, Decider, OnEnding
 from orchestrator.lab.model import Lab
 from orchestrator.lab.nouns import NOUNS
 from orchestrator.lab.plan import plan
-from orchestrator.suite.settings import Settings
+from orchestrator.lab.settings import LabSettings
 from store.events import Json
 from store.rows import Claim, NewSweep
 
 
 @attrs.frozen(kw_only=True)
-class LabJob:
-    """Implements `orchestrator.engine.kind.Job`."""
+class LabKind:
+    """Implements `orchestrator.engine.kind.RunKind`."""
 
     lab: Lab
     cells: tuple[Cell, ...]
-    asked: Mapping[str, Asked]
+    settings: LabSettings
+    providers: Mapping[str, PricedProvider]
     """By the names of `Capability.asked`; offline the one player, as `recorded`."""
     chosen: Mapping[str, Json]
     """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
@@ -34,11 +35,11 @@ class LabJob:
 
     @accounts.default
     def _accounts(self) -> dict[tuple[str, str], str]:
-        """Of each cell: that of the first node that asks somebody."""
-        first = next(iter(self.asked))
+        """By cell, the account of the first node that calls a provider."""
+        first = next(iter(self.providers))
         names = {cell.key: [cell.capability.asked(node) for node in cell.capability.asking()] for cell in self.cells}
         return {
-            key: self.asked[next((name for name in found if name in self.asked), first)].provider.account
+            key: self.providers[next((name for name in found if name in self.providers), first)].provider.account
             for key, found in names.items()
         }
 
@@ -58,8 +59,8 @@ class LabJob:
         """All timeouts of a flow together."""
         return max((sum(node.timeout_ms for node in cell.capability.asking()) for cell in self.cells), default=0) / 1000
 
-    def conditions(self, settings: Settings) -> dict[str, Json]:  # noqa: ARG002 - the port's
-        """See `orchestrator.engine.kind.Job`; `lab` holds what a lab has beyond a suite."""
+    def describe_conditions(self) -> dict[str, Json]:
+        """See `orchestrator.engine.kind.RunKind`; `lab` holds what a lab has beyond a suite."""
         lab = self.lab
         return {
             "suite": {
@@ -79,20 +80,20 @@ class LabJob:
             },
         }
 
-    def plan(self, planning: Planning) -> NewSweep:
-        """See `orchestrator.engine.kind.Job`."""
-        return plan(self.lab, self.cells, planning)
+    def plan_sweep(self, request: PlanRequest) -> NewSweep:
+        """See `orchestrator.engine.kind.RunKind`."""
+        return plan(self.lab, self.cells, self.settings, request)
 
-    def account(self, claim: Claim) -> str:
-        """Of the first whom the flow may ask."""
+    def account_of(self, claim: Claim) -> str:
+        """That of the first provider that the flow may call."""
         return self.accounts[claim.case_id, claim.variant]
 
-    def executor(self, room: Room) -> Decider:
-        """See `orchestrator.engine.kind.Job`."""
+    def make_executor(self, context: RunContext) -> Decider:
+        """See `orchestrator.engine.kind.RunKind`."""
         return Decider(
             suite_id=self.lab.id,
             cells={cell.key: cell for cell in self.cells},
-            room=room,
-            measured=RECORDED not in self.asked,
+            context=context,
+            measured=RECORDED not in self.providers,
             on_ending=self.on_ending,
         )

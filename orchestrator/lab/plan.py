@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from orchestrator.engine.kind import Planning
+from orchestrator.engine.kind import PlanRequest, Terms
 from orchestrator.engine.run_order import ordered
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab, Mode
@@ -44,9 +44,8 @@ def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
     )
 
 
-def plan(lab: Lab, cells: Sequence[Cell], planning: Planning) -> NewSweep:
+def plan(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest) -> NewSweep:
     """Lay out every run in its order: each cell as often as the settings say, one that is skipped once."""
-    settings = planning.settings
     mode: Mode = "offline" if settings.mode == "offline" else "live"
     cases = _numbered(cell.fixture.case_id for cell in cells)
     targets = _numbered(cell.target for cell in cells)
@@ -58,15 +57,15 @@ def plan(lab: Lab, cells: Sequence[Cell], planning: Planning) -> NewSweep:
     )
     kept = ((slot, index) for slot, index in slots if slot.repetition == 0 or cells[index].skip is None)
     return NewSweep(
-        name=planning.name,
-        command=planning.command,
-        purpose=planning.purpose,
+        name=request.name,
+        command=request.command,
+        purpose=request.purpose,
         suite_id=lab.id,
         mode=mode,
         seed=settings.seed,
         repetitions=settings.k,
-        planned_at=planning.planned_at,
-        conditions=dict(planning.conditions),
+        planned_at=request.planned_at,
+        conditions=dict(request.conditions),
         cells=tuple(plan_cell(lab, cell, mode) for cell in cells),
         runs=tuple(
             PlannedRun(position=position, cell=index, repetition=slot.repetition, pair=slot.pair)

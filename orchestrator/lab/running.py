@@ -1,19 +1,16 @@
-"""What a lab's sweep brings to the engine: who is asked at what price, under which settings."""
+"""The settings, providers and credentials of a lab's sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.credentials import resolve_key
-from orchestrator.engine.kind import Asked
+from orchestrator.engine.kind import PricedProvider
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.execute import RECORDED
 from orchestrator.lab.model import Lab
-from orchestrator.measured import config_hash
-from orchestrator.suite.effects import Grants
-from orchestrator.suite.settings import Settings
-from orchestrator.suite.variant import Variant
-from providers.base import AgentSettings, Provider
+from orchestrator.lab.settings import LabSettings
+from providers.base import Provider
 from providers.decisions.backends import KeyOf
 from providers.decisions.model import Capability, Daemon, Http, Model, Specialist
 from providers.decisions.player import Player
@@ -23,41 +20,33 @@ from store.events import Json
 from store.rows import Caps
 
 FREE = Price(input=0, output=0)
-PROVIDER = "lab"
-"""What a lab's sweep has in the place of a provider: whom it asks is said by its targets."""
 
 
-def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: int = 1, **more: Json) -> Settings:
-    """The settings of a sweep over *cells*; *more* are fields of `Settings` that were asked for."""
-    agent, chosen = AgentSettings(), list(cells)
+def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: int = 1, **more: Json) -> LabSettings:
+    """The settings of a sweep over *cells*; *more* are further fields of `LabSettings`."""
+    chosen = list(cells)
     models = {cell.aim.model for cell in chosen if cell.aim is not None}
-    return Settings(
-        suite=lab.id,
+    return LabSettings(
         k=k,
         mode=mode,
-        provider=PROVIDER,
-        model="",
-        agent=agent,
-        config_hash=config_hash(agent),
-        variants=tuple(Variant(id=name) for name in dict.fromkeys(cell.target for cell in chosen)),
-        grants=Grants(),
         caps=caps,
         prices={model: price for model, price in lab.prices.items() if model in models},
+        targets=tuple(dict.fromkeys(cell.target for cell in chosen)),
         **more,
     )
 
 
-def played_by(player: Player) -> dict[str, Asked]:
-    """Offline: one who answers for everybody."""
-    return {RECORDED: Asked(provider=player, prices={}, unpriced=True)}
+def played_by(player: Player) -> dict[str, PricedProvider]:
+    """The providers of an offline sweep: one player that answers for all."""
+    return {RECORDED: PricedProvider(provider=player, prices={}, unpriced=True)}
 
 
 def asked_of(
     cells: Iterable[Cell],
     prices: Prices,
     open_all: Callable[[Iterable[Capability]], Mapping[str, Provider]],
-) -> dict[str, Asked]:
-    """Everybody whom the cells may ask, with what is known of their prices.
+) -> dict[str, PricedProvider]:
+    """The providers that the cells may call, with their known prices.
 
     Args:
         cells: of the plan.
@@ -80,10 +69,10 @@ def asked_of(
                 found[name] = {**prices, **free}
     opened = open_all(capabilities) if found else {}
     asked = {
-        name: Asked(provider=opened[name], prices=table, unpriced=True, tokens=name not in specialists)
+        name: PricedProvider(provider=opened[name], prices=table, unpriced=True, tokens=name not in specialists)
         for name, table in found.items()
     }
-    return asked or {"nobody": Asked(provider=Player({}, {}), prices={})}
+    return asked or {"nobody": PricedProvider(provider=Player({}, {}), prices={})}
 
 
 def key_of(environment: Mapping[str, str]) -> KeyOf:

@@ -80,11 +80,17 @@ def _variants(cells: Sequence[CellRecord], settings: Mapping[str, Json]) -> dict
     names = list(dict.fromkeys(cell.variant for cell in cells))
     if names in ([""], []):
         return {}
-    order = [one["id"] for one in settings.get("variants", ())]
+    planned = _planned_variants(settings)
+    order = [one["id"] for one in planned]
     if len(names) == 1 and len(order) != 1:
-        overrides = next((one["overrides"] for one in settings.get("variants", ()) if one["id"] == names[0]), None)
+        overrides = next((one["overrides"] for one in planned if one["id"] == names[0]), None)
         return {"variant": names[0], "overrides": overrides}
     return {"variants": sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))}
+
+
+def _planned_variants(settings: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    """The stored variants in their order, each with `id` and `overrides`; a lab stores its targets by id alone."""
+    return settings.get("variants") or [{"id": name, "overrides": {}} for name in settings.get("targets", ())]
 
 
 COMPACTION = {

@@ -11,7 +11,7 @@ from orchestrator.engine.attempt import Attempt
 from orchestrator.engine.ending import AttemptResult
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
-from orchestrator.engine.kind import Room
+from orchestrator.engine.kind import RunContext
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
@@ -52,7 +52,7 @@ class Executor:
 
     suite: Suite
     settings: Settings
-    room: Room
+    context: RunContext
     gate: Gate
     subject: Callable[[], Subject]
     """Makes the subject of an attempt."""
@@ -70,7 +70,7 @@ class Executor:
     async def __call__(self, claim: Claim) -> None:
         """Try the run once and record how that ended, also when it is cancelled."""
         task = self.tasks[claim.case_id]
-        attempt = self.room.open_attempt(claim, task.budget.max_wall_ms / 1000)
+        attempt = self.context.open_attempt(claim, task.budget.max_wall_ms / 1000)
         work = AgentWork(attempt=attempt, task=task, subject=self.subject())
         await attempt.run_and_record(lambda: self._try_task(work), lambda result: self._build_ending(work, result))
 
@@ -89,7 +89,7 @@ class Executor:
             marker=attempt.key,
         ) as made:
             if keep:
-                self.room.say(f"{self.room.sweep}/{claim.position}: kept {made.path}")
+                self.context.say(f"{self.context.sweep}/{claim.position}: kept {made.path}")
             assignment = self._build_assignment(work, made)
             ask = GateOfRun(self.gate, attempt.requests, self._retry_policy(claim))
             with attempt.work_time():
@@ -157,12 +157,9 @@ class Executor:
         )
 
     def _retry_policy(self, claim: Claim) -> RetryPolicy:
-        """The sweep's retry policy; how often a silent endpoint is asked again is measured, so a variant's own."""
-        policy = self.gate.policy
-        if not claim.variant:
-            return policy
+        """The sweep's retry policy; how often a silent endpoint is asked again is measured, so an agent's own."""
         retries = self.settings.agent_for(None, claim.variant).first_token_retries
-        return attrs.evolve(policy, first_token_retries=retries)
+        return attrs.evolve(self.gate.policy, first_token_retries=retries)
 
     def _sandbox_for(self, task: Task) -> Sandbox | None:
         """The sandbox with a network only where the task's policy grants `external`."""

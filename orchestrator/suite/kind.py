@@ -1,4 +1,4 @@
-"""The runs of an agent suite: one provider is asked, and each run has a workspace of its own."""
+"""The runs of an agent suite: all call one provider, and each has a workspace of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.engine.kind import Asked, Planning, Room
+from orchestrator.engine.kind import PlanRequest, PricedProvider, RunContext
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.suite.execute import Executor
 from orchestrator.suite.model import Suite, Task
@@ -17,13 +17,12 @@ from orchestrator.suite.plan import plan
 from orchestrator.suite.settings import Settings
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, Subject
-from providers.prices.table import Prices
 from providers.system.sandbox import Sandbox
 from store.events import Json
 from store.rows import Claim, NewSweep
 
 PROVIDER = "provider"
-"""The one whom all runs ask."""
+"""The name of the one provider."""
 VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
 """What command verifiers get of this process's environment."""
 UNKNOWN_VERIFIER_MS = 600_000
@@ -31,18 +30,18 @@ UNKNOWN_VERIFIER_MS = 600_000
 
 
 @attrs.frozen(kw_only=True)
-class AgentJob:
-    """Implements `orchestrator.engine.kind.Job`."""
+class SuiteKind:
+    """Implements `orchestrator.engine.kind.RunKind`."""
 
     suite: Suite
     tasks: tuple[Task, ...]
     """Those of the suite that are run."""
+    settings: Settings
     provider: Provider
-    prices: Prices = attrs.field(factory=dict)
     subject: Callable[[], Subject] = BuiltinAgent
-    """Who works: made anew for every attempt."""
+    """Makes the agent, anew for every attempt."""
     sandbox: Sandbox | None = None
-    """What the settings ask for, proven to work; None is none."""
+    """The sandbox of the settings, proven to work; None is none."""
 
     @property
     def nouns(self) -> KindNouns:
@@ -50,9 +49,9 @@ class AgentJob:
         return NOUNS
 
     @property
-    def asked(self) -> Mapping[str, Asked]:
-        """The provider."""
-        return {PROVIDER: Asked(provider=self.provider, prices=self.prices)}
+    def providers(self) -> Mapping[str, PricedProvider]:
+        """The one provider."""
+        return {PROVIDER: PricedProvider(provider=self.provider, prices=self.settings.prices)}
 
     @property
     def content(self) -> Mapping[str, str]:
@@ -72,9 +71,9 @@ class AgentJob:
         )
         return longest_ms / 1000
 
-    def conditions(self, settings: Settings) -> dict[str, Json]:
-        """See `orchestrator.engine.kind.Job`."""
-        suite = self.suite
+    def describe_conditions(self) -> dict[str, Json]:
+        """See `orchestrator.engine.kind.RunKind`."""
+        suite, settings = self.suite, self.settings
         found: dict[str, Json] = {
             "suite": {
                 "id": suite.suite_id,
@@ -89,33 +88,33 @@ class AgentJob:
             found["variants"] = settings.variants_to_json()
         return found
 
-    def plan(self, planning: Planning) -> NewSweep:
-        """See `orchestrator.engine.kind.Job`."""
+    def plan_sweep(self, request: PlanRequest) -> NewSweep:
+        """See `orchestrator.engine.kind.RunKind`."""
         return plan(
             self.suite,
             self.tasks,
-            planning.settings,
-            name=planning.name,
-            command=planning.command,
-            planned_at=planning.planned_at,
-            conditions=dict(planning.conditions),
-            purpose=planning.purpose,
+            self.settings,
+            name=request.name,
+            command=request.command,
+            planned_at=request.planned_at,
+            conditions=dict(request.conditions),
+            purpose=request.purpose,
         )
 
-    def account(self, claim: Claim) -> str:  # noqa: ARG002 - all runs have the same
+    def account_of(self, claim: Claim) -> str:  # noqa: ARG002 - all runs have the same
         """The provider's."""
         return self.provider.account
 
-    def executor(self, room: Room) -> Executor:
-        """See `orchestrator.engine.kind.Job`."""
-        settings, environment = room.settings, room.world.environment
+    def make_executor(self, context: RunContext) -> Executor:
+        """See `orchestrator.engine.kind.RunKind`."""
+        settings, environment = self.settings, context.world.environment
         return Executor(
             suite=self.suite,
             settings=settings,
-            room=room,
-            gate=room.gates[PROVIDER],
+            context=context,
+            gate=context.gates[PROVIDER],
             subject=self.subject,
-            workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else room.scratch,
+            workspaces=Path(tempfile.mkdtemp(prefix="evalctl-kept-")) if settings.keep else context.scratch,
             environment={name: environment[name] for name in VERIFIER_VARIABLES if name in environment},
             sandbox=self.sandbox,
         )

@@ -1,4 +1,4 @@
-"""What one invocation decided: resolved once at the edge, stored with the sweep, read back by `resume`.
+"""Settings of a suite's sweep: resolved once at the edge, stored with the sweep, read back by `resume`.
 
 Nothing below the command line reads flags, files or the environment to learn a setting.
 """
@@ -11,33 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from orchestrator.engine.kind import Terms, known_values
 from orchestrator.suite.config import Config, with_agent, with_values
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings
-from providers.prices import table
-from providers.prices.price import Price
 from store.events import Json
-from store.rows import Caps
 
 if TYPE_CHECKING:
     from providers.system.sandbox import Kind
 
 
+STORED = (
+    *("suite", "tasks", "k", "seed", "mode", "cassette_dir", "replay_of", "played", "provider", "model", "base_url"),
+    *("api_key_env", "context_window", "fetch_private", "agent", "agents", "config_hash", "variants", "grants"),
+    *("caps", "prices", "concurrency", "rpm", "tpm", "max_wall_s", "max_wait_s", "max_stall_s", "input_rate"),
+    *("output_rate", "sandbox", "keep", "out"),
+)
+"""Every field in the order in which it is stored: the same settings give the same bytes in every version."""
+
+
 @attrs.frozen(kw_only=True)
-class Settings:
-    """Settings of a sweep. Flags beat the project's file, which beats the user's file, which beats the defaults."""
+class Settings(Terms):
+    """Settings of a suite's sweep. Flags beat the project's file, which beats the user's file, which beats the
+    defaults.
+    """
 
     suite: str
     tasks: tuple[str, ...] = ()
     """Chosen task ids; empty means all."""
-    k: int = 5
-    """Repetitions of every task."""
-    seed: int = 0
-    """Orders the runs; never sent to a provider."""
-    mode: str = "live"
     cassette_dir: str | None = None
-    """Where the recordings of a replay are; None is the suite's own directory."""
+    """The directory of a replay's recordings; None is the suite's own."""
     replay_of: str | None = None
     """The stored sweep that a replay repeats; None where it plays cassettes."""
     played: Mapping[str, str] = attrs.field(factory=dict)
@@ -53,33 +57,16 @@ class Settings:
     """Whether `fetch_url` may reach this machine and private networks."""
     agent: AgentSettings
     agents: Mapping[str, str] = attrs.field(factory=dict)
-    """Instructions of the agents that files define, by name: what a task's `agent` may ask for."""
+    """Instructions of the agents that files define, by name; a task's `agent` names one of them."""
     config_hash: str
     variants: tuple[Variant, ...] = ()
-    """What is compared, the first being the baseline; none in a sweep of one configuration."""
+    """The compared configurations, the baseline first; none in a sweep of one configuration."""
     grants: Grants
-    caps: Caps = attrs.field(factory=Caps)
-    prices: table.Prices = attrs.field(factory=dict[str, Price])
-    """What the models that are asked cost, by name; one that is not in it has an unknown price."""
-    concurrency: int = 4
-    """Runs in flight at once in this process."""
-    rpm: float | None = None
-    """Requests per minute that the account may be asked, over all live processes."""
-    tpm: float | None = None
-    """Tokens per minute, by upper bounds corrected when requests have been answered."""
-    max_wall_s: float | None = None
-    """Deadline of the whole sweep, in this invocation."""
-    max_wait_s: float = 120.0
-    """A Retry-After longer than this fails at once."""
-    max_stall_s: float = 600.0
-    """How long nothing may happen while something is waited for: a throttled provider, another process, the store."""
     input_rate: str | None = None
     output_rate: str | None = None
     """USD per million tokens as decimal text: both or neither; only for the report's estimate."""
     sandbox: Kind = "none"
-    """What programs of the agent and of the suite are confined by."""
-    keep: bool = False
-    out: str | None = None
+    """Confines programs of the agent and of the suite."""
 
     def agent_for(self, name: str | None, variant: str = "") -> AgentSettings:
         """The measured configuration under a variant, with a task's agent active.
@@ -106,33 +93,28 @@ class Settings:
         return with_values(config, overrides, f"variant {wanted}").agent
 
     def to_json(self) -> dict[str, Json]:
-        """As stored in the sweep's conditions."""
-        values = attrs.asdict(self)
+        """Encode the settings as they are stored in the sweep's conditions, keys in `STORED`'s order."""
+        values = super().to_json()
         values["grants"]["effects"] = sorted(self.grants.effects)
         values["agent"] = _agent_to_json(self.agent)
         values["tasks"] = list(self.tasks)
         values["agents"] = dict(self.agents)
-        values["prices"] = table.written(self.prices)
         values["variants"] = [{"id": one.id, "overrides": dict(one.overrides)} for one in self.variants]
-        return values
+        return {name: values[name] for name in STORED}
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Settings:
-        """Read back what `to_json` wrote; fields a newer version added are left out, missing ones get defaults."""
-        values = _known(cls, stored)
-        grants = _known(Grants, stored["grants"])
-        agent = _known(AgentSettings, stored["agent"])
+    def read_values(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the stored values of known fields, decoded."""
+        grants = known_values(Grants, stored["grants"])
+        agent = known_values(AgentSettings, stored["agent"])
         agent["native_tools"] = tuple(agent.get("native_tools", ()))
         grants["effects"] = frozenset(grants["effects"])
-        values |= {
+        return super().read_values(stored) | {
             "tasks": tuple(stored["tasks"]),
             "agent": AgentSettings(**agent),
             "grants": Grants(**grants),
-            "caps": Caps(**_known(Caps, stored["caps"])),
-            "prices": table.read(stored.get("prices", {})),
-            "variants": tuple(Variant(**_known(Variant, one)) for one in stored.get("variants", ())),
+            "variants": tuple(Variant(**known_values(Variant, one)) for one in stored.get("variants", ())),
         }
-        return cls(**values)
 
     def report_directory(self, store: Path, sweep: str) -> Path:
         """Where the three report files go."""
@@ -141,8 +123,3 @@ class Settings:
 
 def _agent_to_json(agent: AgentSettings) -> dict[str, Json]:
     return attrs.asdict(agent) | {"native_tools": list(agent.native_tools)}
-
-
-def _known(cls: type[attrs.AttrsInstance], stored: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in attrs.fields(cls)}
-    return {name: value for name, value in stored.items() if name in names}

@@ -10,11 +10,11 @@ import attrs
 import pytest
 
 from orchestrator.engine import sweep
-from orchestrator.engine.worker import Part, SweepEnd
+from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
-from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.settings import Settings
 from orchestrator.world import real_world
 from providers.base import AgentSettings
@@ -57,15 +57,15 @@ async def test_a_clock_that_jumps_loses_doubles_and_reorders_nothing(
     offset_us = [0]
     real = real_world()
     chosen = settings(endpoint)
-    part = Part(
-        job=AgentJob(
+    setup = WorkerSetup(
+        kind=SuiteKind(
             suite=suite,
             tasks=suite.tasks,
+            settings=chosen,
             provider=find_provider("openai")(
                 ProviderOptions(model="peer-1", base_url=endpoint.url, suite_root=suite.root, wall=real.wall)
             ),
         ),
-        settings=chosen,
         redactor=Redactor([]),
         store=evalctl.store,
         world=attrs.evolve(real, wall=lambda: real.wall() + offset_us[0]),
@@ -76,7 +76,7 @@ async def test_a_clock_that_jumps_loses_doubles_and_reorders_nothing(
     ends: list[SweepEnd] = []
 
     async def work() -> None:
-        ends.append(await sweep.start(part, command="run"))
+        ends.append(await sweep.start(setup, command="run"))
 
     async with anyio.create_task_group() as both:
         both.start_soon(work)

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from orchestrator.engine.kind import Planning
+from orchestrator.engine.kind import PlanRequest
 from orchestrator.installation import BUNDLED
 from orchestrator.lab.catalog import BUNDLED_LAB, place_of
 from orchestrator.lab.cells import live_cells
@@ -77,8 +77,8 @@ def lab_cells() -> Iterator[tuple[str, CellRow]]:
     live = tuple(live_cells(lab.daemon.capabilities, chosen))
     for mode, cells in (("offline", offline), ("live", live)):
         settings = settings_of(lab, cells, mode=mode, caps=Caps(calls=1))
-        planning = Planning(name="n", command="lab", purpose="sweep", planned_at=1, conditions={}, settings=settings)
-        for cell in plan_lab(lab, cells, planning).cells:
+        planning = PlanRequest(name="n", command="lab", purpose="sweep", planned_at=1, conditions={})
+        for cell in plan_lab(lab, cells, settings, planning).cells:
             yield f"{LAB} {mode}", cell
 
 

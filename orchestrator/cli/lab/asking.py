@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
     from orchestrator.lab.selection import Selection
-    from orchestrator.suite.settings import Settings
+    from orchestrator.lab.settings import LabSettings
     from providers.base import Provider
     from providers.decisions.model import Capability
     from store.events import Json
@@ -37,10 +37,12 @@ def asking_sweep(
     verb: str,
     lab: Lab,
     cells: Sequence[Cell],
-    settings: Settings,
+    settings: LabSettings,
     world: World,
     *,
     chosen: Mapping[str, Json],
+    errors: bool = False,
+    cancelled: bool = False,
 ) -> lab_sweeping.LabSweep:
     """A sweep over *cells* that asks whom they name; `record` takes down what they answer.
 
@@ -70,7 +72,17 @@ def asking_sweep(
     if recording is not None:
         asked = recording.attended(asked)
     return lab_sweeping.lab_sweep(
-        verb, lab, cells, settings, world, asked=asked, redactor=redactor, chosen=chosen, recording=recording
+        verb,
+        lab,
+        cells,
+        settings,
+        world,
+        providers=asked,
+        redactor=redactor,
+        chosen=chosen,
+        recording=recording,
+        errors=errors,
+        cancelled=cancelled,
     )
 
 

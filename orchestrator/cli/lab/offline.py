@@ -49,7 +49,7 @@ def offline(  # noqa: PLR0917 - typer takes options by position
         found.cells,
         settings,
         real_world(),
-        asked=played_by(found.player),
+        providers=played_by(found.player),
         chosen=lab_options.stored(chosen),
     )
     raise typer.Exit(sweep.start())

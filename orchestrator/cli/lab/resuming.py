@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
 import typer
 
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.lab.catalog import place_of
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import Selection, stored_selection
-from orchestrator.suite.settings import Settings
+from orchestrator.lab.settings import LabSettings
 
 if TYPE_CHECKING:
     from orchestrator.cli.resume_request import ResumeRequest
     from orchestrator.lab.model import Lab
-    from orchestrator.world import World
-
+    from store.events import Json
 
 REFUSED = {"base_url": "--base-url", "api_key_env": "--api-key-env", "keep": "--keep"}
 """By field, flags that make no sense for a lab: its own configuration names the backends, and its runs keep nothing."""
@@ -35,38 +33,67 @@ def resume_sweep(request: ResumeRequest) -> int:
     if refused := [flag for field, flag in REFUSED.items() if field in request.changes]:
         raise typer.BadParameter("is not for a lab's sweep: its config.yaml says who is asked", param_hint=refused[0])
     row = request.sweep
-    settings, raised = request.apply_to(Settings.from_json(row.conditions["settings"]))
-    found = row.conditions["lab"]
-    lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(found["config"])))
-    sweep = _sweep(
-        row.command.removeprefix("lab "),
-        lab,
-        stored_selection(lab, found["chosen"]),
-        settings,
-        world=request.world,
-        found=found,
+    settings, raised = request.apply_to(LabSettings.from_json(row.conditions["settings"]))
+    about = row.conditions["lab"]
+    lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(about["config"])))
+    verb = row.command.removeprefix("lab ")
+    selection = stored_selection(lab, about["chosen"])
+    open_sweep = _open_offline if verb == "offline" else _open_asking
+    sweep = open_sweep(
+        verb, lab, selection, settings, request, chosen={name: about[name] for name in ("runs", "chosen")}
     )
-    sweep = attrs.evolve(sweep, part=attrs.evolve(sweep.part, errors=request.errors, cancelled=request.cancelled))
     return sweep.resume(row, raised=raised)
 
 
-def _sweep(
-    verb: str, lab: Lab, selection: Selection, settings: Settings, *, world: World, found: Mapping[str, Any]
+def _open_offline(
+    verb: str,
+    lab: Lab,
+    selection: Selection,
+    settings: LabSettings,
+    request: ResumeRequest,
+    *,
+    chosen: Mapping[str, Json],
 ) -> lab_sweeping.LabSweep:
-    chosen = {name: found[name] for name in ("runs", "chosen")}
-    if verb == "offline":
-        from functools import partial
+    from functools import partial
 
-        import anyio
+    import anyio
 
-        from orchestrator.lab.recordings.offline import programme
-        from orchestrator.lab.running import played_by
+    from orchestrator.lab.recordings.offline import programme
+    from orchestrator.lab.running import played_by
 
-        play = anyio.run(partial(programme, lab, selection))
-        return lab_sweeping.lab_sweep(
-            verb, lab, play.cells, settings, world, asked=played_by(play.player), chosen=chosen
-        )
+    play = anyio.run(partial(programme, lab, selection))
+    return lab_sweeping.lab_sweep(
+        verb,
+        lab,
+        play.cells,
+        settings,
+        request.world,
+        providers=played_by(play.player),
+        chosen=chosen,
+        errors=request.errors,
+        cancelled=request.cancelled,
+    )
+
+
+def _open_asking(
+    verb: str,
+    lab: Lab,
+    selection: Selection,
+    settings: LabSettings,
+    request: ResumeRequest,
+    *,
+    chosen: Mapping[str, Json],
+) -> lab_sweeping.LabSweep:
     from orchestrator.cli.lab import asking as lab_asking
 
     cells = lab_asking.cells_of(verb, lab, selection)
-    return lab_asking.asking_sweep(verb, lab, cells, settings, world, chosen=chosen)
+    return lab_asking.asking_sweep(
+        verb,
+        lab,
+        cells,
+        settings,
+        request.world,
+        chosen=chosen,
+        errors=request.errors,
+        cancelled=request.cancelled,
+    )

@@ -23,7 +23,7 @@ from store.errors import UsageError
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
-    from orchestrator.suite.settings import Settings
+    from orchestrator.lab.settings import LabSettings
 
 
 def run_request(request: LabRequest) -> int:
@@ -46,7 +46,7 @@ def run_request(request: LabRequest) -> int:
     return sweep.start()
 
 
-def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> Settings:
+def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSettings:
     """The settings of the sweep over *cells* that *request* asks for.
 
     Raises:
@@ -86,7 +86,7 @@ def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
         raise UsageError("none of the chosen fixtures is run so: their modes say otherwise")
 
 
-def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: Settings, *, yes: bool) -> None:
+def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, yes: bool) -> None:
     """Say how many calls are made at most, and ask for a confirmation unless *yes*.
 
     Raises:

@@ -15,21 +15,21 @@ import attrs
 from orchestrator.cli.common import COMMON, Exit, complain, out, say
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import printing
-from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
+from orchestrator.cli.surroundings import audited, concluded, set_up_worker, signalled
 from orchestrator.engine import sweep
-from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.lab.kind import LabJob
+from orchestrator.engine.worker import SweepEnd, WorkerSetup
+from orchestrator.lab.kind import LabKind
 from store.errors import UsageError
 from store.secrets.redactor import Redactor, credentials
 from store.sql.reader import Reader
 
 if TYPE_CHECKING:
-    from orchestrator.engine.kind import Asked
+    from orchestrator.engine.kind import PricedProvider, Terms
     from orchestrator.lab.cells import Cell
     from orchestrator.lab.model import Lab
     from orchestrator.lab.recordings.recording import Recording
     from orchestrator.lab.report.model import LabReport
-    from orchestrator.suite.settings import Settings
+    from orchestrator.lab.settings import LabSettings
     from orchestrator.world import World
     from store.events import Json
     from store.rows import SweepRow
@@ -44,21 +44,21 @@ class LabSweep:
 
     verb: str
     """`offline`, `record` or `live`."""
-    part: Part
+    setup: WorkerSetup
     runs: str
     """Where run directories are, unless `--out` names one."""
     recording: Recording | None = None
 
     def start(self) -> int:
         """Plan and run it; the exit code."""
-        self._prepare(Path(self.part.settings.out or self.runs))
-        end = anyio.run(partial(sweep.start, self.part, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
+        self._prepare(Path(self.setup.terms.out or self.runs))
+        end = anyio.run(partial(sweep.start, self.setup, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
         return self._conclude(end)
 
     def resume(self, row: SweepRow, *, raised: bool) -> int:
         """Finish the stored sweep *row*; the exit code."""
-        self._prepare(directory_of(self.part.settings, row))
-        return self._conclude(anyio.run(partial(sweep.resume, self.part, row, raised=raised)))
+        self._prepare(directory_of(self.setup.terms, row))
+        return self._conclude(anyio.run(partial(sweep.resume, self.setup, row, raised=raised)))
 
     def _prepare(self, directory: Path) -> None:
         """Before anybody is asked: what is asked for has a place, and the first call is as quick as the others.
@@ -85,15 +85,15 @@ class LabSweep:
     def _reported(self, end: SweepEnd) -> int:
         from orchestrator.lab.report.write import write_run_directory
 
-        part, whole = self.part, True
-        with Reader(part.store) as reader:
+        setup, whole = self.setup, True
+        with Reader(setup.store) as reader:
             row = reader.sweep(end.name)
             if self.recording is not None:
                 whole = self.recording.told(say, complain)
-            directory = directory_of(part.settings, row)
+            directory = directory_of(setup.terms, row)
             report = write_run_directory(reader, row, directory)
-            _present(report, directory, part.world)
-            balanced = self.verb == "offline" or audited(reader, row, part.world)
+            _present(report, directory, setup.world)
+            balanced = self.verb == "offline" or audited(reader, row, setup.world)
         code = _offline_code(end, report) if self.verb == "offline" else _live_code(end, report)
         return code if (balanced and whole) or code != Exit.DONE else Exit.FAILED
 
@@ -102,13 +102,15 @@ def lab_sweep(
     verb: str,
     lab: Lab,
     cells: Sequence[Cell],
-    settings: Settings,
+    settings: LabSettings,
     world: World,
     *,
-    asked: Mapping[str, Asked],
+    providers: Mapping[str, PricedProvider],
     redactor: Redactor | None = None,
     chosen: Mapping[str, Json],
     recording: Recording | None = None,
+    errors: bool = False,
+    cancelled: bool = False,
 ) -> LabSweep:
     """A sweep over *cells*, with what the command line gives it to work in.
 
@@ -118,36 +120,30 @@ def lab_sweep(
         cells: its plan's.
         settings: of the sweep.
         world: clocks and environment.
-        asked: who is asked.
+        providers: those that the cells may call.
         redactor: takes out of what is stored what is secret; None: knows the environment's credentials alone.
         chosen: what is stored beside the lab, for `resume`.
         recording: takes down what is answered.
+        errors: whether runs that had ended in an infrastructural error run again.
+        cancelled: the same for cancelled ones.
     """
     redactor = redactor or Redactor(credentials(world.environment))
-    part = Part(
-        job=LabJob(
-            lab=lab,
-            cells=tuple(cells),
-            asked=asked,
-            chosen=chosen,
-            on_ending=recording.ended if recording is not None else lambda _cell, _ending: None,
-        ),
+    kind = LabKind(
+        lab=lab,
+        cells=tuple(cells),
         settings=settings,
-        redactor=redactor,
-        store=store_of(world),
-        world=world,
-        say=say,
-        terminal=at_terminal(),
-        log=log_of(redactor),
-        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
+        providers=providers,
+        chosen=chosen,
+        on_ending=recording.ended if recording is not None else lambda _cell, _ending: None,
     )
-    return LabSweep(verb=verb, part=part, runs=chosen["runs"], recording=recording)
+    setup = set_up_worker(kind, redactor, world, errors=errors, cancelled=cancelled)
+    return LabSweep(verb=verb, setup=setup, runs=chosen["runs"], recording=recording)
 
 
-def directory_of(settings: Settings, row: SweepRow) -> Path:
+def directory_of(terms: Terms, row: SweepRow) -> Path:
     """Where the sweep's manifest, results and report are."""
-    if settings.out is not None:
-        return Path(settings.out)
+    if terms.out is not None:
+        return Path(terms.out)
     return Path(row.conditions["lab"]["runs"]) / row.name
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import anyio
-import attrs
 
 from orchestrator.cli.common import COMMON, Exit, out, say
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import printing
 from orchestrator.cli.suite import arms, replaying
 from orchestrator.cli.suite.records import Records
-from orchestrator.cli.surroundings import at_terminal, audited, concluded, log_of, seconds, signalled, store_of
+from orchestrator.cli.surroundings import audited, concluded, seconds, set_up_worker, signalled, store_of
 from orchestrator.credentials import resolve_key
 from orchestrator.engine import sweep
-from orchestrator.engine.worker import LEASE_S, Part, SweepEnd
-from orchestrator.suite.kind import AgentJob
+from orchestrator.engine.worker import SweepEnd, WorkerSetup
+from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import choose
 from orchestrator.suite.report import json_report
@@ -42,9 +41,9 @@ from store.sql.reader import Reader
 def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Plan and run a sweep; the exit code."""
     records = _records(settings, world)
-    part = _part(suite, settings, world, records, tasks)
+    setup = _set_up(suite, tasks, settings, world, records)
     word = "variants" if settings.variants else "run"
-    return _conclude(part, anyio.run(partial(sweep.start, part, command=word)), records)
+    return _conclude(setup, settings, anyio.run(partial(sweep.start, setup, command=word)), records)
 
 
 def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
@@ -52,12 +51,12 @@ def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World
     from orchestrator.suite.recordings.taping import Taping
 
     records = _records(settings, world)
-    part, job = _part_and_job(suite, settings, world, records, tasks)
-    taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=part.redactor)
-    part = attrs.evolve(part, job=taping.attended(job))
-    end = anyio.run(partial(sweep.start, part, command="record", purpose="record"))
-    code = _conclude(part, end, records)
-    return code if taping.write(part.store, end.name, say) or code != Exit.DONE else Exit.FAILED
+    kind, redactor = _open_kind(suite, tasks, settings, world)
+    taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=redactor)
+    setup = set_up_worker(taping.attended(kind), redactor, world, on_result=_record_printer(records))
+    end = anyio.run(partial(sweep.start, setup, command="record", purpose="record"))
+    code = _conclude(setup, settings, end, records)
+    return code if taping.write(setup.store, end.name, say) or code != Exit.DONE else Exit.FAILED
 
 
 def go_on(
@@ -69,8 +68,13 @@ def go_on(
     """
     records = _records(settings, world)
     tasks = choose(suite, settings.tasks)
-    part = attrs.evolve(_part(suite, settings, world, records, tasks), errors=errors, cancelled=cancelled)
-    return _conclude(part, anyio.run(partial(sweep.resume, part, row, raised=raised)), records)
+    setup = _set_up(suite, tasks, settings, world, records, errors=errors, cancelled=cancelled)
+    return _conclude(setup, settings, anyio.run(partial(sweep.resume, setup, row, raised=raised)), records)
+
+
+def _record_printer(records: Records | None) -> Callable[[str, int], None]:
+    """The function that prints a run's record, or does nothing."""
+    return records.tell if records is not None else lambda _sweep, _position: None
 
 
 def _records(settings: Settings, world: World) -> Records | None:
@@ -91,13 +95,26 @@ def _sandbox(settings: Settings, world: World) -> Sandbox | None:
     return sandbox
 
 
-def _part(suite: Suite, settings: Settings, world: World, records: Records | None, tasks: Sequence[Task]) -> Part:
-    return _part_and_job(suite, settings, world, records, tasks)[0]
+def _set_up(
+    suite: Suite,
+    tasks: Sequence[Task],
+    settings: Settings,
+    world: World,
+    records: Records | None,
+    *,
+    errors: bool = False,
+    cancelled: bool = False,
+) -> WorkerSetup:
+    kind, redactor = _open_kind(suite, tasks, settings, world)
+    return set_up_worker(kind, redactor, world, on_result=_record_printer(records), errors=errors, cancelled=cancelled)
 
 
-def _part_and_job(
-    suite: Suite, settings: Settings, world: World, records: Records | None, tasks: Sequence[Task]
-) -> tuple[Part, AgentJob]:
+def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> tuple[SuiteKind, Redactor]:
+    """Open the provider or the recordings; the kind of the sweep, and the redactor that knows its key.
+
+    Raises:
+        UsageError: the key, the base URL, the recordings or the sandbox cannot be used.
+    """
     conceal()
     player: Replay | None = None
     if settings.mode == "replay":
@@ -107,10 +124,10 @@ def _part_and_job(
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
     redactor = Redactor([*key, *credentials(world.environment)])
-    job = AgentJob(
+    kind = SuiteKind(
         suite=suite,
         tasks=tuple(tasks),
-        prices=settings.prices,
+        settings=settings,
         subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
         provider=player
         or find_provider(settings.provider)(
@@ -127,36 +144,24 @@ def _part_and_job(
         ),
         sandbox=_sandbox(settings, world),
     )
-    part = Part(
-        job=job,
-        settings=settings,
-        redactor=redactor,
-        store=store_of(world),
-        world=world,
-        say=say,
-        terminal=at_terminal(),
-        log=log_of(redactor),
-        told=records.tell if records is not None else lambda _sweep, _position: None,
-        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
-    )
-    return part, job
+    return kind, redactor
 
 
-def _conclude(part: Part, end: SweepEnd, records: Records | None) -> int:
+def _conclude(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
     """Report; the exit code."""
-    return concluded(end, partial(_reported, part, end, records))
+    return concluded(end, partial(_reported, setup, settings, end, records))
 
 
-def _reported(part: Part, end: SweepEnd, records: Records | None) -> int:
+def _reported(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
     """Report from the stored rows, and say what it means for the exit code."""
-    with Reader(part.store) as reader:
+    with Reader(setup.store) as reader:
         row = reader.sweep(end.name)
-        directory = part.settings.report_directory(part.store, row.name)
-        if part.settings.variants:
-            report = arms.tell(reader, row, part.settings.variant_ids(), directory, part.world.environment)
+        directory = settings.report_directory(setup.store, row.name)
+        if settings.variants:
+            report = arms.tell(reader, row, settings.variant_ids(), directory, setup.world.environment)
         else:
-            report = _told(reader, row, directory, records, part.world.environment)
-        balanced = audited(reader, row, part.world)
+            report = _told(reader, row, directory, records, setup.world.environment)
+        balanced = audited(reader, row, setup.world)
     code = _exit_code(end, report)
     return code if balanced or code != Exit.DONE else Exit.FAILED
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from orchestrator.engine.kind import Asked
+from orchestrator.engine.kind import PricedProvider
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab
 from orchestrator.lab.recordings.cassettes import LabCassette, refuse_unwritable, write
@@ -46,7 +46,7 @@ class Recording:
             )
         refuse_unwritable(self.lab.root)
 
-    def attended(self, asked: Mapping[str, Asked]) -> dict[str, Asked]:
+    def attended(self, asked: Mapping[str, PricedProvider]) -> dict[str, PricedProvider]:
         """Everybody who is asked, taken down."""
         return {name: attrs.evolve(one, provider=Taped(one.provider, self.tape.keep)) for name, one in asked.items()}
 

@@ -13,12 +13,12 @@ import anyio
 import attrs
 
 from orchestrator.engine import sweep
-from orchestrator.engine.worker import Part, SweepEnd
+from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.installation import BUNDLED
 from orchestrator.measured import config_hash
 from orchestrator.suite.catalog import find_places, read_place
 from orchestrator.suite.effects import Grants, refuse_ungranted
-from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import FOLDER, directory_of, recorded_tasks
 from orchestrator.suite.recordings.recordings import of_directory, warnings
@@ -96,9 +96,9 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
             store = Path(place) / "runs.db"
             redactor = Redactor(credentials(world.environment))
             taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)
-            job = taping.attended(AgentJob(suite=suite, tasks=chosen, provider=provider))
-            part = _part(job, settings, store=store, world=world)
-            end = anyio.run(partial(sweep.start, part, command="record", purpose="record"))
+            kind = taping.attended(SuiteKind(suite=suite, tasks=chosen, settings=settings, provider=provider))
+            setup = _set_up(kind, store=store, world=world)
+            end = anyio.run(partial(sweep.start, setup, command="record", purpose="record"))
             whole = taping.write(store, end.name, say) and whole
         if end.signal is not None:
             return False
@@ -136,9 +136,11 @@ def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say:
     settings = attrs.evolve(settings, model=recordings.model)
     player = recordings.player(suite)
     store = out / "runs.db"
-    job = AgentJob(suite=suite, tasks=tasks, provider=player, subject=player.attended(BuiltinAgent))
-    part = attrs.evolve(_part(job, settings, store=store, world=world), say=say)
-    end = anyio.run(partial(sweep.start, part, command="ci", purpose="ci"))
+    kind = SuiteKind(
+        suite=suite, tasks=tasks, settings=settings, provider=player, subject=player.attended(BuiltinAgent)
+    )
+    setup = attrs.evolve(_set_up(kind, store=store, world=world), say=say)
+    end = anyio.run(partial(sweep.start, setup, command="ci", purpose="ci"))
     with Reader(store) as reader:
         report = write_report(reader, reader.sweep(end.name), out / suite.suite_id)
     return Rehearsed(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
@@ -186,10 +188,9 @@ def _settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path
     )
 
 
-def _part(job: AgentJob, settings: Settings, *, store: Path, world: World) -> Part:
-    return Part(
-        job=job,
-        settings=settings,
+def _set_up(kind: SuiteKind, *, store: Path, world: World) -> WorkerSetup:
+    return WorkerSetup(
+        kind=kind,
         redactor=Redactor(credentials(world.environment)),
         store=store,
         world=world,

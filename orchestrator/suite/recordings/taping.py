@@ -9,7 +9,7 @@ import attrs
 
 from orchestrator.measured import config_hash
 from orchestrator.suite.effects import policy_for
-from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.suite.settings import Settings
@@ -37,10 +37,10 @@ class Taping:
         self._recorder: Recorder | None = None
         refuse_installed(self._directory)
 
-    def attended(self, job: AgentJob) -> AgentJob:
-        """The job with its provider and its subjects recorded."""
-        self._recorder = Recorder(job.provider, lambda task: rules_of(self._tasks[task]))
-        return attrs.evolve(job, provider=self._recorder, subject=self._recorder.attended(job.subject))
+    def attended(self, kind: SuiteKind) -> SuiteKind:
+        """The kind with its provider and its subjects recorded."""
+        self._recorder = Recorder(kind.provider, lambda task: rules_of(self._tasks[task]))
+        return attrs.evolve(kind, provider=self._recorder, subject=self._recorder.attended(kind.subject))
 
     def write(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
         """Write a cassette for every run that was judged and recorded to its end; whether that was all of them.

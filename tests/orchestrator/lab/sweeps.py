@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 
 from orchestrator.engine import sweep
-from orchestrator.engine.kind import Asked
-from orchestrator.engine.worker import Part, SweepEnd
+from orchestrator.engine.kind import PricedProvider
+from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.kind import LabJob
+from orchestrator.lab.kind import LabKind
 from orchestrator.lab.model import Lab
-from orchestrator.suite.settings import Settings
+from orchestrator.lab.settings import LabSettings
 from orchestrator.world import real_world
 from providers.base import Answer, Emit, Request
 from providers.usage import Usage
@@ -58,26 +58,35 @@ def always(verdict: str, confidence: float = 0.9, usage: Usage | None = REPORTED
 
 
 async def swept(
-    lab: Lab, cells: tuple[Cell, ...], settings: Settings, asked: Mapping[str, Asked], store: Path, **part: Any
+    lab: Lab,
+    cells: tuple[Cell, ...],
+    settings: LabSettings,
+    asked: Mapping[str, PricedProvider],
+    store: Path,
+    **more: Any,
 ) -> SweepEnd:
     """Plan the cells and run them."""
-    return await sweep.start(part_of(lab, cells, settings, asked, store, **part), command="lab live")
+    return await sweep.start(setup_of(lab, cells, settings, asked, store, **more), command="lab live")
 
 
-def part_of(
-    lab: Lab, cells: tuple[Cell, ...], settings: Settings, asked: Mapping[str, Asked], store: Path, **part: Any
-) -> Part:
-    job = {"on_ending": part.pop("on_ending")} if "on_ending" in part else {}
+def setup_of(
+    lab: Lab,
+    cells: tuple[Cell, ...],
+    settings: LabSettings,
+    asked: Mapping[str, PricedProvider],
+    store: Path,
+    **more: Any,
+) -> WorkerSetup:
+    ended = {"on_ending": more.pop("on_ending")} if "on_ending" in more else {}
     values: dict[str, Any] = {
-        "job": LabJob(lab=lab, cells=tuple(cells), asked=asked, chosen=CHOSEN, **job),
-        "settings": settings,
+        "kind": LabKind(lab=lab, cells=tuple(cells), settings=settings, providers=asked, chosen=CHOSEN, **ended),
         "redactor": Redactor([]),
         "store": store,
         "world": real_world(),
         "say": lambda _text: None,
         "terminal": False,
     }
-    return Part(**(values | part))
+    return WorkerSetup(**(values | more))
 
 
 def results(store: Path) -> dict[tuple[str, str, int], RunRecord]:

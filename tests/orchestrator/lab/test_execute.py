@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.engine.kind import Asked
+from orchestrator.engine.kind import PricedProvider
 from orchestrator.engine.worker import SweepEnd
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.model import Expectation, Lab
@@ -218,5 +218,5 @@ def test_asked_is_never_empty() -> None:
 
     asked = asked_of(cells, {}, lambda _capabilities: pytest.fail("nobody is to be opened"))
 
-    assert all(isinstance(one, Asked) for one in asked.values())
+    assert all(isinstance(one, PricedProvider) for one in asked.values())
     assert len(asked) == 1

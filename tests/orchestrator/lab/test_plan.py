@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.engine.kind import Planning
+from orchestrator.engine.kind import PlanRequest
 from orchestrator.lab.cells import live_cells, most_calls
 from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.plan import plan
@@ -21,8 +21,8 @@ LAB = lab(fixture("a"), fixture("b"), fixture("c", modes=("offline",)))
 def planned(found: Lab = LAB, k: int = 3, mode: str = "live", **given: Any) -> NewSweep:
     cells = tuple(live_cells(found.daemon.capabilities, select(found)))
     settings = settings_of(found, cells, mode=mode, caps=Caps(calls=50), k=k, **given)
-    planning = Planning(name="n", command="lab live", purpose="sweep", planned_at=1, conditions={}, settings=settings)
-    return plan(found, cells, planning)
+    planning = PlanRequest(name="n", command="lab live", purpose="sweep", planned_at=1, conditions={})
+    return plan(found, cells, settings, planning)
 
 
 def test_there_is_a_cell_for_each_fixture_and_target_with_its_own_version_and_model() -> None:

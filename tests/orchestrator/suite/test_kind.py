@@ -1,8 +1,11 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator.suite.kind import AgentJob
+from orchestrator.suite.effects import Grants
+from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task, TaskBudget
+from orchestrator.suite.settings import Settings
+from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from verifiers.command import Command
 from verifiers.files import FileAbsent
@@ -13,7 +16,10 @@ def longest(*tasks: Task) -> float:
         suite_id="s", suite_version="1", description="", tasks=tasks, root=Path("/"), bundled=False, content={}
     )
     provider = find_provider("openai")(ProviderOptions(base_url="http://127.0.0.1:1"))
-    return AgentJob(suite=suite, tasks=tasks, provider=provider).longest_s
+    settings = Settings(
+        suite="s", provider="openai", model="m", agent=AgentSettings(), config_hash="c", grants=Grants()
+    )
+    return SuiteKind(suite=suite, tasks=tasks, settings=settings, provider=provider).longest_s
 
 
 def task(wall_ms: int, *verifiers: Any) -> Task:

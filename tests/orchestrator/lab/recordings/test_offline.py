@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.lab.kind import LabJob
+from orchestrator.lab.kind import LabKind
 from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.recordings.offline import programme
 from orchestrator.lab.running import played_by, settings_of
@@ -178,9 +178,15 @@ async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path: Path) 
     record(found, one, "jev", {"status": 200, "body": completion("allow")})
     play = await programme(found, select(found))
 
-    job = LabJob(lab=found, cells=play.cells, asked=played_by(play.player), chosen=CHOSEN)
+    kind = LabKind(
+        lab=found,
+        cells=play.cells,
+        settings=settings_of(found, play.cells, mode="offline", caps=Caps()),
+        providers=played_by(play.player),
+        chosen=CHOSEN,
+    )
 
-    assert set(job.content) == {"lab.yaml", "config.yaml", "cassettes/gate/one/jev.json"}
+    assert set(kind.content) == {"lab.yaml", "config.yaml", "cassettes/gate/one/jev.json"}
 
 
 async def test_a_very_large_decision_is_asserted_whole_and_stored_short(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def recorded(
-    found: Lab, tmp_path: Path, answers: Callable[..., Any], *, told: Callable[..., Any] | None = None
+    found: Lab, tmp_path: Path, answers: Callable[..., Any], *, on_result: Callable[..., Any] | None = None
 ) -> tuple[bool, list[str], list[str]]:
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
     unplayed = await answered_by_themselves(found, found.fixtures)
@@ -34,7 +34,7 @@ async def recorded(
     cells = tuple(live_cells(found.daemon.capabilities, select(found), "offline"))
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
     asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
-    more = {"told": told} if told is not None else {}
+    more = {"on_result": on_result} if on_result is not None else {}
     await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.ended, **more)
     lines: list[str] = []
     complaints: list[str] = []
@@ -49,7 +49,9 @@ async def test_a_cassette_is_there_before_its_result_counts(tmp_path: Path) -> N
     found = lab(fixture("a"), fixture("b"), root=tmp_path)
     seen = []
 
-    await recorded(found, tmp_path, always("allow"), told=lambda _sweep, _position: seen.append(len(there(tmp_path))))
+    await recorded(
+        found, tmp_path, always("allow"), on_result=lambda _sweep, _position: seen.append(len(there(tmp_path)))
+    )
 
     assert len(seen) == 4
     assert all(cassettes >= results for results, cassettes in enumerate(seen, start=1))
