@@ -9,26 +9,13 @@ from providers.errors import ProviderError
 from providers.usage import Usage
 from tests.providers.endpoints.wire import (
     answer_of,
-    each,
     failure_of,
     hostile_copies,
     read,
-    same_however_it_is_cut,
     samples,
-    wanted,
 )
 
 RECORDED = samples("anthropic-sse")
-
-
-@each(RECORDED)
-def test_recorded_answer_reads_as_expected_however_it_is_cut(name: str, body: bytes, document: dict[str, Any]) -> None:
-    same_however_it_is_cut(MessageStream, body, document)
-
-
-@each(RECORDED)
-def test_recorded_answer_reads_the_same_with_carriage_returns(name: str, body: bytes, document: dict[str, Any]) -> None:
-    assert read(MessageStream, body.replace(b"\n", b"\r\n")) == wanted(document)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------

@@ -10,30 +10,10 @@ from providers.errors import ProviderError
 from providers.usage import Usage
 from tests.providers.endpoints.wire import (
     answer_of,
-    each,
     failure_of,
     hostile_copies,
     read,
-    same_however_it_is_cut,
-    samples,
-    wanted,
 )
-
-RECORDED = samples("ollama-chat-ndjson")
-
-
-@each(RECORDED)
-def test_recorded_answer_reads_as_expected_however_it_is_cut(name: str, body: bytes, document: dict[str, Any]) -> None:
-    same_however_it_is_cut(OllamaStream, body, document)
-
-
-@each(RECORDED)
-def test_recorded_answer_reads_the_same_with_carriage_returns_and_without_its_last_line_end(
-    name: str, body: bytes, document: dict[str, Any]
-) -> None:
-    assert read(OllamaStream, body.replace(b"\n", b"\r\n")) == wanted(document)
-    assert read(OllamaStream, body.rstrip(b"\n")) == wanted(document)
-
 
 # --- parts ------------------------------------------------------------------------------------------------------
 

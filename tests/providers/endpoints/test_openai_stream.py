@@ -11,20 +11,8 @@ from providers.endpoints.openai_stream import ChatStream
 from providers.errors import ProviderError
 from providers.usage import Usage
 from tests.providers.endpoints import wire
-from tests.providers.endpoints.wire import each, same_however_it_is_cut, samples, wanted
 
-RECORDED = samples("openai-chat-sse", "openai-chat-json")
 read = partial(wire.read, ChatStream)
-
-
-@each(RECORDED)
-def test_recorded_answer_reads_as_expected_however_it_is_cut(name: str, body: bytes, document: dict[str, Any]) -> None:
-    same_however_it_is_cut(ChatStream, body, document)
-
-
-@each([sample for sample in RECORDED if sample[0].endswith(".sse") and b"\r" not in sample[1]])
-def test_recorded_answer_reads_the_same_with_carriage_returns(name: str, body: bytes, document: dict[str, Any]) -> None:
-    assert read(body.replace(b"\n", b"\r\n")) == wanted(document)
 
 
 # --- dialects ---------------------------------------------------------------------------------------------------

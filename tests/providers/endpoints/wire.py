@@ -28,11 +28,6 @@ def samples(*formats: str) -> list[tuple[str, bytes, dict[str, Any]]]:
     return found
 
 
-def each(recorded: list[tuple[str, bytes, dict[str, Any]]]) -> pytest.MarkDecorator:
-    """A test of every sample."""
-    return pytest.mark.parametrize(("name", "body", "document"), recorded, ids=[name for name, _, _ in recorded])
-
-
 def read(make: type[AnswerReader], *pieces: bytes) -> dict[str, Any]:
     """What a reader made of the pieces, in the shape of an expectation."""
     heard: list[Emitted] = []
