@@ -1,4 +1,8 @@
-"""Measurements of an attempt: the one list of figures, shared by executors, columns and reports."""
+"""Measurements of an attempt: the one list of figures, from the executor to the column to the report.
+
+A new figure is a field here, a column (a migration and `insert_outcome.sql`) and a value in `Attempt.measure` or in one
+executor; a report that shows it per run also needs it in `read_runs.sql`.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from store.measurements import COLUMNS, Measurements
 from store.sql.statements import migrations, statement
 
 
-@pytest.mark.parametrize("name", ["insert_outcome", "read_runs", "read_attempts"])
+@pytest.mark.parametrize("name", ["insert_outcome", "read_runs"])
 def test_a_statement_names_every_figure(name: str) -> None:
     assert set(COLUMNS) <= set(re.findall(r"\w+", statement(name)))
 
