@@ -77,7 +77,7 @@ def of_model(answer: Answer, schema: Schema) -> Said | Abstained:
         return Abstained(line(reason, _LONGEST_REASON) if isinstance(reason, str) and reason else "the model abstained")
     confidence = _confidence(document.get("confidence"), "confidence")
     if found := schema.problems(given):
-        raise BadAnswer(f"the answer breaks its schema: {told(found)}")
+        raise BadAnswer(f"the answer violates its schema: {told(found)}")
     return Said(given, confidence)
 
 
@@ -143,9 +143,9 @@ def _reading(text: str) -> Iterator[None]:
         yield
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise BadAnswer(f"the answer is no JSON ({where}: {error.msg}): {value(text)}") from error
+        raise BadAnswer(f"the answer is not JSON ({where}: {error.msg}): {value(text)}") from error
     except ValueError as error:
-        raise BadAnswer(f"the answer is no JSON ({line(str(error), 120)}): {value(text)}") from error
+        raise BadAnswer(f"the answer is not JSON ({line(str(error), 120)}): {value(text)}") from error
     except RecursionError as error:
         raise BadAnswer("the answer is nested too deeply") from error
 
@@ -165,7 +165,7 @@ def _confidence(given: Json, field: str) -> float | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
-        raise BadAnswer(f"{line(field, 40)!r} is a number from 0 to 1, got {value(given)}")
+        raise BadAnswer(f"{line(field, 40)!r} must be a number from 0 to 1, got {value(given)}")
     return float(given)
 
 
@@ -173,7 +173,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for name, item in pairs:
         if name in document:
-            raise ValueError(f"the field {line(name, 40)!r} is there twice")
+            raise ValueError(f"the field {line(name, 40)!r} appears twice")
         document[name] = item
     return document
 

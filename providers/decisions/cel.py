@@ -175,7 +175,7 @@ def unfit(given: Json) -> str | None:
         for item in level:
             if isinstance(item, dict):
                 if any(not isinstance(key, str) for key in item):
-                    return "has a key that is no text"
+                    return "has a key that is not a string"
                 inner += item.keys()
                 inner += item.values()
             elif isinstance(item, list):
@@ -192,7 +192,7 @@ def unfit(given: Json) -> str | None:
                 if not -(2**63) <= item < 2**63:
                     return "holds an integer of more than 64 bits"
             elif item is not None:
-                return f"holds what is no JSON ({type(item).__name__})"
+                return f"holds a value that is not JSON ({type(item).__name__})"
         if not inner:
             return None
         level = inner
@@ -248,7 +248,7 @@ def _place(text: str, offset: int) -> tuple[int, int]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return "it needs more memory than there is"
+        return "it needs more memory than is available"
     return _clean(str(error)) or type(error).__name__
 
 

@@ -58,7 +58,7 @@ async def decide(
     """
     if found := _schema(capability.input_schema).problems(value):
         return Decision(
-            status="error", error=Failure(cause="input", message=f"the input breaks its schema: {told(found)}")
+            status="error", error=Failure(cause="input", message=f"the input violates its schema: {told(found)}")
         )
     return await _Flow(capability=capability, input=value, ask_of=ask_of, origin=origin, clock=clock).run()
 
@@ -211,7 +211,7 @@ class _Flow:
         if minimum <= 0:
             return None
         if confidence is None:
-            return f"no confidence was given, and at least {minimum:g} is asked for"
+            return f"no confidence was given, but at least {minimum:g} is required"
         return f"a confidence of {confidence:g} is below {minimum:g}" if confidence < minimum else None
 
     # --- endings ------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class _Flow:
         trace = tuple(self.trace)
         schema = self.capability.output_schema
         if schema is not None and (found := _schema(schema).problems(outcome.decision)):
-            message = f"the decision breaks the output's schema: {told(found)}"
+            message = f"the decision violates the output's schema: {told(found)}"
             return Decision(status="error", error=Failure(cause="output", message=message, node=node.id), trace=trace)
         return Decision(status="ok", decision=outcome.decision, confidence=outcome.confidence, trace=trace)
 

@@ -106,7 +106,7 @@ class Player:
         if isinstance(given, HandWritten):
             return plain(200, json.dumps(given.value, ensure_ascii=False).encode("utf-8", "replace"), request, emit)
         if not given:
-            raise NotRecorded(origin.case_id, f"there is no answer of node {origin.node!r}")
+            raise NotRecorded(origin.case_id, f"there is no recorded answer of node {origin.node!r}")
         recorded = given[-1]
         # requests to specialists name no model
         read = self._formats.get(origin.variant, plain) if request.model else plain

@@ -66,7 +66,7 @@ class Schema:
 
         # the library would read a string as JSON
         if not isinstance(document, bool | Mapping):
-            raise BadSchema((), f"a JSON Schema is an object, got {value(document)}")
+            raise BadSchema((), f"a JSON Schema must be an object, got {value(document)}")
         plain = dict(document) if isinstance(document, Mapping) else document
         if (problem := unfit(plain)) is not None:
             raise BadSchema((), f"the schema {problem}")
@@ -119,7 +119,7 @@ def _bad(error: Any) -> str:
     if (outside := _OUTSIDE.match(message)) is not None:
         return line(f"a $ref must stay within its schema, nothing is fetched: {outside[1]!r}")
     if tuple(error.instance_path)[-1:] == ("type",) and error.kind.name == "anyOf":
-        return f"{value(error.instance)} is no type (array, boolean, integer, null, number, object, string)"
+        return f"{value(error.instance)} is not a type (array, boolean, integer, null, number, object, string)"
     return line(message.replace(_PLACE, value(error.instance)))
 
 

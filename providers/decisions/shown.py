@@ -28,7 +28,7 @@ def value(given: Json, longest: int = 80) -> str:
     try:
         text = json.dumps(given, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return f"a value that no JSON can be written of ({type(given).__name__})"
+        return f"a value that is not JSON ({type(given).__name__})"
     return line(text, longest)
 
 

@@ -112,7 +112,7 @@ class ExecSpecialist:
         try:
             text = finished.stdout.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise _failed("bad_payload", f"the answer of {self._shown} is no UTF-8") from error
+            raise _failed("bad_payload", f"the answer of {self._shown} is not valid UTF-8") from error
         return _answered(text, emit)
 
     async def aclose(self) -> None:
@@ -193,7 +193,7 @@ class HttpSpecialist:
                 text = await _read(response, emit)
                 stated = "content-length" in response.headers or "transfer-encoding" in response.headers
                 if not stated and not _is_json(text):
-                    raise _failed("truncated", f"{response.where}: the answer may have been cut off: it is no JSON")
+                    raise _failed("truncated", f"{response.where}: the answer may have been cut off: it is not JSON")
             except ProviderError as error:
                 error.status = response.status
                 raise
@@ -213,7 +213,7 @@ async def _read(response: HttpResponse, emit: Emit) -> str:
         try:
             piece = decoder.decode(data, final)
         except UnicodeDecodeError as error:
-            raise _failed("bad_payload", f"{response.where}: the answer is no UTF-8") from error
+            raise _failed("bad_payload", f"{response.where}: the answer is not valid UTF-8") from error
         if piece:
             pieces.append(piece)
             emit(TextDelta(piece))

@@ -91,7 +91,7 @@ class MessageStream(EventReader):
         if document.get("error"):
             self._report(document)
         elif not isinstance(blocks := document.get("content"), list):
-            self._bad("the document holds no content")
+            self._bad("the document contains no content")
         else:
             self._named(document.get("model"))
             self._count(document)

@@ -16,7 +16,7 @@ def checked_key(key: str | None, *, called: str = "the API key") -> None:
     """
     if key is not None and not (key and key.isascii() and key.isprintable()):
         raise UsageError(
-            f"{called} is empty or holds characters that no header can carry",
+            f"{called} is empty or contains characters that an HTTP header cannot contain",
             "Look for a line break or a typographic quotation mark in the variable.",
         )
 

@@ -67,7 +67,7 @@ class OllamaStream(AnswerReader):
             self._streamed = False
             self._keep(line)
         else:
-            self._bad("a line of the stream is no JSON object")
+            self._bad("a line of the stream is not a JSON object")
 
     def _keep(self, line: str) -> None:
         self._unread.append(line)
@@ -116,7 +116,7 @@ class OllamaStream(AnswerReader):
                 return
             self._chunk(document)
             if self._error is None and not self.done:
-                self._bad("the document holds no whole answer")
+                self._bad("the document contains no complete answer")
         elif tail and isinstance(chunk := parsed(tail), dict):
             self._chunk(chunk)  # the last line may lack its line end; half a line is ignored
 

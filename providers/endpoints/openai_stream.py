@@ -82,7 +82,7 @@ class ChatStream(EventReader):
     def _whole(self, document: dict[str, Any]) -> None:
         self._chunk(document, "message")
         if self._error is None and not isinstance(document.get("choices"), list):
-            self._bad("the document holds no choices")
+            self._bad("the document contains no choices")
 
     def _chunk(self, chunk: dict[str, Any], part: str = "delta") -> None:
         self._named(chunk.get("model"))

@@ -52,7 +52,7 @@ class Choice:
         """
         option = answer.get("choice")
         if not isinstance(option, str) or option not in self.options:
-            raise Unreadable(f"{show(option)} is none of the options")
+            raise Unreadable(f"{show(option)} is not one of the options")
         return option, _share(answer.get("confidence"), "confidence")
 
 
@@ -98,7 +98,7 @@ class Score:
         """
         score, last = answer.get("score"), len(self.levels) - 1
         if not _is_number(score) or not 0 <= score <= last:
-            raise Unreadable(f"score {show(score)} is no number from 0 to {last}")
+            raise Unreadable(f"score {show(score)} is not a number from 0 to {last}")
         index = math.floor(score + 0.5)
         level = self.levels[index]
         return level if _is_number(level) else index, _share(answer.get("confidence"), "confidence")
@@ -116,7 +116,7 @@ def questions_of(schema: Mapping[str, Json]) -> tuple[list[Question], list[str]]
     """
     properties, required = schema.get("properties"), schema.get("required", [])
     if not isinstance(properties, dict) or schema.get("type", "object") != "object":
-        return [], ["the answer is no object with properties, and these are what is asked"]
+        return [], ["the answer must be an object with properties, each of which is one question"]
     needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     found: list[Question] = []
     problems: list[str] = []
@@ -125,10 +125,10 @@ def questions_of(schema: Mapping[str, Json]) -> tuple[list[Question], list[str]]
         if not isinstance(asked, str):
             found.append(asked)
         elif name in needed:
-            problems.append(f"{name}: is required and cannot be asked: {asked}")
-    problems += [f"{name}: is required and no property says what it is" for name in needed if name not in properties]
+            problems.append(f"{name}: is required but cannot be asked: {asked}")
+    problems += [f"{name}: is required but not defined as a property" for name in needed if name not in properties]
     if not found and not problems:
-        problems.append("no property can be asked: there is no enum, no boolean, and no number with levels")
+        problems.append("no property can be asked: none is an enum, a boolean, or a number with levels")
     return found, problems
 
 
@@ -170,15 +170,15 @@ def _asked(name: str, described: Mapping[str, Json]) -> Question | str:
         return _scale(name, instructions, levels)
     if isinstance(options, list) and options and all(map(_is_number, options)):
         if any(upper <= lower for lower, upper in pairwise(options)):
-            return "the numbers of its enum are in no rising order"
+            return "the numbers of its enum are not in rising order"
         return _scale(name, instructions, options)
     if isinstance(options, list) and options and all(isinstance(option, str) for option in options):
         if len(options) > MAX_OPTIONS:
-            return f"it has {len(options)} options, and {MAX_OPTIONS} are the most"
+            return f"it has {len(options)} options, at most {MAX_OPTIONS} are allowed"
         return Choice(
             name=name, instructions=instructions, options={option: meanings.get(option) for option in options}
         )
-    return "it is no enum of strings, no boolean, and no number with levels"
+    return "it is neither an enum of strings, nor a boolean, nor a number with levels"
 
 
 def _scale(name: str, instructions: str, levels: list[Json]) -> Score | str:
@@ -202,5 +202,5 @@ def _shares(probabilities: Json) -> Sequence[Json]:
 
 def _share(value: Json, what: str) -> float:
     if not _is_number(value) or not 0 <= value <= 1:
-        raise Unreadable(f"{what} {show(value)} is no number from 0 to 1")
+        raise Unreadable(f"{what} {show(value)} is not a number from 0 to 1")
     return float(value)

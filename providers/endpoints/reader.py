@@ -234,7 +234,7 @@ class EventReader(AnswerReader):
             return
         chunk = parsed(event.data)
         if not isinstance(chunk, dict):
-            self._bad("a chunk of the stream is no JSON object")
+            self._bad("a chunk of the stream is not a JSON object")
         elif event.name == "error" and "error" not in chunk:
             self._report(chunk)
         else:

@@ -63,7 +63,7 @@ class ResponseStream(EventReader):
         if document.get("error"):
             self._report(document)
         elif not isinstance(document.get("output"), list):
-            self._bad("the document holds no output")
+            self._bad("the document contains no output")
         self._terminal(document)
 
     def _chunk(self, chunk: dict[str, Any]) -> None:

@@ -73,7 +73,7 @@ def encode(request: Request) -> bytes:
 
 def _questions(request: Request) -> Sequence[Question]:
     if request.answer_schema is None:
-        message = "typesafe answers the questions of a decision flow's node, and works on nothing else"
+        message = "typesafe serves only the model nodes of decision flows"
         raise ProviderError(kind="invalid_request", message=message, retryable=False)
     questions, problems = questions_of(request.answer_schema)
     if problems:

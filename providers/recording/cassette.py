@@ -209,7 +209,7 @@ def decode(raw: bytes, *, name: str) -> Cassette:
     check = ""
     for row in rows:
         if check:
-            raise row.refusal("", "a line after the end")
+            raise row.refusal("", "unexpected line after the end")
         if "end" in row.value:
             if row.take("end", int) != len(calls):
                 raise row.refusal("end", f"expected {len(calls)}, the number of calls before it")
@@ -219,7 +219,7 @@ def decode(raw: bytes, *, name: str) -> Cassette:
         calls.append(call)
         before = call.request
     if not check:
-        raise _refusal(name, len(calls) + 2, "end", "the file is cut short: its last line is missing")
+        raise _refusal(name, len(calls) + 2, "end", "the file is truncated: its last line is missing")
     return Cassette(header=header, calls=tuple(calls), check=check)
 
 
@@ -242,7 +242,7 @@ class _Row:
         return _refusal(self.name, self.line, field, problem)
 
 
-_WORDS: Mapping[type, str] = {str: "a text", int: "a whole number", list: "an array", dict: "an object"}
+_WORDS: Mapping[type, str] = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
 
 
 def _rows(raw: bytes, name: str) -> Iterator[_Row]:
@@ -251,7 +251,7 @@ def _rows(raw: bytes, name: str) -> Iterator[_Row]:
     for line, text in enumerate(raw.splitlines(), start=1):
         value = parsed(text)
         if value is INVALID:
-            raise _refusal(name, line, "", "no JSON: the line is cut short or was edited")
+            raise _refusal(name, line, "", "not valid JSON: the line was truncated or edited")
         if not isinstance(value, dict):
             raise _refusal(name, line, "", "expected an object")
         if deeper(value, MAX_DEPTH + _AROUND):
@@ -261,7 +261,7 @@ def _rows(raw: bytes, name: str) -> Iterator[_Row]:
         body = text.rpartition(_CHECK)[0]
         check = _checked(check, body)
         if value.get("check") != check:
-            raise _refusal(name, line, "check", "the line is not as it was recorded: it was edited, or one before it")
+            raise _refusal(name, line, "check", "wrong checksum: this line or an earlier one was edited")
         yield _Row(name, line, value)
 
 
@@ -292,14 +292,14 @@ def _decoded_call(row: _Row, before: Mapping[str, Json], number: int) -> Recorde
     kept = row.take("request.kept", int, written)
     known = before.get("messages", [])
     if not 0 <= kept <= len(known):
-        raise row.refusal("request.kept", f"the request before has {len(known)} messages")
+        raise row.refusal("request.kept", f"the previous request has {len(known)} messages")
     request = {name: written.get(name, before.get(name)) if name != "messages" else None for name in FIELDS} | {
         "messages": [*known[:kept], *row.take("request.messages", list, written)]
     }
     for name in ("tools", "nativeTools"):
         row.take(f"request.{name}", list, request)
     if fingerprint(request) != row.take("fingerprint", str):
-        raise row.refusal("fingerprint", "it is not that of the request in this line")
+        raise row.refusal("fingerprint", "it does not match the request in this line")
     events = tuple(_decoded_event(row, place, one) for place, one in enumerate(row.take("events", list)))
     return RecordedCall(
         request=request, fingerprint=row.take("fingerprint", str), events=events, reply=_decoded_reply(row, events)

@@ -77,12 +77,12 @@ def miscounted(task: str, *, recorded: int, made: int) -> ReplayDiverged:
             call=min(recorded, made) + 1,
             field="calls",
             recorded=f"{recorded} calls",
-            asked=f"{made} calls, and no more" if made < recorded else f"a call more, its number {made}",
+            asked=f"{made} calls" if made < recorded else f"one more call, number {made}",
         )
     )
 
 
 def _diverged(divergence: Divergence) -> ReplayDiverged:
     return ReplayDiverged(
-        kind="invalid_request", message="it is not what was recorded", retryable=False, divergence=divergence
+        kind="invalid_request", message="the run differs from its recording", retryable=False, divergence=divergence
     )

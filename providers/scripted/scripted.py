@@ -179,7 +179,7 @@ def open_provider(options: ProviderOptions) -> Scripted:
     """
     root = options.suite_root
     if root is None:
-        raise UsageError("the scripted provider plays a suite's scripts, and there is no suite")
+        raise UsageError("the scripted provider needs a suite, whose scripts it plays")
     scripts = read_scripts(root)
     if not scripts:
         raise UsageError(

@@ -69,7 +69,7 @@ def checked_base(url: str) -> str:
             "Name the variable that holds the key (--api-key-env) instead.",
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"the base URL {shown(url)} is no http or https URL", hint)
+        raise UsageError(f"the base URL {shown(url)} is not an http or https URL", hint)
     return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()
 
 
@@ -176,7 +176,7 @@ class HttpResponse:
             await self.start(_INFLATE_BYTES)
 
     def _late(self) -> ProviderError:
-        what = "the answer stalled" if self._taken else "no byte of the answer's body came in time"
+        what = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
         return _failed("timeout", f"{self.where}: {what}", mid_stream=True)
 
 
@@ -357,7 +357,7 @@ class HttpPool:
             try:
                 self._urls[url] = httpx.URL(url)
             except (httpx.InvalidURL, ValueError) as error:
-                raise UsageError(f"{shown(url)} is no URL that can be asked") from error
+                raise UsageError(f"{shown(url)} is not a valid URL") from error
         return self._urls[url]
 
 
@@ -397,7 +397,7 @@ def _decoder(encoding: str, where: str) -> _Inflater | None:
         return None
     if name in {"gzip", "x-gzip", "deflate"}:
         return _Inflater(zlib.MAX_WBITS + 32 if name != "deflate" else zlib.MAX_WBITS, where)
-    raise _failed("bad_payload", f"{where}: a body in an encoding that was not asked for", retryable=False)
+    raise _failed("bad_payload", f"{where}: the response has an encoding that was not requested", retryable=False)
 
 
 def _failed(

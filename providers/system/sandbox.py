@@ -57,8 +57,8 @@ class SandboxUnusable(EvalctlError):
     def __str__(self) -> str:
         return (
             f"--sandbox bwrap: {self.problem}\n"
-            "Install bubblewrap, and let it make namespaces (in a container: --security-opt seccomp=unconfined or "
-            "more), or use --sandbox none."
+            "Install bubblewrap and allow it to create namespaces (in a container: --security-opt seccomp=unconfined, "
+            "or more), or use --sandbox none."
         )
 
 
@@ -112,10 +112,10 @@ def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
     path = environment.get("PATH", os.defpath)
     program = shutil.which("bwrap", path=path)
     if program is None:
-        raise SandboxUnusable("there is no bwrap on PATH")
+        raise SandboxUnusable("bwrap is not on PATH")
     kept = store.parent.resolve()
     if kept in SYSTEM:
-        raise SandboxUnusable(f"the store lies in {kept}, which cannot be hidden; give it a directory of its own")
+        raise SandboxUnusable(f"the store is in {kept}, which the sandbox cannot hide; give it its own directory")
     hidden = _hidden([*_homes(environment), Path(tempfile.gettempdir()), _PRIVATE, *HIDDEN, kept])
     return Sandbox(program=Path(program), hidden=hidden, visible=tuple(_visible(path, hidden)))
 
@@ -142,7 +142,7 @@ async def prove(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         if finished.timed_out:
             raise SandboxUnusable(f"a probe took longer than {PROBE_S:g} s")
         if finished.exit_code != 0 or not (Path(made) / "inside").exists():
-            raise SandboxUnusable(f"a probe failed: {_last_line(finished.stderr) or 'it said nothing'}")
+            raise SandboxUnusable(f"a probe failed: {_last_line(finished.stderr) or 'it printed nothing'}")
 
 
 async def run_confined(

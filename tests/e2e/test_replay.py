@@ -252,7 +252,7 @@ def test_another_configuration_warns_and_a_damaged_cassette_is_refused_by_line(
     file.write_bytes(file.read_bytes().replace(b"Done.", b"Gone."))
     damaged = replay(evalctl, suite)
     assert damaged.code == 1
-    assert f"{file}:2: check: the line is not as it was recorded" in damaged.stderr
+    assert f"{file}:2: check: wrong checksum" in damaged.stderr
 
 
 def test_a_secret_is_not_recorded_wherever_it_stands(evalctl: Driver, make_suite: MakeSuite) -> None:

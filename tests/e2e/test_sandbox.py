@@ -13,7 +13,7 @@ def test_a_sandbox_that_cannot_be_had_is_told_before_anything_starts(
     evalctl.environment["PATH"] = str(tmp_path / "bin")
     done = evalctl.run(*tiny(make_suite(numbered(1), scripts={"task-0": SCRIPT}), "--sandbox", "bwrap"))
     assert (done.code, done.stdout) == (1, "")
-    assert "no bwrap on PATH" in done.stderr
+    assert "bwrap is not on PATH" in done.stderr
     assert "--sandbox none" in done.stderr
     assert evalctl.sweep_names() == []
 

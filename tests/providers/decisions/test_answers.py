@@ -91,20 +91,26 @@ def test_an_answer_of_null_abstains(text: str, reason: str) -> None:
         ("{}", "the answer has no field 'answer': {}"),
         ("```json\n{ }\n```", "the answer has no field 'answer': {}"),
         ('{"verdict": "deny"}', 'the answer has no field \'answer\': {"verdict": "deny"}'),
-        ('{"answer": "deny"}', 'the answer breaks its schema: "deny" is not of type "object"'),
-        ('{"answer": {"verdict": "maybe"}}', 'breaks its schema: verdict: "maybe" is not one of "allow" or "deny"'),
-        ('{"answer": {"verdict": "deny"}, "confidence": true}', "'confidence' is a number from 0 to 1, got true"),
-        ('{"answer": {"verdict": "deny"}, "confidence": "0.9"}', "'confidence' is a number from 0 to 1, got \"0.9\""),
-        ('{"answer": {"verdict": "deny"}, "confidence": 95}', "'confidence' is a number from 0 to 1, got 95"),
-        ('{"answer": {"verdict": "deny"}, "confidence": -0.1}', "'confidence' is a number from 0 to 1, got -0.1"),
+        ('{"answer": "deny"}', 'the answer violates its schema: "deny" is not of type "object"'),
+        ('{"answer": {"verdict": "maybe"}}', 'violates its schema: verdict: "maybe" is not one of "allow" or "deny"'),
+        ('{"answer": {"verdict": "deny"}, "confidence": true}', "'confidence' must be a number from 0 to 1, got true"),
+        (
+            '{"answer": {"verdict": "deny"}, "confidence": "0.9"}',
+            "'confidence' must be a number from 0 to 1, got \"0.9\"",
+        ),
+        ('{"answer": {"verdict": "deny"}, "confidence": 95}', "'confidence' must be a number from 0 to 1, got 95"),
+        ('{"answer": {"verdict": "deny"}, "confidence": -0.1}', "'confidence' must be a number from 0 to 1, got -0.1"),
         ('{"answer": {"verdict": "deny"}, "confidence": NaN}', "NaN is no JSON"),
         ('{"answer": {"verdict": "deny"}, "confidence": Infinity}', "Infinity is no JSON"),
         ('{"answer": {"verdict": "deny"}, "confidence": 1e999}', "a number is too large"),
-        ('{"answer": {"verdict": "allow"}, "answer": {"verdict": "deny"}}', "the field 'answer' is there twice"),
-        ('{"answer": {"verdict": "allow", "verdict": "deny"}}', "the field 'verdict' is there twice"),
+        ('{"answer": {"verdict": "allow"}, "answer": {"verdict": "deny"}}', "the field 'answer' appears twice"),
+        ('{"answer": {"verdict": "allow", "verdict": "deny"}}', "the field 'verdict' appears twice"),
         ("{'answer': 1}", "there is no JSON object in the answer"),
-        ('{"answer": {"verdict": "deny"},}', "the answer is no JSON (line 1, column 32"),
-        ('{"answer": {"verdict": "deny\n"}}', "the answer is no JSON (line 1, column 29: Invalid control character"),
+        ('{"answer": {"verdict": "deny"},}', "the answer is not JSON (line 1, column 32"),
+        (
+            '{"answer": {"verdict": "deny\n"}}',
+            "the answer is not JSON (line 1, column 29: Invalid control character",
+        ),
         ('{"answer": {"verdict": "\\ud800"}}', "the answer holds a lone surrogate, which is no text"),
         ('{"answer": {"verdict": "deny\\u0000"}}', "the answer holds a NUL character"),
         ('{"answer": {"verdict": "deny", "n": 99999999999999999999}}', "the answer holds an integer of more than 64 b"),
@@ -119,7 +125,7 @@ def test_what_is_not_of_the_form_says_why(text: str, message: str) -> None:
 def test_what_is_inside_a_broken_object_is_not_taken_for_the_answer() -> None:
     broken = '{"thoughts": {"answer": {"verdict": "allow"}, "confidence": 1}, "answer": {"verd'
 
-    assert "the answer is no JSON" in bad(broken)
+    assert "the answer is not JSON" in bad(broken)
     assert bad(broken, finish="length").startswith("the answer was cut off at its limit of output tokens: ")
 
 
@@ -143,13 +149,13 @@ def nested(levels: int) -> str:
         (nested(300), "the answer is nested more than 200 levels deep"),
         ('{"answer": ' + "[" * 100_000, "the answer is nested too deeply"),
         ("{" * 1_000_000, "there is no JSON object"),
-        ('{"a' * 300_000, "the answer is no JSON"),
+        ('{"a' * 300_000, "the answer is not JSON"),
         ("{ " * 500_000, "there is no JSON object"),
         ("```\n" + "``" * 400_000, "there is no JSON object"),
         ('{"answer": {"verdict": "deny"}, "confidence": 0.' + "9" * 2_000_000 + "}", "longer than 1 MiB"),
-        ('{"answer": {"verdict": "deny"}, "confidence": ' + "9" * 900_000 + "}", "the answer is no JSON"),
+        ('{"answer": {"verdict": "deny"}, "confidence": ' + "9" * 900_000 + "}", "the answer is not JSON"),
         ('{"answer": {' + ",".join(f'"k{n}": 1' for n in range(50_000)) + "}}", '"verdict" is a required property'),
-        ('{"answer": {"' + '": 1, "'.join(["k"] * 100_000) + '": 1}}', "the field 'k' is there twice"),
+        ('{"answer": {"' + '": 1, "'.join(["k"] * 100_000) + '": 1}}', "the field 'k' appears twice"),
     ],
 )
 def test_hostile_answers_are_refused_soon(text: str, message: str) -> None:
@@ -220,18 +226,18 @@ def test_the_field_that_says_how_sure_a_specialist_is_has_any_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the answer is no JSON (line 1, column 1"),
-        ("Traceback (most recent call last)", "the answer is no JSON"),
-        ('{"verdict": "deny"} {"verdict": "allow"}', "the answer is no JSON (line 1, column 21: Extra data)"),
-        ('{"verdict": "deny", "verdict": "allow"}', "the field 'verdict' is there twice"),
-        ('{"confidence": true}', "'confidence' is a number from 0 to 1, got true"),
-        ('{"confidence": 1.01}', "'confidence' is a number from 0 to 1, got 1.01"),
-        ('{"confidence": "' + "\\u001b" * 100_000 + '"}', "'confidence' is a number from 0 to 1, got"),
-        ("\x1b[2J\x00", "the answer is no JSON"),
+        ("", "the answer is not JSON (line 1, column 1"),
+        ("Traceback (most recent call last)", "the answer is not JSON"),
+        ('{"verdict": "deny"} {"verdict": "allow"}', "the answer is not JSON (line 1, column 21: Extra data)"),
+        ('{"verdict": "deny", "verdict": "allow"}', "the field 'verdict' appears twice"),
+        ('{"confidence": true}', "'confidence' must be a number from 0 to 1, got true"),
+        ('{"confidence": 1.01}', "'confidence' must be a number from 0 to 1, got 1.01"),
+        ('{"confidence": "' + "\\u001b" * 100_000 + '"}', "'confidence' must be a number from 0 to 1, got"),
+        ("\x1b[2J\x00", "the answer is not JSON"),
         (nested(10_000), "the answer is nested too deeply"),
         (nested(201), "the answer is nested more than 200 levels deep"),
         ("NaN", "NaN is no JSON"),
-        ("1" * 5000, "the answer is no JSON"),
+        ("1" * 5000, "the answer is not JSON"),
         ("x" * (LONGEST_ANSWER + 1), "the answer is longer than 1 MiB"),
     ],
 )

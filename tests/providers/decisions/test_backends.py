@@ -107,7 +107,7 @@ async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path: Path) -> Non
     [
         ({"house": HOUSE}, "node 'a' names the backend 'hose', which is not defined\nDefined backends: house."),
         ({"hose": {"kind": "opnai"}}, "there is no provider 'opnai'\nDid you mean 'openai'?"),
-        ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is no http or https URL"),
+        ({"hose": {**HOUSE, "base_url": "nowhere"}}, "the base URL 'nowhere' is not an http or https URL"),
     ],
 )
 async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(

@@ -204,7 +204,7 @@ async def test_nodes_are_tried_in_the_order_of_the_flow() -> None:
         (0.0, None, 0.0, None),
         (0.6, None, 0.6, None),
         (0.6, None, 0.59, "a confidence of 0.59 is below 0.6"),
-        (0.6, None, None, "no confidence was given, and at least 0.6 is asked for"),
+        (0.6, None, None, "no confidence was given, but at least 0.6 is required"),
         (0.6, 0.0, None, None),
         (0.6, 0.2, 0.3, None),
         (0.0, 0.2, 0.1, "a confidence of 0.1 is below 0.2"),
@@ -410,9 +410,9 @@ async def test_a_circle_of_fallbacks_ends() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"tool_name": 3}, 'the input breaks its schema: tool_name: 3 is not of type "string"'),
-        ({}, 'the input breaks its schema: "tool_name" is a required property'),
-        ({"tool_name": "\ud800"}, "the input breaks its schema: the value holds a lone surrogate, which is no text"),
+        ({"tool_name": 3}, 'the input violates its schema: tool_name: 3 is not of type "string"'),
+        ({}, 'the input violates its schema: "tool_name" is a required property'),
+        ({"tool_name": "\ud800"}, "the input violates its schema: the value holds a lone surrogate, which is no text"),
     ],
 )
 async def test_an_input_that_breaks_its_schema_is_an_error_and_nothing_is_tried(
@@ -431,7 +431,7 @@ async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node: Exec 
 
     decision = await decided(capability(node, output_schema=VERDICT), asks)
 
-    message = 'the decision breaks the output\'s schema: verdict: "maybe" is not one of "allow" or "deny"'
+    message = 'the decision violates the output\'s schema: verdict: "maybe" is not one of "allow" or "deny"'
     assert decision.error == Failure(cause="output", message=message, node="it")
     assert (decision.status, decision.decision, decision.confidence) == ("error", None, None)
 

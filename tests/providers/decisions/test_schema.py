@@ -79,14 +79,14 @@ def test_formats_are_checked(format_name: str, good: str, wrong: str) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"type": "objet"}, 'type: "objet" is no type (array, boolean, integer, null, number, object, string)'),
+        ({"type": "objet"}, 'type: "objet" is not a type (array, boolean, integer, null, number, object, string)'),
         ({"properties": {"a": {"minimum": "x"}}}, 'properties.a.minimum: "x" is not of type "number"'),
         ({"pattern": "("}, 'pattern: "(" is not a "regex"'),
         ({"required": "a"}, 'required: "a" is not of type "array"'),
         ({"$ref": "#/$defs/nope"}, "Pointer '/$defs/nope' does not exist"),
-        ([], "a JSON Schema is an object, got []"),
-        ("true", 'a JSON Schema is an object, got "true"'),
-        (None, "a JSON Schema is an object, got null"),
+        ([], "a JSON Schema must be an object, got []"),
+        ("true", 'a JSON Schema must be an object, got "true"'),
+        (None, "a JSON Schema must be an object, got null"),
         ({"maxLength": 2**64}, "the schema holds an integer of more than 64 bits"),
         ({"const": math.nan}, "the schema holds a number that is not finite"),
         (

@@ -30,7 +30,7 @@ def test_a_text_is_shown_on_one_line_and_tame(text: str, shown: str) -> None:
         ({"a": [1, None, "ñ"]}, '{"a": [1, null, "ñ"]}'),
         ("x" * 78, '"' + "x" * 78 + '"'),
         ("x" * 79, '"' + "x" * 78 + "…"),
-        ({1, 2}, "a value that no JSON can be written of (set)"),
+        ({1, 2}, "a value that is not JSON (set)"),
     ],
 )
 def test_a_value_is_shown_as_json(given: Any, shown: str) -> None:

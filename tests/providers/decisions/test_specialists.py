@@ -247,7 +247,7 @@ async def test_a_flood_is_no_answer(tmp_path: Path) -> None:
 async def test_what_is_no_utf_8_is_no_answer(tmp_path: Path) -> None:
     error = await failure(in_sh(tmp_path, r"printf '\"\377\"'"))
 
-    assert (error.kind, error.message) == ("bad_payload", "the answer of sh is no UTF-8")
+    assert (error.kind, error.message) == ("bad_payload", "the answer of sh is not valid UTF-8")
 
 
 TREE = """
@@ -308,8 +308,12 @@ async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path
 @pytest.mark.parametrize(
     ("body", "cause", "message"),
     [
-        ("echo rubbish", "specialist", 'the answer is no JSON (line 1, column 1: Expecting value): "rubbish\\n"'),
-        ("true", "specialist", 'the answer is no JSON (line 1, column 1: Expecting value): ""'),
+        (
+            "echo rubbish",
+            "specialist",
+            'the answer is not JSON (line 1, column 1: Expecting value): "rubbish\\n"',
+        ),
+        ("true", "specialist", 'the answer is not JSON (line 1, column 1: Expecting value): ""'),
         ("exit 3", "specialist", "server_error: sh ended with exit code 3"),
         ("kill -9 $$", "specialist", "server_error: sh ended by SIGKILL"),
         ("sleep 300", "timeout", "timeout: no whole answer within 700 ms"),
@@ -556,10 +560,10 @@ async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(
 @pytest.mark.parametrize(
     ("url", "key", "message"),
     [
-        ("ftp://x/y", None, "is no http or https URL"),
+        ("ftp://x/y", None, "is not an http or https URL"),
         ("http://user:secret@x/y", None, "holds credentials"),
         ("http://x/y", "", "the key of http:toolgate/vendor is empty"),
-        ("http://x/y", "añ", "holds characters that no header can carry"),
+        ("http://x/y", "añ", "contains characters that an HTTP header cannot contain"),
     ],
 )
 async def test_an_endpoint_that_cannot_be_posted_to_is_refused(url: str, key: str | None, message: str) -> None:

@@ -284,7 +284,8 @@ def test_key_echoed_in_an_error_is_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "told"), [("1e999", "no JSON object"), ("-1e999", "no JSON object"), ("[" * 900 + "]" * 900, "too deeply")]
+    ("odd", "told"),
+    [("1e999", "not a JSON object"), ("-1e999", "not a JSON object"), ("[" * 900 + "]" * 900, "too deeply")],
 )
 def test_what_could_not_be_sent_back_is_no_answer(odd: str, told: str) -> None:
     thought = sse(start(input_tokens=1), block(0, "thinking", thinking="t", odd="@"), stop("end_turn"), END)

@@ -82,18 +82,18 @@ def test_what_yes_and_no_mean_is_asked_along() -> None:
 @pytest.mark.parametrize(
     ("described", "why"),
     [
-        ({"type": "string"}, "no enum of strings, no boolean, and no number with levels"),
-        ({"type": "number"}, "no enum of strings"),
-        ({"enum": ["a", None]}, "no enum of strings"),
-        ({"enum": []}, "no enum of strings"),
-        ({"enum": [1, 3, 2]}, "in no rising order"),
-        ({"enum": [True, False]}, "no enum of strings"),
+        ({"type": "string"}, "neither an enum of strings, nor a boolean, nor a number with levels"),
+        ({"type": "number"}, "neither an enum of strings"),
+        ({"enum": ["a", None]}, "neither an enum of strings"),
+        ({"enum": []}, "neither an enum of strings"),
+        ({"enum": [1, 3, 2]}, "not in rising order"),
+        ({"enum": [True, False]}, "neither an enum of strings"),
         ({"type": "integer", "x-levels": [1]}, "1 levels, and a scale has from 2 to 10"),
         ({"type": "integer", "x-levels": list(range(11))}, "11 levels"),
         ({"type": "integer", "x-levels": [1, "two"]}, "neither all numbers nor all words"),
-        ({"enum": [f"o{number}" for number in range(256)]}, "256 options, and 255 are the most"),
-        ({"type": ["number", "null"], "x-levels": [1, 2]}, "no enum of strings"),
-        (True, "no enum of strings"),
+        ({"enum": [f"o{number}" for number in range(256)]}, "256 options, at most 255 are allowed"),
+        ({"type": ["number", "null"], "x-levels": [1, 2]}, "neither an enum of strings"),
+        (True, "neither an enum of strings"),
     ],
 )
 def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one_is_left_out(
@@ -102,7 +102,7 @@ def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one
     properties = {"q": described, "ok": {"type": "boolean"}}
     questions, problems = questions_of({"properties": properties, "required": ["q"]})
     assert len(problems) == 1
-    assert problems[0].startswith("q: is required and cannot be asked: ")
+    assert problems[0].startswith("q: is required but cannot be asked: ")
     assert why in problems[0]
     assert [question.name for question in questions] == ["ok"]
     assert questions_of({"properties": properties})[1] == []
@@ -111,12 +111,12 @@ def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ({"enum": ["a", "b"]}, "no object with properties"),
-        ({"type": "array", "properties": {}}, "no object with properties"),
+        ({"enum": ["a", "b"]}, "must be an object with properties"),
+        ({"type": "array", "properties": {}}, "must be an object with properties"),
         ({"properties": {"text": {"type": "string"}}}, "no property can be asked"),
         (
             {"properties": {"a": {"type": "boolean"}}, "required": ["b"]},
-            "b: is required and no property says what it is",
+            "b: is required but not defined as a property",
         ),
     ],
 )
@@ -166,9 +166,9 @@ OPTION, YES, LEVEL = {"enum": ["a", "b"]}, {"type": "boolean"}, {"type": "number
 @pytest.mark.parametrize(
     ("described", "answer", "why"),
     [
-        (OPTION, choice("c", 1), "'c' is none of the options"),
-        (OPTION, choice(["a"], 1), "none of the options"),
-        (OPTION, choice("a", 1.01), "confidence 1.01 is no number from 0 to 1"),
+        (OPTION, choice("c", 1), "'c' is not one of the options"),
+        (OPTION, choice(["a"], 1), "not one of the options"),
+        (OPTION, choice("a", 1.01), "confidence 1.01 is not a number from 0 to 1"),
         (OPTION, choice("a", True), "confidence true"),
         (OPTION, {"type": "choice", "choice": "a"}, "confidence null"),
         (OPTION, choice("a", 1, a=1.5), "a probability 1.5"),
@@ -177,7 +177,7 @@ OPTION, YES, LEVEL = {"enum": ["a", "b"]}, {"type": "boolean"}, {"type": "number
         (YES, noul(-0.1), "noul -0.1"),
         (YES, {}, "noul null"),
         (YES, noul("0.5"), "noul '0.5'"),
-        (LEVEL, score(1.1, 1), "score 1.1 is no number from 0 to 1"),
+        (LEVEL, score(1.1, 1), "score 1.1 is not a number from 0 to 1"),
         (LEVEL, score(-1, 1), "score -1"),
         (LEVEL, score(True, 1), "score true"),
         (LEVEL, score(0, None), "confidence null"),

@@ -99,12 +99,12 @@ def test_what_a_writer_of_text_is_told_about_the_form_is_not_said() -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (None, "works on nothing else"),
+        (None, "serves only the model nodes"),
         (
             {"type": "object", "required": ["reason"], "properties": SCHEMA["properties"]},
-            "reason: is required and cannot be asked",
+            "reason: is required but cannot be asked",
         ),
-        ({"type": "string"}, "no object with properties"),
+        ({"type": "string"}, "must be an object with properties"),
     ],
 )
 async def test_request_that_cannot_be_asked_is_refused_and_nothing_is_sent(
@@ -165,8 +165,8 @@ async def test_wrong_key_is_an_error_of_authentication() -> None:
         (b"{}", "there are no answers"),
         (b'{"answers": NaN}', "did not answer with JSON"),
         (document(answers=None), "there are no answers"),
-        (document(answers={**GIVEN, "verdict": choice("maybe", 1)}), "'verdict': 'maybe' is none of the options"),
-        (document(answers={**GIVEN, "urgent": noul(1.5)}), "'urgent': noul 1.5 is no number from 0 to 1"),
+        (document(answers={**GIVEN, "verdict": choice("maybe", 1)}), "'verdict': 'maybe' is not one of the options"),
+        (document(answers={**GIVEN, "urgent": noul(1.5)}), "'urgent': noul 1.5 is not a number from 0 to 1"),
         (document(answers={"verdict": GIVEN["verdict"]}), "'urgent' is not answered"),
         (b"[" * 100_000, "did not answer with JSON"),
     ],

@@ -117,7 +117,7 @@ def test_every_cut_is_refused_and_an_intact_file_is_not() -> None:
 
 def test_a_missing_last_line_is_told() -> None:
     raw = b"".join(written(*TWO).splitlines(keepends=True)[:-1])
-    assert refused(raw) == "t.jsonl:4: end: the file is cut short: its last line is missing"
+    assert refused(raw) == "t.jsonl:4: end: the file is truncated: its last line is missing"
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
@@ -156,7 +156,7 @@ def test_a_field_of_another_type_is_named() -> None:
     documents = list(lines(Cassette(header=HEADER, calls=TWO)))
     documents[1]["events"][0] = {"responded": {"status": "200"}}
     assert refused(encode(documents)) == (
-        "t.jsonl:2: events[0].responded.status: expected a whole number, got another type"
+        "t.jsonl:2: events[0].responded.status: expected an integer, got another type"
     )
 
 
@@ -203,4 +203,4 @@ def test_what_could_not_be_written_again_is_refused_also_where_the_checks_were_m
     before = json.loads(raw)["check"]
     check = hashlib.sha256(before.encode() + body).hexdigest()
     assert ":2: " in (told := refused(raw + body + f',"check":"{check}"}}\n'.encode()))
-    assert "no JSON" in told or "too deeply" in told
+    assert "not valid JSON" in told or "too deeply" in told

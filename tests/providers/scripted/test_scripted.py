@@ -436,7 +436,7 @@ def test_a_script_that_is_a_link_out_of_the_suite_is_refused(tmp_path: Path) -> 
 def test_a_suite_without_scripts_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="found no scripts"):
         open_provider(ProviderOptions(suite_root=tmp_path))
-    with pytest.raises(UsageError, match="there is no suite"):
+    with pytest.raises(UsageError, match="needs a suite"):
         open_provider(ProviderOptions())
 
 

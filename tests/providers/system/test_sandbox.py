@@ -114,13 +114,13 @@ def test_a_network_is_there_only_where_it_is_granted(tmp_path: Path) -> None:
 
 
 def test_without_bwrap_the_sandbox_is_unusable_and_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnusable, match="no bwrap on PATH") as refused:
+    with pytest.raises(SandboxUnusable, match="bwrap is not on PATH") as refused:
         bubblewrap({"PATH": str(tmp_path)}, store=tmp_path / "runs.db")
     assert "--sandbox none" in str(refused.value)
 
 
 def test_a_store_that_cannot_be_hidden_is_refused(machine: dict[str, str]) -> None:
-    with pytest.raises(SandboxUnusable, match="directory of its own"):
+    with pytest.raises(SandboxUnusable, match="its own directory"):
         bubblewrap(machine, store=Path("/usr/runs.db"))
 
 

@@ -151,7 +151,7 @@ MISTAKES = [
         "tool_name: { type: string }",
         "tool_name: { ‸type: strng }",
         (
-            'input_schema.properties.tool_name.type: no JSON Schema: "strng" is no type (array, boolean, integer, '
+            'input_schema.properties.tool_name.type: no JSON Schema: "strng" is not a type (array, boolean, integer, '
             "null, number, object, string)"
         ),
     ),
