@@ -63,9 +63,9 @@ def reading(bed: Bed, size: Size) -> list[Line]:
 
 def _counting(store: Path, runs: int) -> float:
     with Reader(store) as reader:
-        sweep = reader.sweep("last")
+        sweep = reader.find_sweep("last")
         begun = time.process_time()
-        tallies = reader.outcome_counts(sweep.id)
+        tallies = reader.count_outcomes(sweep.id)
         took = time.process_time() - begun
     assert sum(tally.count for tally in tallies) == runs
     return took

@@ -24,7 +24,7 @@ from typing import Any
 import attrs
 
 from store.sql.reader import Reader
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 from tests.store.sql.generate import Shape, generate
 from tests.store.sql.plans import PINNED, accesses, plan
 
@@ -114,15 +114,15 @@ def measure(path: Path) -> list[str]:
         )
         print(f"{'query':<28}{'rows':>9}{'CPU ms':>10}{'was':>10}")
         for query in queries(connection):
-            sql = statement(query.name)
+            sql = load_statement(query.name)
             rows = len(connection.execute(sql, query.values).fetchall())
             took = cpu_ms(partial(fetch_rows, connection, sql, query.values))
             reference = "" if query.reference_ms is None else f"{query.reference_ms:,g}"
             print(f"{query.what:<28}{rows:>9,}{took:>10,.2f}{reference:>10}")
         wrong = strayed(connection)
     with Reader(path) as reader:
-        sweep = reader.sweep("last")
-        took = cpu_ms(lambda: sum(1 for _ in reader.runs(sweep.id)), times=2)
+        sweep = reader.find_sweep("last")
+        took = cpu_ms(lambda: sum(1 for _ in reader.iterate_runs(sweep.id)), times=2)
         print(f"{'runs with verdicts, decoded':<28}{sweep.runs:>9,}{took:>10,.2f}")
     return wrong
 

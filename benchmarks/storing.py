@@ -33,7 +33,7 @@ from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
 from store.sql.database import open_database
-from store.sql.leases import register
+from store.sql.leases import register_worker
 from store.sql.ledger import SqliteLedger
 from store.sql.plans import store_plan
 from store.sql.turnstile import Turnstile
@@ -103,9 +103,9 @@ async def opened(store: Path, runs: int) -> AsyncIterator[Open]:
         async with anyio.create_task_group() as group:
             group.start_soon(writer.run)
             try:
-                sweep_id = await writer.transact(store_plan(sweep(runs)))
+                sweep_id = await writer.submit_and_wait(store_plan(sweep(runs)))
                 me = WorkerRow(host="bench", pid=os.getpid(), boot="", born=0, version="0", started_at=wall())
-                worker_id = await writer.transact(register(me, wall() + 3_600_000_000))
+                worker_id = await writer.submit_and_wait(register_worker(me, wall() + 3_600_000_000))
                 claims = SqliteClaims(
                     writer,
                     sweep_id=sweep_id,
@@ -115,7 +115,7 @@ async def opened(store: Path, runs: int) -> AsyncIterator[Open]:
                     is_alive=lambda _: True,
                 )
                 held: list[Claim] = []
-                while more := await claims.claim(runs):
+                while more := await claims.claim_runs(runs):
                     held += more
                 yield Open(writer=writer, sweep_id=sweep_id, worker_id=worker_id, claims=held)
             finally:
@@ -183,7 +183,7 @@ async def append(store: Path, rows: int) -> dict[str, Any]:
         begun = time.process_time()
         for batch in batches:
             ready.writer.submit(partial(insert, batch), rows=BATCH)
-        await ready.writer.transact(lambda _: None)
+        await ready.writer.submit_and_wait(lambda _: None)
         return {"cpu_s": time.process_time() - begun}
 
 
@@ -192,12 +192,12 @@ async def encode(store: Path, rows: int) -> dict[str, Any]:
     async with opened(store, ATTEMPTS) as ready:
         ledger = ledger_of(ready, lambda *_: None)
         before = commits(store)
-        synchronous = await ready.writer.transact(lambda c: c.execute("PRAGMA synchronous").fetchone()[0])
+        synchronous = await ready.writer.submit_and_wait(lambda c: c.execute("PRAGMA synchronous").fetchone()[0])
         begun = time.process_time()
         for i in range(rows):
-            log = ledger.log(ready.claims[i % ATTEMPTS])
-            log.note(ToolCompleted(id=f"call-{i}", name="bash", is_error=False, output=OUTPUT, ms=i % 97))
-        await ready.writer.transact(lambda _: None)
+            log = ledger.open_log(ready.claims[i % ATTEMPTS])
+            log.append_event(ToolCompleted(id=f"call-{i}", name="bash", is_error=False, output=OUTPUT, ms=i % 97))
+        await ready.writer.submit_and_wait(lambda _: None)
         cpu_s = time.process_time() - begun
         return {"cpu_s": cpu_s, "commits": commits(store) - before, "synchronous": synchronous}
 
@@ -212,7 +212,9 @@ async def acknowledge(store: Path) -> None:
 
         ledger = ledger_of(ready, tell)
         for claim in ready.claims:
-            ledger.finish(Ending(claim=claim, outcome="pass", judged=True, again=False, composite=1.0, ended_at=wall()))
+            ledger.finish_attempt(
+                Ending(claim=claim, outcome="pass", judged=True, again=False, composite=1.0, ended_at=wall())
+            )
             await anyio.lowlevel.checkpoint()
         await anyio.sleep_forever()
 

@@ -28,9 +28,9 @@ def resolve_key(
         UsageError: the named variable is not set, or what was named is no variable's name (then it is not shown).
     """
     if variable is None:
-        from providers.registry import DEFAULT_KEY_VARIABLE
+        from providers.registry import DEFAULT_KEY_VARIABLES
 
-        usual = DEFAULT_KEY_VARIABLE.get(provider)
+        usual = DEFAULT_KEY_VARIABLES.get(provider)
         return (usual, environment[usual]) if usual and environment.get(usual) else (None, None)
     problem = expect_variable(variable)
     if problem:

@@ -39,7 +39,7 @@ def clash_warnings(owners: Mapping[str, Iterable[str]]) -> list[str]:
     """Warn where another distribution installs one of our folders; whichever comes first on the path wins."""
     warnings = []
     for folder in FOLDERS:
-        others = sorted({owner for owner in owners.get(folder, ()) if _plain(owner) != DISTRIBUTION})
+        others = sorted({owner for owner in owners.get(folder, ()) if _normalize_name(owner) != DISTRIBUTION})
         if others:
             warnings.append(
                 f"the folder name {folder!r} is also installed by {', '.join(others)}; "
@@ -48,5 +48,5 @@ def clash_warnings(owners: Mapping[str, Iterable[str]]) -> list[str]:
     return warnings
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from store.secrets.redactor import Redactor
-from store.secrets.scanner import scanned
+from store.secrets.scanner import mask_secrets
 
 
 class Log(Protocol):
@@ -17,7 +17,7 @@ class Log(Protocol):
         """Log it."""
 
 
-def silent(event: str, /, **fields: Any) -> None:
+def discard_event(event: str, /, **fields: Any) -> None:
     """Say nothing."""
 
 
@@ -29,18 +29,18 @@ def open_log(redactor: Redactor, *, form: str, color: bool) -> Log:
         structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(colors=color)
     )
 
-    def redacted(_logger: object, _method: str, fields: Any) -> Any:
-        return redactor.json(fields)
+    def redact_fields(_logger: object, _method: str, fields: Any) -> Any:
+        return redactor.redact_json(fields)
 
-    def scanning(logger: object, method: str, fields: Any) -> str:
-        return scanned(str(render(logger, method, fields)))
+    def scan_line(logger: object, method: str, fields: Any) -> str:
+        return mask_secrets(str(render(logger, method, fields)))
 
     logger = structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
-        processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), redacted, scanning],
+        processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), redact_fields, scan_line],
     )
 
-    def log(event: str, /, **fields: Any) -> None:
+    def log_event(event: str, /, **fields: Any) -> None:
         logger.info(event, **fields)
 
-    return log
+    return log_event

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import attrs
 
 from providers.base import AgentSettings
-from store.documents.structure import show
+from store.documents.structure import describe_value
 from store.events import Json
 
 Check = Callable[[Json], str | None]
@@ -18,46 +18,46 @@ Check = Callable[[Json], str | None]
 def expect_whole(least: int, most: int, *, unset: bool = False) -> Check:
     """A check for an integer from *least* to *most*, or with *unset* for null."""
 
-    def check(value: Json) -> str | None:
+    def check_whole(value: Json) -> str | None:
         if unset and value is None:
             return None
         wanted = f"an integer from {least:,} to {most:,}{', or null' if unset else ''}"
         fits = type(value) is int and least <= value <= most
-        return None if fits else f"expected {wanted}, got {show(value)}"
+        return None if fits else f"expected {wanted}, got {describe_value(value)}"
 
-    return check
+    return check_whole
 
 
 def expect_fraction(least: float, most: float) -> Check:
     """A check for a number from *least* to *most*."""
 
-    def check(value: Json) -> str | None:
+    def check_fraction(value: Json) -> str | None:
         fits = type(value) in (int, float) and least <= value <= most
-        return None if fits else f"expected a number from {least:g} to {most:g}, got {show(value)}"
+        return None if fits else f"expected a number from {least:g} to {most:g}, got {describe_value(value)}"
 
-    return check
+    return check_fraction
 
 
 def expect_flag(value: Json) -> str | None:
     """Check for true or false."""
-    return None if type(value) is bool else f"expected true or false, got {show(value)}"
+    return None if type(value) is bool else f"expected true or false, got {describe_value(value)}"
 
 
 def expect_text(value: Json) -> str | None:
     """Check for a string that is not blank."""
-    return None if isinstance(value, str) and value.strip() else f"expected some text, got {show(value)}"
+    return None if isinstance(value, str) and value.strip() else f"expected some text, got {describe_value(value)}"
 
 
 def expect_word(value: Json) -> str | None:
     """Check for a short word or null."""
     fits = value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value))
-    return None if fits else f"expected a word such as low, medium or high, or null, got {show(value)}"
+    return None if fits else f"expected a word such as low, medium or high, or null, got {describe_value(value)}"
 
 
 def expect_objects(value: Json) -> str | None:
     """Check for an array of objects."""
     fits = isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return None if fits else f"expected an array of objects, got {show(value)}"
+    return None if fits else f"expected an array of objects, got {describe_value(value)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -106,6 +106,6 @@ def config_hash(settings: AgentSettings) -> str:
     Raises:
         UsageError: `nativeTools` holds something canonical JSON cannot.
     """
-    from store.documents.canonical import digest
+    from store.documents.canonical import compute_digest
 
-    return digest(measured_document(settings)).hex()
+    return compute_digest(measured_document(settings)).hex()

@@ -7,28 +7,28 @@ import shutil
 from pathlib import Path
 
 from providers.system.paths import PathEscapes, resolve_inside
-from store.documents.structure import show
+from store.documents.structure import describe_value
 
 
-def objection(program: str, *, base: Path, path: str | None) -> str | None:
+def find_program_fault(program: str, *, base: Path, path: str | None) -> str | None:
     """Why *program* cannot be started, or None.
 
     With a `/` in it, it is relative to *base*, which it may not leave, or absolute; else it is looked for on *path*.
     Where *path* is None, nothing is looked for and only the spelling counts.
     """
     if not program.strip():
-        return f"expected a program, got {show(program)}"
+        return f"expected a program, got {describe_value(program)}"
     if "/" not in program:
         found = path is None or shutil.which(program, path=path) is not None
-        return None if found else f"there is no program {show(program)} on the PATH"
+        return None if found else f"there is no program {describe_value(program)} on the PATH"
     file, where = Path(program), ""
     if not file.is_absolute():
         try:
             file, where = resolve_inside(base, program), f" in {base}"
         except PathEscapes as error:
-            return f"{show(program)} {error.problem}"
+            return f"{describe_value(program)} {error.problem}"
     if path is None:
         return None
     if not file.is_file():
-        return f"there is no file {show(program)}{where}"
-    return None if os.access(file, os.X_OK) else f"{show(program)} is not executable"
+        return f"there is no file {describe_value(program)}{where}"
+    return None if os.access(file, os.X_OK) else f"{describe_value(program)} is not executable"

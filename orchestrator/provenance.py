@@ -14,7 +14,7 @@ from store.events import Json
 GIT_S = 10.0
 
 
-async def provenance(directory: Path, environment: Mapping[str, str], *, ask_git: bool = True) -> dict[str, Json]:
+async def read_provenance(directory: Path, environment: Mapping[str, str], *, ask_git: bool = True) -> dict[str, Json]:
     """Conditions of measurement that no setting holds. Git's part is absent outside a checkout, and where no process
     may be started to ask it.
     """
@@ -22,15 +22,15 @@ async def provenance(directory: Path, environment: Mapping[str, str], *, ask_git
         "harnessVersion": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "git": await _git(directory, environment) if ask_git else None,
+        "git": await _read_git(directory, environment) if ask_git else None,
     }
 
 
-async def _git(directory: Path, environment: Mapping[str, str]) -> dict[str, Json] | None:
+async def _read_git(directory: Path, environment: Mapping[str, str]) -> dict[str, Json] | None:
     variables = {name: environment[name] for name in ("PATH", "HOME") if name in environment}
     variables |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
-    async def git(*words: str) -> str | None:
+    async def run_git(*words: str) -> str | None:
         finished = await run_process(
             ("git", *words),
             cwd=directory,
@@ -42,8 +42,8 @@ async def _git(directory: Path, environment: Mapping[str, str]) -> dict[str, Jso
         return finished.stdout.decode(errors="replace") if finished.exit_code == 0 else None
 
     try:
-        status = await git("status", "--porcelain=v2", "--branch", "--untracked-files=normal")
-        remote = await git("config", "--get", "remote.origin.url") if status is not None else None
+        status = await run_git("status", "--porcelain=v2", "--branch", "--untracked-files=normal")
+        remote = await run_git("config", "--get", "remote.origin.url") if status is not None else None
     except ProcessNotStarted:
         return None
     if status is None:

@@ -31,7 +31,7 @@ class StoppableApplication(Protocol):
     ) -> None:
         """Answer one request."""
 
-    def stop(self) -> None:
+    def stop_deciding(self) -> None:
         """Give up whatever runs, and start nothing more."""
 
 
@@ -43,7 +43,7 @@ class Listener:
     host: str
     port: int
 
-    def url(self, path: str) -> str:
+    def url_of(self, path: str) -> str:
         """Where *path* is."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}{path}"
@@ -62,7 +62,7 @@ def require_server() -> None:
         )
 
 
-def listen(host: str, port: int) -> Listener:
+def open_listener(host: str, port: int) -> Listener:
     """Listen on *host*, an address of this machine that no other can reach; port 0 takes one that is free.
 
     Raises:
@@ -94,7 +94,7 @@ def listen(host: str, port: int) -> Listener:
     return Listener(socket=listener, host=address, port=int(listener.getsockname()[1]))
 
 
-async def serve(application: StoppableApplication, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
+async def serve_hub(application: StoppableApplication, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
     """Answer until SIGINT, SIGTERM or SIGHUP comes; which it was. What runs then is given up.
 
     *ready* is called when connections are answered. Call it on the main thread.
@@ -132,16 +132,16 @@ async def serve(application: StoppableApplication, listener: Listener, ready: Ca
         numbers.append(signal.SIGHUP)
     received: list[signal.Signals] = []
 
-    async def watch(signals: AsyncIterator[signal.Signals]) -> None:
+    async def watch_signals(signals: AsyncIterator[signal.Signals]) -> None:
         async for number in signals:
             server.force_exit = bool(received)
             received.append(number)
-            application.stop()
+            application.stop_deciding()
             server.should_exit = True
 
     with anyio.open_signal_receiver(*numbers) as signals:
         async with anyio.create_task_group() as group:
-            group.start_soon(watch, signals)
+            group.start_soon(watch_signals, signals)
             await server.serve([listener.socket])
             group.cancel_scope.cancel()
     return received[0]

@@ -25,7 +25,7 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories with no shape of their own: controls, direction marks, lone surrogates, line separators."""
 
 
-def harmless(text: str) -> str:
+def make_harmless(text: str) -> str:
     """*text* without control sequences; other invisible characters become visible escapes.
 
     Lines and tabs stay. Nothing in the answer moves a cursor, changes a title, or reorders what stands beside it.
@@ -34,32 +34,32 @@ def harmless(text: str) -> str:
         return text
     kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     return "".join(
-        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escape(letter)
+        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escape_match(letter)
         for letter in kept
     )
 
 
 def one_line(text: str, longest: int = 200) -> str:
     """*text* harmless, on one line, and no longer than *longest* characters."""
-    line = " ".join(harmless(text[: longest * 4]).split())
+    line = " ".join(make_harmless(text[: longest * 4]).split())
     return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
 
 
-def escaped(text: str, longest: int = LONGEST_CELL) -> str:
+def escape_markdown(text: str, longest: int = LONGEST_CELL) -> str:
     """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
     return _MARKUP.sub(r"\\\1", one_line(text, longest)).translate(_ENTITIES)
 
 
-def indented(text: str, longest: int = 500) -> str:
+def indent_text(text: str, longest: int = 500) -> str:
     """*text* harmless, its lines kept: all but the first begin with two spaces, so that none passes for one of ours.
 
     Each is at most *longest* characters, and all that is looked at is four times as many.
     """
-    lines = [harmless(line.strip()) for line in text[: longest * 4].splitlines() if line.strip()]
+    lines = [make_harmless(line.strip()) for line in text[: longest * 4].splitlines() if line.strip()]
     return "\n  ".join(line if len(line) <= longest else line[: longest - 1] + "…" for line in lines)
 
 
-def counted(number: int, noun: str, nouns: str | None = None) -> str:
+def format_count(number: int, noun: str, nouns: str | None = None) -> str:
     """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
@@ -80,18 +80,18 @@ def list_lines(lines: Iterable[str], at_most: int) -> Iterator[str]:
         yield f"  and {len(known) - at_most} more"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """A line for each row, its cells in columns. No line ends with spaces."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def printable(text: str, encoding: str | None) -> str:
+def make_printable(text: str, encoding: str | None) -> str:
     """*text* as a stream of that encoding can take it: what it cannot becomes an escape."""
     known = encoding or "utf-8"
     return text.encode(known, "backslashreplace").decode(known)
 
 
-def _escape(letter: str) -> str:
+def _escape_match(letter: str) -> str:
     return f"\\x{ord(letter):02x}" if ord(letter) < 0x100 else escape_letter(letter)

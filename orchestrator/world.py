@@ -48,7 +48,7 @@ def sweep_name(wall_us: int) -> str:
     return f"{stamp}-{os.urandom(4).hex()}"
 
 
-def who() -> str:
+def current_user() -> str:
     """The person at this terminal, as far as the system knows: user@host."""
     import pwd
 
@@ -68,7 +68,7 @@ def boot_id() -> str:
         return ""
 
 
-def born(pid: int) -> int:
+def process_start_ticks(pid: int) -> int:
     """When the process was started, in clock ticks since boot; 0 where the kernel does not tell or it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a kernel file
@@ -84,7 +84,7 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
         host=os.uname().nodename,
         pid=pid,
         boot=boot_id(),
-        born=born(pid),
+        born=process_start_ticks(pid),
         version=version,
         started_at=wall_us,
     )
@@ -102,10 +102,10 @@ def is_alive(worker: WorkerRow) -> bool | None:
         return False
     except PermissionError:
         return True
-    return not worker.born or born(worker.pid) in (0, worker.born)
+    return not worker.born or process_start_ticks(worker.pid) in (0, worker.born)
 
 
-def conceal() -> None:
+def hide_environment() -> None:
     """Keep what this user's other processes run from reading this one's environment, credentials included.
 
     The kernel does so where it can: on Linux, and not against root. The tools of a run are such processes.

@@ -12,17 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from providers.decisions.shown import line
-from providers.system.paths import PATH_BYTES
-from store.documents.positions import Document, DocumentPath, Finding, tell
-from store.documents.structure import Mismatch, Problem, new_converter, show, snake, structure
+from providers.decisions.shown import render_line
+from providers.system.paths import MAX_PATH_BYTES
+from store.documents.positions import Document, DocumentPath, DocumentProblem, format_problem
+from store.documents.structure import (
+    Mismatch,
+    PathMessage,
+    describe_value,
+    keep_snake_case,
+    make_converter,
+    structure_document,
+)
 from store.errors import UsageError
 from store.events import Json
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
-    from providers.decisions.schema import Problem as SchemaProblem
+    from providers.decisions.schema import SchemaProblem
 
 T = TypeVar("T")
 
@@ -41,20 +48,20 @@ BOOLEANS_HERE = " (in YAML here, write true or false)"
 
 def new_yaml_converter() -> Converter:
     """A converter of `store.documents.structure` for fields in snake_case."""
-    converter = new_converter(snake)
+    converter = make_converter(keep_snake_case)
 
-    def boolean(value: Json, _: Any) -> bool:
+    def check_boolean(value: Json, _: Any) -> bool:
         if not isinstance(value, bool):
-            raise Mismatch(f"expected true or false, got {show(value)}{switch_hint(value)}")
+            raise Mismatch(f"expected true or false, got {describe_value(value)}{switch_hint(value)}")
         return value
 
-    converter.register_structure_hook(bool, boolean)
+    converter.register_structure_hook(bool, check_boolean)
     return converter
 
 
-def structured(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[Finding]]:
-    """`store.documents.structure.structure` for a `new_yaml_converter`."""
-    return structure(document, into, converter, snake)
+def structure_yaml(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[DocumentProblem]]:
+    """`store.documents.structure.structure_document` for a `new_yaml_converter`."""
+    return structure_document(document, into, converter, keep_snake_case)
 
 
 def switch_hint(value: Json) -> str:
@@ -62,57 +69,57 @@ def switch_hint(value: Json) -> str:
     return BOOLEANS_HERE if isinstance(value, str) and value.lower() in SWITCHES else ""
 
 
-def told(document: Document, findings: Iterable[Finding]) -> list[str]:
+def format_problems(document: Document, findings: Iterable[DocumentProblem]) -> list[str]:
     """All findings of a document in its order, one text each."""
-    return [tell(document.name, finding) for finding in sorted(set(findings))]
+    return [format_problem(document.name, finding) for finding in sorted(set(findings))]
 
 
-def refusal(findings: Iterable[str]) -> UsageError:
+def make_refusal(findings: Iterable[str]) -> UsageError:
     """One error that tells all of them."""
     return UsageError("\n".join(findings))
 
 
-def get(of: Json, key: str, wanted: type[T]) -> T | None:
+def get_typed(of: Json, key: str, wanted: type[T]) -> T | None:
     """The value at *key*, where *of* is an object and the value has exactly the wanted type (`true` is no integer)."""
     value = of.get(key) if isinstance(of, dict) else None
     return value if type(value) is wanted else None
 
 
-def entries(of: Json, key: str) -> Iterator[tuple[str, Any]]:
+def iterate_entries(of: Json, key: str) -> Iterator[tuple[str, Any]]:
     """Names and values of the object at *key*; nothing where there is none."""
-    yield from (get(of, key, dict) or {}).items()
+    yield from (get_typed(of, key, dict) or {}).items()
 
 
-def items(of: Json, key: str) -> Iterator[tuple[int, Any]]:
+def iterate_items(of: Json, key: str) -> Iterator[tuple[int, Any]]:
     """Indices and values of the array at *key*; nothing where there is none."""
-    yield from enumerate(get(of, key, list) or [])
+    yield from enumerate(get_typed(of, key, list) or [])
 
 
-def name_problem(name: str, at: DocumentPath) -> Iterator[Problem]:
+def name_problem(name: str, at: DocumentPath) -> Iterator[PathMessage]:
     """What is wrong with an id."""
     if ID.fullmatch(name) is None:
-        yield at, f"{ID_RULE}; got {show(name)}"
+        yield at, f"{ID_RULE}; got {describe_value(name)}"
 
 
-def filled(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+def check_not_empty(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessage]:
     """A text that may not be empty."""
-    value = get(of, key, str)
+    value = get_typed(of, key, str)
     if value is not None and not value.strip():
-        yield (*at, key), f"expected some text, got {show(value)}"
+        yield (*at, key), f"expected some text, got {describe_value(value)}"
 
 
-def between(of: Json, key: str, at: DocumentPath, least: float, most: float) -> Iterator[Problem]:
+def check_range(of: Json, key: str, at: DocumentPath, least: float, most: float) -> Iterator[PathMessage]:
     """A number that has to be within bounds."""
     value = of.get(key) if isinstance(of, dict) else None
     if not isinstance(value, int | float) or isinstance(value, bool) or least <= value <= most:
         return
     wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
-    yield (*at, key), f"expected {wanted}, got {show(value)}"
+    yield (*at, key), f"expected {wanted}, got {describe_value(value)}"
 
 
-def connection(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+def check_connection(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessage]:
     """The URL at *key*, and the variable that holds its key. Neither is shown: both may hold a credential."""
-    url, variable = get(of, key, str), get(of, "api_key_env", str)
+    url, variable = get_typed(of, key, str), get_typed(of, "api_key_env", str)
     if url is not None and (problem := _url_problem(url)) is not None:
         yield (*at, key), problem
     if variable is not None and _VARIABLE.fullmatch(variable) is None:
@@ -143,27 +150,27 @@ def schema_findings(
     *,
     schema: str,
     hint: str = "",
-) -> Iterator[Finding]:
+) -> Iterator[DocumentProblem]:
     """What is wrong with the *value* at *at* by a schema, which messages call *schema*; each with the schema's path."""
-    from providers.decisions.schema import shown_path
+    from providers.decisions.schema import render_path
 
     for problem in problems:
-        switch = switch_hint(_within(value, problem.path)) if "boolean" in problem.message else ""
-        where = f"{schema}.{shown_path(problem.schema_path)}" if problem.schema_path else schema
-        yield document.finding((*at, *problem.path), f"{problem.message}{switch} ({where}){hint}")
+        switch = switch_hint(_value_at(value, problem.path)) if "boolean" in problem.message else ""
+        where = f"{schema}.{render_path(problem.schema_path)}" if problem.schema_path else schema
+        yield document.locate_problem((*at, *problem.path), f"{problem.message}{switch} ({where}){hint}")
 
 
-def _within(value: Json, path: Iterable[str | int]) -> Json:
+def _value_at(value: Json, path: Iterable[str | int]) -> Json:
     for step in path:
         value = value[step]
     return value
 
 
-def named(file: Path) -> str:
+def quote_path(file: Path) -> str:
     """How messages call a file whose name others may have chosen: on one line, and nothing that a terminal obeys."""
-    return line(str(file), PATH_BYTES)
+    return render_line(str(file), MAX_PATH_BYTES)
 
 
-def known(names: Iterable[str]) -> str:
+def list_known(names: Iterable[str]) -> str:
     """The names there are, for a message: as others chose them, so nothing in them is obeyed."""
-    return ", ".join(line(name, 100) for name in sorted(names)) or "none"
+    return ", ".join(render_line(name, 100) for name in sorted(names)) or "none"

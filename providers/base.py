@@ -211,7 +211,7 @@ class Provider(Protocol):
         """Release connections."""
 
 
-class Quirks(Protocol):
+class Adaptations(Protocol):
     """The adaptations that an endpoint's refusals have made necessary."""
 
     def names(self) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class Adaptive(Protocol):
     """Optional part of the port: a provider that adapts its requests to the endpoint's refusals."""
 
     @property
-    def quirks(self) -> Quirks:
+    def quirks(self) -> Adaptations:
         """The adaptations so far; the set only grows while the provider is open."""
 
 

@@ -19,11 +19,11 @@ import attrs
 
 from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta, UserText
 from providers.errors import ProviderError
-from providers.loopback import Exchange, Server, serving
+from providers.loopback import Exchange, LoopbackServer, serve_loopback
 
-KEY = "sk-kit-0123456789-never-to-be-shown"
+TEST_CREDENTIAL = "sk-kit-0123456789-never-to-be-shown"
 """The credential of every provider under test; it must appear in no message."""
-REQUEST = Request(
+SAMPLE_REQUEST = Request(
     origin=Origin(suite_id="contract", case_id="case", repetition=0),
     model="model-1",
     instructions="Be brief.",
@@ -31,12 +31,12 @@ REQUEST = Request(
     max_output_tokens=100,
     key="20260101T000000Z-00c0ffee/1/1/1",
 )
-TIMELY_S = 10.0
+HANG_TIMEOUT_S = 10.0
 """Seconds after which a request counts as hanging."""
-CLOSE_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
 """Seconds within which a cancelled request must close its connection."""
 
-Outcome: TypeAlias = Answer | Exception
+AnswerOrError: TypeAlias = Answer | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,7 @@ class Violation:
     what: str
 
 
-def json_refusal(message: str) -> bytes:
+def build_json_refusal(message: str) -> bytes:
     """The body of a refusal in the most common JSON form."""
     return json.dumps({"error": {"message": message, "type": "error"}}).encode()
 
@@ -65,9 +65,9 @@ class Wire:
     """The beginning of an answer: at least one text delta, and no end."""
     document: bool = False
     """True if an answer is one document, so that no delta can be emitted before its end."""
-    request: Request = REQUEST
+    request: Request = SAMPLE_REQUEST
     """The request to send, for a format that does not accept every request."""
-    refusal: Callable[[str], bytes] = json_refusal
+    refusal: Callable[[str], bytes] = build_json_refusal
     """The body of a refusal with this message."""
 
 
@@ -84,37 +84,47 @@ class _Bench:
     timely_s: float
 
     @asynccontextmanager
-    async def opened(self, url: str, key: str = KEY) -> AsyncIterator[Provider]:
+    async def open_at(self, url: str, key: str = TEST_CREDENTIAL) -> AsyncIterator[Provider]:
         provider = self.open_provider(url, key)
         try:
             yield provider
         finally:
             await provider.aclose()
 
-    async def outcome(self, provider: Provider, heard: _Heard) -> Outcome:
-        return await _outcome(provider, self.wire.request, heard, self.timely_s)
+    async def ask_provider(self, provider: Provider, heard: _EmittedLog) -> AnswerOrError:
+        return await _capture_outcome(provider, self.wire.request, heard, self.timely_s)
 
 
-async def check_provider(open_provider: OpenProvider, wire: Wire, *, timely_s: float = TIMELY_S) -> list[Violation]:
+async def check_provider(
+    open_provider: OpenProvider, wire: Wire, *, timely_s: float = HANG_TIMEOUT_S
+) -> list[Violation]:
     """Check every rule of the contract for a provider of an HTTP endpoint.
 
     Sends about a dozen requests, which takes less than a second, plus *timely_s* seconds for each one that hangs.
     """
     bench = _Bench(open_provider=open_provider, wire=wire, timely_s=timely_s)
     found: list[Violation] = []
-    for check in (_whole, _refused, _cut, _nonsense, _unreachable, _cancelled, _identified):
+    for check in (
+        _check_whole_answer,
+        _check_refusals,
+        _check_broken_stream,
+        _check_unreadable_bodies,
+        _check_no_connection,
+        _check_cancellation,
+        _check_identity,
+    ):
         found += await check(bench)
     return found
 
 
-async def check_answer(provider: Provider, request: Request, *, timely_s: float = TIMELY_S) -> list[Violation]:
+async def check_answer(provider: Provider, request: Request, *, timely_s: float = HANG_TIMEOUT_S) -> list[Violation]:
     """Check the rules that one answer can prove, for a provider of any kind, with or without a server."""
-    heard = _Heard()
-    outcome = await _outcome(provider, request, heard, timely_s)
+    heard = _EmittedLog()
+    outcome = await _capture_outcome(provider, request, heard, timely_s)
     if not isinstance(outcome, Answer):
-        return [Violation(rule="answers", what=f"expected an answer, got {_shown(outcome)}")]
-    found = _order(heard)
-    if (text := heard.text()) != outcome.text:
+        return [Violation(rule="answers", what=f"expected an answer, got {_describe_outcome(outcome)}")]
+    found = _check_event_order(heard)
+    if (text := heard.join_text()) != outcome.text:
         found.append(Violation(rule="whole-answer", what=f"the deltas say {text!r}, the answer {outcome.text!r}"))
     return found
 
@@ -122,30 +132,30 @@ async def check_answer(provider: Provider, request: Request, *, timely_s: float 
 # --- rules ------------------------------------------------------------------------------------------------------
 
 
-async def _whole(bench: _Bench) -> list[Violation]:
+async def _check_whole_answer(bench: _Bench) -> list[Violation]:
     """Status before body, one complete answer, an unchanged Idempotency-Key, no invented usage."""
-    heard = _Heard()
+    heard = _EmittedLog()
     told_first: list[bool] = []
 
-    async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, bench.wire.content_type)
+    async def send_answer(exchange: Exchange) -> None:
+        await exchange.send_head(200, bench.wire.content_type)
         with anyio.move_on_after(bench.timely_s / 4):
             await heard.responded.wait()
         told_first.append(heard.responded.is_set())
-        await exchange.send(bench.wire.answer)
+        await exchange.send_body(bench.wire.answer)
 
-    async with serving(behave) as server, bench.opened(server.url) as provider:
+    async with serve_loopback(send_answer) as server, bench.open_at(server.url) as provider:
         size = provider.size(bench.wire.request)
-        outcome = await bench.outcome(provider, heard)
+        outcome = await bench.ask_provider(provider, heard)
     if not isinstance(outcome, Answer):
-        return [Violation(rule="answers", what=f"a whole answer was not read: {_shown(outcome)}")]
-    found = _order(heard)
+        return [Violation(rule="answers", what=f"a whole answer was not read: {_describe_outcome(outcome)}")]
+    found = _check_event_order(heard)
     if told_first and not told_first[0]:
         found.append(Violation(rule="status-first", what="the status was not emitted before the body arrived"))
-    if not outcome.text == heard.text() == bench.wire.text:
-        what = f"sent {bench.wire.text!r}, emitted in deltas {heard.text()!r}, returned {outcome.text!r}"
+    if not outcome.text == heard.join_text() == bench.wire.text:
+        what = f"sent {bench.wire.text!r}, emitted in deltas {heard.join_text()!r}, returned {outcome.text!r}"
         found.append(Violation(rule="whole-answer", what=what))
-    if outcome.usage is not None and (made_up := outcome.usage.reported()):
+    if outcome.usage is not None and (made_up := outcome.usage.to_json()):
         found.append(Violation(rule="unreported-is-none", what=f"usage {made_up} was not reported"))
     keys = [seen.headers.get("idempotency-key") for seen in server.seen]
     if keys != [bench.wire.request.key]:
@@ -153,23 +163,23 @@ async def _whole(bench: _Bench) -> list[Violation]:
     sent = max((len(seen.body) for seen in server.seen), default=0)
     if size < sent:
         found.append(Violation(rule="size", what=f"size() said {size} bytes, {sent} were sent"))
-    return found + _asked_once(server, "a whole answer")
+    return found + _check_single_request(server, "a whole answer")
 
 
-async def _refused(bench: _Bench) -> list[Violation]:
+async def _check_refusals(bench: _Bench) -> list[Violation]:
     """A refusal is a `ProviderError` with the right `retryable`, and never shows the key."""
     found: list[Violation] = []
     for status, retryable in ((400, False), (401, False), (429, True), (500, True), (503, True)):
-        heard = _Heard()
+        heard = _EmittedLog()
         case = f"status {status}"
 
-        async def behave(exchange: Exchange, status: int = status) -> None:
-            await exchange.head(status, "application/json", *(["retry-after: 2"] if status == 429 else []))
-            await exchange.send(bench.wire.refusal(f"refused, and your key is {KEY}"))
+        async def send_refusal(exchange: Exchange, status: int = status) -> None:
+            await exchange.send_head(status, "application/json", *(["retry-after: 2"] if status == 429 else []))
+            await exchange.send_body(bench.wire.refusal(f"refused, and your key is {TEST_CREDENTIAL}"))
 
-        async with serving(behave) as server, bench.opened(server.url) as provider:
-            outcome = await bench.outcome(provider, heard)
-        found += _order(heard) + _asked_once(server, case) + _failed(outcome, case)
+        async with serve_loopback(send_refusal) as server, bench.open_at(server.url) as provider:
+            outcome = await bench.ask_provider(provider, heard)
+        found += _check_event_order(heard) + _check_single_request(server, case) + _check_provider_error(outcome, case)
         if not isinstance(outcome, ProviderError):
             continue
         if outcome.retryable != retryable:
@@ -183,103 +193,103 @@ async def _refused(bench: _Bench) -> list[Violation]:
     return found
 
 
-async def _cut(bench: _Bench) -> list[Violation]:
+async def _check_broken_stream(bench: _Bench) -> list[Violation]:
     """A broken stream is a retryable error, never half an answer."""
 
-    async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, bench.wire.content_type)
-        await exchange.send(bench.wire.begun)
+    async def send_beginning(exchange: Exchange) -> None:
+        await exchange.send_head(200, bench.wire.content_type)
+        await exchange.send_body(bench.wire.begun)
 
     case = "a stream that breaks off"
-    async with serving(behave) as server, bench.opened(server.url) as provider:
-        outcome = await bench.outcome(provider, _Heard())
-    found = _failed(outcome, case) + _asked_once(server, case)
+    async with serve_loopback(send_beginning) as server, bench.open_at(server.url) as provider:
+        outcome = await bench.ask_provider(provider, _EmittedLog())
+    found = _check_provider_error(outcome, case) + _check_single_request(server, case)
     if isinstance(outcome, ProviderError) and not outcome.retryable:
         found.append(Violation(rule="retryable", what=f"{case}: retryable is False"))
     return found
 
 
-async def _nonsense(bench: _Bench) -> list[Violation]:
+async def _check_unreadable_bodies(bench: _Bench) -> list[Violation]:
     """An unreadable body and an empty one are errors."""
     found: list[Violation] = []
     for body in (b"\x00\xff<html>\r\n\r\n{[", b""):
 
-        async def behave(exchange: Exchange, body: bytes = body) -> None:
-            await exchange.head(200, bench.wire.content_type)
-            await exchange.send(body)
+        async def send_body(exchange: Exchange, body: bytes = body) -> None:
+            await exchange.send_head(200, bench.wire.content_type)
+            await exchange.send_body(body)
 
         case = f"the body {body!r}"
-        async with serving(behave) as server, bench.opened(server.url) as provider:
-            outcome = await bench.outcome(provider, _Heard())
-        found += _failed(outcome, case) + _asked_once(server, case)
+        async with serve_loopback(send_body) as server, bench.open_at(server.url) as provider:
+            outcome = await bench.ask_provider(provider, _EmittedLog())
+        found += _check_provider_error(outcome, case) + _check_single_request(server, case)
     return found
 
 
-async def _unreachable(bench: _Bench) -> list[Violation]:
+async def _check_no_connection(bench: _Bench) -> list[Violation]:
     """A refused connection is a retryable error."""
-    async with serving(Exchange.ignore) as server:
+    async with serve_loopback(Exchange.send_nothing) as server:
         url = server.url
-    async with bench.opened(url) as provider:
-        outcome = await bench.outcome(provider, _Heard())
-    found = _failed(outcome, "no connection")
+    async with bench.open_at(url) as provider:
+        outcome = await bench.ask_provider(provider, _EmittedLog())
+    found = _check_provider_error(outcome, "no connection")
     if isinstance(outcome, ProviderError) and not outcome.retryable:
         found.append(Violation(rule="retryable", what="no connection: retryable is False"))
     return found
 
 
-async def _cancelled(bench: _Bench) -> list[Violation]:
+async def _check_cancellation(bench: _Bench) -> list[Violation]:
     """Cancellation in mid-stream closes the connection at once."""
     closed = anyio.Event()
 
-    async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, bench.wire.content_type)
-        await exchange.send(bench.wire.begun)
-        await exchange.gone()
+    async def send_and_wait(exchange: Exchange) -> None:
+        await exchange.send_head(200, bench.wire.content_type)
+        await exchange.send_body(bench.wire.begun)
+        await exchange.wait_until_closed()
         closed.set()
 
-    heard = _Heard()
-    ended: list[Outcome] = []
-    async with serving(behave) as server, bench.opened(server.url) as provider:
+    heard = _EmittedLog()
+    ended: list[AnswerOrError] = []
+    async with serve_loopback(send_and_wait) as server, bench.open_at(server.url) as provider:
         async with anyio.create_task_group() as group:
 
-            async def ask() -> None:
-                ended.append(await bench.outcome(provider, heard))
+            async def ask_once() -> None:
+                ended.append(await bench.ask_provider(provider, heard))
                 heard.delta.set()
                 heard.responded.set()
 
-            group.start_soon(ask)
+            group.start_soon(ask_once)
             await (heard.responded if bench.wire.document else heard.delta).wait()
             group.cancel_scope.cancel()
-        with anyio.move_on_after(CLOSE_S):
+        with anyio.move_on_after(CLOSE_TIMEOUT_S):
             await closed.wait()
     if ended:
-        what = f"an answer that had only begun ended with {_shown(ended[0])}"
+        what = f"an answer that had only begun ended with {_describe_outcome(ended[0])}"
         return [Violation(rule="cancellation" if bench.wire.document else "deltas-as-they-come", what=what)]
     if not closed.is_set():
-        return [Violation(rule="cancellation", what=f"the connection was not closed within {CLOSE_S:g} s")]
+        return [Violation(rule="cancellation", what=f"the connection was not closed within {CLOSE_TIMEOUT_S:g} s")]
     return []
 
 
-async def _identified(bench: _Bench) -> list[Violation]:
+async def _check_identity(bench: _Bench) -> list[Violation]:
     """Name, account and representation are not empty and hide the key; two keys are two accounts."""
     found: list[Violation] = []
     url = "http://127.0.0.1:9/v1"
-    async with bench.opened(url) as provider:
+    async with bench.open_at(url) as provider:
         for what, value in (("name", provider.name), ("account", provider.account), ("repr", repr(provider))):
             if not value:
                 found.append(Violation(rule="identity", what=f"{what} is empty"))
-            if KEY in value:
+            if TEST_CREDENTIAL in value:
                 found.append(Violation(rule="credential", what=f"{what} shows the key"))
         longer = attrs.evolve(bench.wire.request, messages=(UserText(text="Say hello." * 100),))
         if provider.size(longer) <= provider.size(bench.wire.request):
             found.append(Violation(rule="size", what="a longer request is not larger"))
-        async with bench.opened(url, f"{KEY}-other") as other:
+        async with bench.open_at(url, f"{TEST_CREDENTIAL}-other") as other:
             if other.account == provider.account:
                 found.append(Violation(rule="identity", what="two keys share one account"))
     return found
 
 
-def _order(heard: _Heard) -> list[Violation]:
+def _check_event_order(heard: _EmittedLog) -> list[Violation]:
     """Exactly one `Responded`, as the first event."""
     responded = [place for place, item in enumerate(heard.items) if isinstance(item, Responded)]
     if responded == [0]:
@@ -289,32 +299,36 @@ def _order(heard: _Heard) -> list[Violation]:
     ]
 
 
-def _asked_once(server: Server, case: str) -> list[Violation]:
+def _check_single_request(server: LoopbackServer, case: str) -> list[Violation]:
     if len(server.seen) == 1:
         return []
     return [Violation(rule="asks-once", what=f"{case}: {len(server.seen)} requests were sent")]
 
 
-def _failed(outcome: Outcome, case: str) -> list[Violation]:
+def _check_provider_error(outcome: AnswerOrError, case: str) -> list[Violation]:
     """The outcome is a `ProviderError`, and neither it nor its causes show the key."""
     if not isinstance(outcome, ProviderError):
-        return [Violation(rule="provider-error-only", what=f"{case}: ended with {_shown(outcome)}")]
+        return [Violation(rule="provider-error-only", what=f"{case}: ended with {_describe_outcome(outcome)}")]
     link: BaseException | None = outcome
     while link is not None:
-        if KEY in str(link) or KEY in repr(link):
+        if TEST_CREDENTIAL in str(link) or TEST_CREDENTIAL in repr(link):
             return [Violation(rule="credential", what=f"{case}: {type(link).__name__} shows the key")]
         link = link.__cause__ or link.__context__
     return []
 
 
-def _shown(outcome: Outcome) -> str:
-    return "an answer" if isinstance(outcome, Answer) else f"{type(outcome).__name__}: {outcome}".replace(KEY, "***")
+def _describe_outcome(outcome: AnswerOrError) -> str:
+    return (
+        "an answer"
+        if isinstance(outcome, Answer)
+        else f"{type(outcome).__name__}: {outcome}".replace(TEST_CREDENTIAL, "***")
+    )
 
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
 
-class _Heard:
+class _EmittedLog:
     """The emitted events in order."""
 
     def __init__(self) -> None:
@@ -326,11 +340,11 @@ class _Heard:
         self.items.append(item)
         (self.responded if isinstance(item, Responded) else self.delta).set()
 
-    def text(self) -> str:
+    def join_text(self) -> str:
         return "".join(item.text for item in self.items if isinstance(item, TextDelta))
 
 
-async def _outcome(provider: Provider, request: Request, heard: _Heard, timely_s: float) -> Outcome:
+async def _capture_outcome(provider: Provider, request: Request, heard: _EmittedLog, timely_s: float) -> AnswerOrError:
     """Send the request and return its answer or the exception it raised."""
     try:
         with anyio.fail_after(timely_s):

@@ -1,7 +1,8 @@
 """Registry of providers: finds a provider's factory by its name.
 
-A built-in provider is one line of `BUILT_IN`. A third-party provider is an entry point of the group `evalctl.providers`
-that names a factory with the attribute `api_version`; its package is imported only when the provider is used.
+A built-in provider is one line of `BUILT_IN_PROVIDERS`. A third-party provider is an entry point of the group
+`evalctl.providers` that names a factory with the attribute `api_version`; its package is imported only when the
+provider is used.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from store.errors import UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUP = "evalctl.providers"
+ENTRY_POINT_GROUP = "evalctl.providers"
 
-BUILT_IN: Mapping[str, str] = {
+BUILT_IN_PROVIDERS: Mapping[str, str] = {
     "anthropic": "providers.endpoints.anthropic:open_provider",
     "ollama": "providers.endpoints.ollama:open_provider",
     "openai": "providers.endpoints.openai:open_provider",
@@ -31,7 +32,7 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Name -> `module:factory`, imported on first use."""
 
-DEFAULT_KEY_VARIABLE: Mapping[str, str] = {
+DEFAULT_KEY_VARIABLES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "ollama": "OLLAMA_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -80,13 +81,13 @@ def find_provider(name: str) -> ProviderFactory:
     Raises:
         UsageError: no such provider exists, it cannot be loaded, or it is written for another version of the port.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
+    if name in BUILT_IN_PROVIDERS:
+        module, _, attribute = BUILT_IN_PROVIDERS[name].partition(":")
         return cast("ProviderFactory", getattr(import_module(module), attribute))
-    found = _third_party()
+    found = _find_entry_points()
     if name in found:
-        return _load(name, found[name])
-    known = provider_names()
+        return _load_factory(name, found[name])
+    known = list_provider_names()
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1)
@@ -94,18 +95,18 @@ def find_provider(name: str) -> ProviderFactory:
     raise UsageError(f"there is no provider {name!r}", f"{hint}There are: {', '.join(known)}.")
 
 
-def provider_names() -> list[str]:
+def list_provider_names() -> list[str]:
     """All names that `find_provider` knows, including providers that cannot be loaded."""
-    return sorted({*BUILT_IN, *_third_party()})
+    return sorted({*BUILT_IN_PROVIDERS, *_find_entry_points()})
 
 
-def _third_party() -> dict[str, EntryPoint]:
+def _find_entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-def _load(name: str, point: EntryPoint) -> ProviderFactory:
+def _load_factory(name: str, point: EntryPoint) -> ProviderFactory:
     origin = f"provider {name!r} ({point.value})"
     try:
         factory = point.load()

@@ -17,12 +17,12 @@ class Usage:
     cache_write_1h: int | None = None
     """The part of `cache_write` with a lifetime of one hour, which some providers charge at another price."""
 
-    def reported(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         """The reported fields by name."""
-        return {name: tokens for name in _USAGE if (tokens := getattr(self, name)) is not None}
+        return {name: tokens for name in _USAGE_FIELDS if (tokens := getattr(self, name)) is not None}
 
 
-_USAGE = tuple(field.name for field in attrs.fields(Usage))
+_USAGE_FIELDS = tuple(field.name for field in attrs.fields(Usage))
 
 
 @attrs.define
@@ -38,7 +38,7 @@ class UsageSum:
     def add(self, usage: Usage | None) -> None:
         """Add one turn."""
         self.turns += 1
-        reported = usage.reported() if usage is not None else {}
+        reported = usage.to_json() if usage is not None else {}
         for name, tokens in reported.items():
             self._sums[name] = self._sums.get(name, 0) + tokens
             self._reports[name] = self._reports.get(name, 0) + 1

@@ -14,7 +14,7 @@ class InheritedQuirks:
     inner: Provider
 
     def names(self) -> tuple[str, ...]:
-        """See `providers.base.Quirks`; in alphabetical order."""
+        """See `providers.base.Adaptations`; in alphabetical order."""
         return tuple(sorted(quirks_of(self.inner)))
 
 

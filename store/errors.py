@@ -65,7 +65,7 @@ class StoreStalled(StoreError):
 
 
 @attrs.define(slots=False)
-class BudgetSpent(EvalctlError):
+class CapExhausted(EvalctlError):
     """A spending cap of the sweep is exhausted: it does not cover this request, and nothing in flight will help."""
 
     cap: Literal["max-calls", "max-tokens", "max-cost-usd"]

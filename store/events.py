@@ -139,7 +139,7 @@ class WorkEnded:
 Event = WorkStarted | CallSent | CallResponded | Call | Waited | ToolStarted | ToolCompleted | Incident | WorkEnded
 
 
-def payload(event: Event) -> dict[str, Json]:
+def build_payload(event: Event) -> dict[str, Json]:
     """Return the stored payload of *event*: its fields by name, without those that are None."""
     return {name: value for name in _FIELDS[type(event)] if (value := getattr(event, name)) is not None}
 

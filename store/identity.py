@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.documents.canonical import canonical, digest
+from store.documents.canonical import compute_digest, encode_canonical
 from store.rows import CellRow
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Identity:
 
     def fingerprint(self) -> str:
         """Compute the hex SHA-256 of the document, without the model: a lineage is (fingerprint, requested model)."""
-        return digest(self.to_json()).hex()
+        return compute_digest(self.to_json()).hex()
 
     def kin(self) -> str:
         """Compute the hex SHA-256 of the document without `pack`: equal for cells that differ at most in their pack.
@@ -72,7 +72,7 @@ class Identity:
         """
         document = self.to_json()
         del document["pack"]
-        return digest(document).hex()
+        return compute_digest(document).hex()
 
 
 def identify_cell(
@@ -105,7 +105,7 @@ def identify_cell(
         **more,
     }
     return CellRow(
-        digest=digest(document),
+        digest=compute_digest(document),
         fingerprint=identity.fingerprint(),
         fingerprint_version=identity.algorithm,
         config_hash=config_hash,
@@ -118,5 +118,5 @@ def identify_cell(
         model=model,
         pack=identity.pack,
         profile=identity.profile,
-        document=canonical(document).decode(),
+        document=encode_canonical(document).decode(),
     )

@@ -1,7 +1,7 @@
 """Measurements of an attempt: the one list of figures, from the executor to the column to the report.
 
-A new figure is a field here, a column (a migration and `insert_outcome.sql`) and a value in `Attempt.measure` or in one
-executor; a report that shows it per run also needs it in `read_runs.sql`.
+A new figure is a field here, a column (a migration and `insert_outcome.sql`) and a value in
+`Attempt.take_measurements` or in one executor; a report that shows it per run also needs it in `read_runs.sql`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Measurements:
     @classmethod
     def take_from(cls, row: dict[str, Any]) -> Measurements:
         """Take the measurements out of the columns of *row*, which keeps the others."""
-        return cls(**{name: row.pop(name) for name in COLUMNS if name in row})
+        return cls(**{name: row.pop(name) for name in MEASUREMENT_COLUMNS if name in row})
 
     def to_columns(self) -> dict[str, int | str | None]:
         """Return each figure by the name of its column."""
-        return {name: getattr(self, name) for name in COLUMNS}
+        return {name: getattr(self, name) for name in MEASUREMENT_COLUMNS}
 
 
-COLUMNS = tuple(field.name for field in attrs.fields(Measurements))
+MEASUREMENT_COLUMNS = tuple(field.name for field in attrs.fields(Measurements))

@@ -58,7 +58,7 @@ class NoticeRow:
 
 
 @attrs.frozen(kw_only=True)
-class ControlRow:
+class CommandRow:
     """A command that a person gave to a sweep: pause, continue, cancel, raise a cap or acknowledge."""
 
     id: int
@@ -70,7 +70,7 @@ class ControlRow:
 
 
 @attrs.frozen(kw_only=True)
-class Doing:
+class RunningAttempt:
     """A running attempt: unfinished, in a process that holds a lease, with its most recent event."""
 
     attempt_id: int
@@ -102,7 +102,7 @@ class WorkerState:
     """Number of attempts without an outcome."""
 
     @property
-    def row(self) -> WorkerRow:
+    def worker_row(self) -> WorkerRow:
         """The identity of the process, for a liveness check."""
         return WorkerRow(
             host=self.host,
@@ -119,7 +119,7 @@ class WorkerAccount:
     """Spending of one worker process: its allotments from the sweep's caps against what its requests' events prove."""
 
     worker_id: int
-    grants: int
+    allotments: int
     """Number of its rows in `spend`; 0 if the process ran without a cap."""
     granted: Amount
     """Allotted and not returned."""
@@ -131,7 +131,7 @@ class WorkerAccount:
     """True if its last row returned its whole balance."""
 
     @property
-    def rest(self) -> Amount:
+    def unproven(self) -> Amount:
         """Allotted, but not accounted for by any request."""
         return self.granted - self.proven
 

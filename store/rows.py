@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Outcome = Literal["pass", "fail", "budget_exceeded", "error", "skipped"]
 VerdictWord = Literal["pass", "fail", "error"]
 DecisionStatus = Literal["ok", "abstain", "error"]
-Basis = Literal["run", "retry", "verify", "rejudge", "invalidate"]
+ResultBasis = Literal["run", "retry", "verify", "rejudge", "invalidate"]
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +106,7 @@ class Claim:
 
 
 @attrs.frozen(kw_only=True)
-class Judgement:
+class Verdict:
     """A verifier's verdict on one attempt, with its evidence in `detail`."""
 
     verifier: str
@@ -143,7 +143,7 @@ class Ending:
     decision_status: DecisionStatus | None = None
     """The status of a decision flow; None for an attempt without one."""
     detail: Mapping[str, Json] = attrs.field(factory=dict)
-    verdicts: tuple[Judgement, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     changes: tuple[FileChange, ...] = ()
 
 
@@ -226,13 +226,13 @@ class RunRecord:
     judged: bool = False
     again: bool = False
     composite: float | None = None
-    basis: Basis | None = None
+    basis: ResultBasis | None = None
     started_at: int | None = None
     ended_at: int | None = None
     measured: Measurements = attrs.field(factory=Measurements)
     decision_status: DecisionStatus | None = None
     detail: Mapping[str, Json] = attrs.field(factory=dict)
-    verdicts: tuple[Judgement, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import attrs
 
-from store.secrets.redactor import CONTEXT, Redactor
+from store.secrets.redactor import CONTEXT_CHARACTERS, Redactor
 
-FULL = 4096
+MAX_SEGMENT_CHARACTERS = 4096
 """Close a segment after this many characters."""
 
-LONG_MS = 1000
+MAX_SEGMENT_MS = 1000
 """Close a segment after this many milliseconds, at the next delta."""
 
 Stream = Literal["text", "reasoning"]
@@ -60,7 +60,7 @@ class Segmenter:
         self._size = 0
         self._due = 0
 
-    def delta(self, stream: Stream, request: int, text: str) -> list[Segment]:
+    def add_delta(self, stream: Stream, request: int, text: str) -> list[Segment]:
         """Add a delta of an answer. Returns the segments that it completes, usually none."""
         if not text:
             return []
@@ -71,9 +71,9 @@ class Segmenter:
             self._stream = stream
             self._request = request
         if not self._texts:
-            self._due = now + LONG_MS
+            self._due = now + MAX_SEGMENT_MS
         elif now >= self._due:
-            done += self._close(now)
+            done += self._close_segment(now)
         if "\udc00" <= text[0] <= "\udfff" and self._texts and "\ud800" <= self._texts[-1][-1:] <= "\udbff":
             pair = self._texts[-1][-1] + text[0]
             self._texts[-1] = self._texts[-1][:-1] + pair.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -81,8 +81,8 @@ class Segmenter:
         self._texts.append(text)
         self._times.append(now)
         self._size += len(text)
-        if self._size >= FULL:
-            done += self._close(now)
+        if self._size >= MAX_SEGMENT_CHARACTERS:
+            done += self._close_segment(now)
         return done
 
     def flush(self) -> list[Segment]:
@@ -90,27 +90,27 @@ class Segmenter:
         if not self._texts:
             self._before = ""
             return []
-        done = self._release(final=True)
+        done = self._release_decided(final=True)
         self._before = ""
         return done
 
-    def _close(self, now: int) -> list[Segment]:
-        self._due = now + LONG_MS
-        return self._release(final=False)
+    def _close_segment(self, now: int) -> list[Segment]:
+        self._due = now + MAX_SEGMENT_MS
+        return self._release_decided(final=False)
 
-    def _release(self, *, final: bool) -> list[Segment]:
+    def _release_decided(self, *, final: bool) -> list[Segment]:
         """Make a segment of all text up to the first undecided character."""
         self._size = 0
         if not self._texts:
             return []
         start = len(self._before)
         raw = self._before + "".join(self._texts)
-        spans, end = self._decided(raw, start, final=final)
+        spans, end = self._find_decided_spans(raw, start, final=final)
         if end == start:
             return []
         stretches = [len(text) for text in self._texts]
         texts, times, at = self._texts, self._times, self._times[0]
-        self._texts, self._times, self._before = [], [], raw[max(0, end - CONTEXT) : end]
+        self._texts, self._times, self._before = [], [], raw[max(0, end - CONTEXT_CHARACTERS) : end]
         pieces: list[str] = []
         chunks: list[list[int]] = []
         position = start  # in raw: the end of what is in pieces
@@ -144,17 +144,17 @@ class Segmenter:
             )
         ]
 
-    def _decided(self, raw: str, start: int, *, final: bool) -> tuple[list[tuple[int, int, str]], int]:
+    def _find_decided_spans(self, raw: str, start: int, *, final: bool) -> tuple[list[tuple[int, int, str]], int]:
         """Find the secrets in *raw* from *start* on, and the offset up to which further text cannot change them."""
-        end = len(raw) if final else self._redactor.open_from(raw, start)
+        end = len(raw) if final else self._redactor.find_open_start(raw, start)
         spans: list[tuple[int, int, str]] = []
-        for span in self._redactor.scan(raw, start):
+        for span in self._redactor.find_secrets(raw, start):
             if span[0] >= end:
                 break
             spans.append(span)
             if span[1] > end:
                 # the apparent beginning of a secret lies inside another one
-                end = self._redactor.open_from(raw, span[1])
+                end = self._redactor.find_open_start(raw, span[1])
         if not final and end == len(raw) and "\ud800" <= raw[-1] <= "\udbff" and not (spans and spans[-1][1] == end):
             end -= 1  # its other half may come with the next delta
         return spans, end

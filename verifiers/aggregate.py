@@ -7,44 +7,44 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from store.errors import EvalctlError
-from store.rows import Judgement, VerdictWord
+from store.rows import Verdict, VerdictWord
 from verifiers.base import Evidence, Verifier
-from verifiers.pristine import protected_files
+from verifiers.pristine import find_check_files
 
 
-async def judge(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Judgement, ...]:
+async def run_verifiers(verifiers: Sequence[Verifier], evidence: Evidence) -> tuple[Verdict, ...]:
     """Run every verifier, one after the other. Returns their verdicts in the order of *verifiers*.
 
     Read-only verifiers run first, because a command may change the files that they read. A verifier that cannot run
     gives the verdict `error`; the others still run.
     """
-    if all_only_look(verifiers):
-        return tuple([await _ask(verifier, evidence) for verifier in verifiers])
-    evidence = attrs.evolve(evidence, protected=protected_files(verifiers, evidence.fixture))
-    looking_first = sorted(range(len(verifiers)), key=lambda place: not only_looks(verifiers[place]))
-    said = {place: await _ask(verifiers[place], evidence) for place in looking_first}
+    if are_read_only(verifiers):
+        return tuple([await _run_verifier(verifier, evidence) for verifier in verifiers])
+    evidence = attrs.evolve(evidence, protected=find_check_files(verifiers, evidence.fixture))
+    looking_first = sorted(range(len(verifiers)), key=lambda place: not is_read_only(verifiers[place]))
+    said = {place: await _run_verifier(verifiers[place], evidence) for place in looking_first}
     return tuple(said[place] for place in range(len(verifiers)))
 
 
-def all_only_look(verifiers: Iterable[Verifier]) -> bool:
+def are_read_only(verifiers: Iterable[Verifier]) -> bool:
     """Return whether all verifiers are read-only: then they may read the fixture in place of an unchanged workspace."""
-    return all(map(only_looks, verifiers))
+    return all(map(is_read_only, verifiers))
 
 
-def only_looks(verifier: Verifier) -> bool:
+def is_read_only(verifier: Verifier) -> bool:
     """Return whether the verifier declares that it only reads; without `only_looks` it may do anything."""
     return bool(getattr(verifier, "only_looks", False))
 
 
-async def _ask(verifier: Verifier, evidence: Evidence) -> Judgement:
+async def _run_verifier(verifier: Verifier, evidence: Evidence) -> Verdict:
     try:
         return await verifier.verify(evidence)
     except (EvalctlError, OSError) as error:
         detail = {"reason": "failed", "message": str(error)}
-        return Judgement(verifier=verifier.id, kind=verifier.kind, verdict="error", detail=detail)
+        return Verdict(verifier=verifier.id, kind=verifier.kind, verdict="error", detail=detail)
 
 
-def verdict_of(judgements: Iterable[Judgement]) -> tuple[VerdictWord, float | None]:
+def combine_verdicts(judgements: Iterable[Verdict]) -> tuple[VerdictWord, float | None]:
     """Combine the verdicts of a run into one, with its composite score.
 
     `error` (no composite) if any verifier had an error, or if there are no verdicts: an unchecked run has neither

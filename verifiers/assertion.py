@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import attrs
 
-from providers.decisions.cel import ASSERTION_VARIABLES, Expression, Unevaluable
-from providers.decisions.cel import compile as compiled
-from providers.decisions.shown import shortened
+from providers.decisions.cel import ASSERTION_VARIABLES, CelEvaluationError, Expression
+from providers.decisions.cel import compile_expression as compiled
+from providers.decisions.shown import shorten_value
 from store.events import Json
-from store.rows import Judgement
+from store.rows import Verdict
 
 
 @attrs.frozen(kw_only=True)
@@ -33,10 +33,10 @@ class Assertion:
     _expression: Expression = attrs.field(init=False, repr=False, eq=False)
 
     @_expression.default
-    def _compiled(self) -> Expression:
+    def _compile_expression(self) -> Expression:
         return compiled(self.cel, ASSERTION_VARIABLES)
 
-    def judged(self, values: Mapping[str, Json]) -> Judgement:
+    def judge_decision(self, values: Mapping[str, Json]) -> Verdict:
         """Evaluate the assertion on *values*, in the form of `providers.decisions.decision.Decision.to_json`.
 
         The detail has `why` and `cel`. On a failure it also has `values`, the shortened values of the variables in the
@@ -45,8 +45,10 @@ class Assertion:
         detail: dict[str, Json] = {"why": self.why, "cel": self.cel}
         try:
             if self._expression.evaluate(values):
-                return Judgement(verifier=self.id, kind=self.kind, verdict="pass", detail=detail)
-        except Unevaluable as error:
+                return Verdict(verifier=self.id, kind=self.kind, verdict="pass", detail=detail)
+        except CelEvaluationError as error:
             detail["reason"] = error.reason
-        detail["values"] = {name: shortened(values.get(name)) for name in self._expression.named()}
-        return Judgement(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)
+        detail["values"] = {
+            name: shorten_value(values.get(name)) for name in self._expression.list_required_variables()
+        }
+        return Verdict(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import attrs
 
 from providers.base import ToolUse
-from store.rows import FileChange, Judgement
+from store.rows import FileChange, Verdict
 
 if TYPE_CHECKING:
     from providers.system.sandbox import Sandbox
@@ -52,7 +52,7 @@ class Verifier(Protocol):
     def id(self) -> str:
         """Unique within its task."""
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the run. `error`, neither pass nor fail, means that the verifier could not run.
 
         Never raises for the state in which a run may have left its workspace.

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from store.documents.text import without_first_word, without_last_word
+from store.documents.text import drop_first_word, drop_last_word
 from store.events import Json
-from store.rows import Judgement, VerdictWord
+from store.rows import Verdict, VerdictWord
 from verifiers.base import Evidence
-from verifiers.pristine import NotRestored, restore
+from verifiers.pristine import NotRestored, restore_check_files
 
 if TYPE_CHECKING:
-    from providers.system.process import Finished
+    from providers.system.process import FinishedProcess
 
-LONGEST_MS = 600_000
+MAX_TIMEOUT_MS = 600_000
 """Largest `timeoutMs`."""
 
-OUTPUT_LIMIT = 2**20
+MAX_OUTPUT_BYTES = 2**20
 """Largest number of output bytes that are read."""
 
-KEPT = 32 * 2**10
+MAX_KEPT_BYTES = 32 * 2**10
 """Bytes of each stream, from its end, that the detail of a failure keeps."""
 
-KEPT_ON_PASS = 2**10
+MAX_KEPT_BYTES_ON_PASS = 2**10
 """Bytes of each stream that the detail of a pass keeps."""
 
 
-def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
+def _as_texts(value: str | Iterable[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -49,49 +49,55 @@ class Command:
     kind: ClassVar[str] = "command"
     id: str
     command: tuple[str, ...] = attrs.field(converter=tuple[str, ...], validator=attrs.validators.min_len(1))
-    timeout_ms: int = attrs.field(default=30_000, validator=[attrs.validators.ge(1), attrs.validators.le(LONGEST_MS)])
+    timeout_ms: int = attrs.field(
+        default=30_000, validator=[attrs.validators.ge(1), attrs.validators.le(MAX_TIMEOUT_MS)]
+    )
     expect_exit: int = 0
-    expect_stdout_includes: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    expect_stdout_includes: tuple[str, ...] = attrs.field(default=(), converter=_as_texts)
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Restore the check files, run the command and judge it. May change the workspace."""
         from providers.system.process import ProcessNotStarted  # not needed to read a suite
         from providers.system.sandbox import run_confined
 
         workspace = evidence.workspace
         if workspace.is_symlink() or not workspace.is_dir():
-            return self._judgement("fail", {"reason": "workspace_gone"})
+            return self._make_verdict("fail", {"reason": "workspace_gone"})
         try:
-            tampered = restore(evidence.protected, evidence.fixture, workspace)
+            tampered = restore_check_files(evidence.protected, evidence.fixture, workspace)
         except NotRestored as error:
-            return self._judgement("error", {"reason": "check_file", "message": str(error)})
+            return self._make_verdict("error", {"reason": "check_file", "message": str(error)})
         restored: dict[str, Json] = {"tampered": list(tampered)} if tampered else {}
         try:
             finished = await run_confined(
                 evidence.sandbox,
                 self.command,
                 cwd=workspace,
-                environment=_environment(evidence),
+                environment=_build_environment(evidence),
                 marker=evidence.marker,
                 timeout_s=self.timeout_ms / 1000,
-                output_limit=OUTPUT_LIMIT,
+                output_limit=MAX_OUTPUT_BYTES,
             )
         except ProcessNotStarted as error:
-            whose: VerdictWord = "fail" if self._is_the_runs_own(evidence) else "error"
-            return self._judgement(whose, {"reason": "not_started", "message": str(error), **restored})
-        wrong = self._wrong(finished)
-        detail = {**wrong, **_seen(finished, KEPT if wrong else KEPT_ON_PASS), **restored}
-        return self._judgement("fail" if wrong else "pass", detail)
+            whose: VerdictWord = "fail" if self._was_changed_by_run(evidence) else "error"
+            return self._make_verdict(whose, {"reason": "not_started", "message": str(error), **restored})
+        wrong = self._find_mismatch(finished)
+        detail = {
+            **wrong,
+            **_summarize_output(finished, MAX_KEPT_BYTES if wrong else MAX_KEPT_BYTES_ON_PASS),
+            **restored,
+        }
+        return self._make_verdict("fail" if wrong else "pass", detail)
 
-    def _wrong(self, finished: Finished) -> dict[str, Json]:
+    def _find_mismatch(self, finished: FinishedProcess) -> dict[str, Json]:
         if finished.timed_out:
             return {"reason": "timeout", "timeoutMs": self.timeout_ms}
         if finished.exit_code != self.expect_exit:
             return {"reason": "exit", "expectExit": self.expect_exit}
-        missing = [text for text in self.expect_stdout_includes if _encoded(text) not in finished.stdout]
+        missing = [text for text in self.expect_stdout_includes if _encode_text(text) not in finished.stdout]
         return {"reason": "stdout", "missing": missing} if missing else {}
 
-    def _is_the_runs_own(self, evidence: Evidence) -> bool:
+    def _was_changed_by_run(self, evidence: Evidence) -> bool:
         """Return whether the program is a file of the workspace that the run made, changed or deleted."""
         program = PurePosixPath(self.command[0])
         if program.is_absolute() or "/" not in self.command[0]:
@@ -99,31 +105,31 @@ class Command:
         path = str(program)
         return any(change.path == path for change in evidence.changes) or not (evidence.fixture / path).exists()
 
-    def _judgement(self, verdict: VerdictWord, detail: dict[str, Json]) -> Judgement:
-        return Judgement(verifier=self.id, kind=self.kind, verdict=verdict, detail=detail)
+    def _make_verdict(self, verdict: VerdictWord, detail: dict[str, Json]) -> Verdict:
+        return Verdict(verifier=self.id, kind=self.kind, verdict=verdict, detail=detail)
 
 
-def _environment(evidence: Evidence) -> dict[str, str]:
+def _build_environment(evidence: Evidence) -> dict[str, str]:
     # Bytecode left in the workspace must not replace its source: no diff shows it.
     return {"PYTHONPYCACHEPREFIX": "/dev/null", **evidence.environment}
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _seen(finished: Finished, kept: int) -> dict[str, Json]:
+def _summarize_output(finished: FinishedProcess, kept: int) -> dict[str, Json]:
     streams = {"stdout": finished.stdout, "stderr": finished.stderr}
     detail: dict[str, Json] = {"exitCode": finished.exit_code}
-    detail |= {name: _end(data, kept, cut=finished.truncated) for name, data in streams.items() if data}
+    detail |= {name: _decode_tail(data, kept, cut=finished.truncated) for name, data in streams.items() if data}
     if finished.truncated or any(len(data) > kept for data in streams.values()):
         detail["truncated"] = True
     return detail
 
 
-def _end(data: bytes, kept: int, *, cut: bool) -> str:
+def _decode_tail(data: bytes, kept: int, *, cut: bool) -> str:
     """Decode the last bytes of a stream, without a word that the cut may have halved."""
     text = data[-kept:].decode("utf-8", "replace")
     if len(data) > kept:
-        text = without_first_word(text)
-    return without_last_word(text) if cut else text
+        text = drop_first_word(text)
+    return drop_last_word(text) if cut else text

@@ -19,17 +19,17 @@ import attrs
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from store.errors import EvalctlError
 from store.events import Json
-from store.rows import Judgement, VerdictWord
+from store.rows import Verdict, VerdictWord
 from verifiers.base import Evidence
 
-LARGEST = 256 * 2**20
+MAX_FILE_BYTES = 256 * 2**20
 """Size in bytes of the largest file that is read."""
 
-CHUNK = 2**20
+CHUNK_BYTES = 2**20
 """Bytes read at once; a file of at most this size is read without a thread."""
 
 
-def _lower(text: str) -> str:
+def _lower_text(text: str) -> str:
     return text.lower()
 
 
@@ -41,13 +41,13 @@ class FileEquals:
     only_looks: ClassVar[bool] = True
     id: str
     path: str
-    sha256: str = attrs.field(converter=_lower, validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
+    sha256: str = attrs.field(converter=_lower_text, validator=attrs.validators.matches_re(r"[0-9a-f]{64}"))
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the content by its hash."""
-        return await _look(self.id, self.kind, evidence, self.path, self._check)
+        return await _check_file(self.id, self.kind, evidence, self.path, self._compare_hash)
 
-    def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
+    def _compare_hash(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
         sha = hashlib.sha256()
         for chunk in chunks:
             sha.update(chunk)
@@ -65,11 +65,11 @@ class FileContains:
     path: str
     text: str
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the content by its text."""
-        return await _look(self.id, self.kind, evidence, self.path, self._check)
+        return await _check_file(self.id, self.kind, evidence, self.path, self._search_text)
 
-    def _check(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
+    def _search_text(self, chunks: Iterator[bytes]) -> dict[str, Json] | None:
         wanted = self.text.encode("utf-8", "surrogatepass")
         seen = b""
         for chunk in chunks:
@@ -89,20 +89,22 @@ class FileAbsent:
     id: str
     path: str
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the absence of the path."""
         try:
-            found = _exists(_own(evidence.workspace), self.path)
+            found = _path_exists(_require_workspace(evidence.workspace), self.path)
         except _NotReadError as error:
-            return _judgement(self.id, self.kind, "fail", {"reason": error.reason, "path": self.path})
+            return _make_verdict(self.id, self.kind, "fail", {"reason": error.reason, "path": self.path})
         except (PathEscapes, OSError) as error:
-            return _judgement(self.id, self.kind, _blame(error, evidence, self.path), _why(error, self.path))
+            return _make_verdict(
+                self.id, self.kind, _assign_blame(error, evidence, self.path), _explain_error(error, self.path)
+            )
         if found:
-            return _judgement(self.id, self.kind, "fail", {"reason": "present", "path": self.path})
-        return _judgement(self.id, self.kind, "pass", {})
+            return _make_verdict(self.id, self.kind, "fail", {"reason": "present", "path": self.path})
+        return _make_verdict(self.id, self.kind, "pass", {})
 
 
-Check = Callable[[Iterator[bytes]], dict[str, Json] | None]
+ContentCheck = Callable[[Iterator[bytes]], dict[str, Json] | None]
 """Checks a file's content; returns the detail of a mismatch, or None."""
 
 
@@ -117,41 +119,41 @@ class _NotAFileError(_NotReadError):
     """The path is a directory, a FIFO or a device; a directory may be the fixture's own."""
 
 
-async def _look(name: str, kind: str, evidence: Evidence, relative: str, check: Check) -> Judgement:
+async def _check_file(name: str, kind: str, evidence: Evidence, relative: str, check: ContentCheck) -> Verdict:
     try:
-        path, size = _file(_own(evidence.workspace), relative)
-        if size <= CHUNK:
-            wrong = check(_chunks(path))
+        path, size = _locate_file(_require_workspace(evidence.workspace), relative)
+        if size <= CHUNK_BYTES:
+            wrong = check(_read_chunks(path))
         else:
             import anyio.to_thread
 
-            wrong = await anyio.to_thread.run_sync(lambda: check(_chunks(path)))
+            wrong = await anyio.to_thread.run_sync(lambda: check(_read_chunks(path)))
     except _NotAFileError as error:
         verdict: VerdictWord = "error" if (evidence.fixture / relative).is_dir() else "fail"
-        return _judgement(name, kind, verdict, {"reason": error.reason, "path": relative})
+        return _make_verdict(name, kind, verdict, {"reason": error.reason, "path": relative})
     except _NotReadError as error:
-        return _judgement(name, kind, "fail", {"reason": error.reason, "path": relative})
+        return _make_verdict(name, kind, "fail", {"reason": error.reason, "path": relative})
     except (PathEscapes, OSError) as error:
-        return _judgement(name, kind, _blame(error, evidence, relative), _why(error, relative))
+        return _make_verdict(name, kind, _assign_blame(error, evidence, relative), _explain_error(error, relative))
     if wrong is None:
-        return _judgement(name, kind, "pass", {})
-    return _judgement(name, kind, "fail", {**wrong, "path": relative})
+        return _make_verdict(name, kind, "pass", {})
+    return _make_verdict(name, kind, "fail", {**wrong, "path": relative})
 
 
-def _own(workspace: Path) -> Path:
+def _require_workspace(workspace: Path) -> Path:
     """Return the workspace; refuse it if the run has replaced it by a link, which is not followed."""
     if workspace.is_symlink():
         raise _NotReadError("workspace_gone")
     return workspace
 
 
-def _exists(workspace: Path, relative: str) -> bool:
+def _path_exists(workspace: Path, relative: str) -> bool:
     resolve_inside(workspace, relative)  # refuses a link that leads outside, whatever its target
     whole = PurePosixPath(relative)
     return os.path.lexists(resolve_inside(workspace, str(whole.parent)) / whole.name)
 
 
-def _file(workspace: Path, relative: str) -> tuple[str, int]:
+def _locate_file(workspace: Path, relative: str) -> tuple[str, int]:
     """Locate the file: its path and its size in bytes."""
     path, resolved = f"{workspace}/{relative}", False
     if "/" in relative or check_relative(relative) is not None:
@@ -163,32 +165,32 @@ def _file(workspace: Path, relative: str) -> tuple[str, int]:
             found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _NotReadError("missing") from error
-    return path, _size(found)
+    return path, _check_size(found)
 
 
-def _size(found: os.stat_result) -> int:
+def _check_size(found: os.stat_result) -> int:
     if stat.S_ISLNK(found.st_mode):  # a link that is left after resolving is dangling
         raise _NotReadError("missing")
     if not stat.S_ISREG(found.st_mode):
         raise _NotAFileError("not_a_file")
-    if found.st_size > LARGEST:
+    if found.st_size > MAX_FILE_BYTES:
         raise _NotReadError("too_large")
     return found.st_size
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def _read_chunks(path: str) -> Iterator[bytes]:
     # O_NONBLOCK: if the file has become a FIFO since the check, opening it does not wait for a writer
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        left = LARGEST
-        while left > 0 and (chunk := os.read(handle, min(CHUNK, left))):
+        left = MAX_FILE_BYTES
+        while left > 0 and (chunk := os.read(handle, min(CHUNK_BYTES, left))):
             left -= len(chunk)
             yield chunk
     finally:
         os.close(handle)
 
 
-def _blame(error: PathEscapes | OSError, evidence: Evidence, relative: str) -> VerdictWord:
+def _assign_blame(error: PathEscapes | OSError, evidence: Evidence, relative: str) -> VerdictWord:
     """Return `error` if the suite names a path that cannot be read, `fail` if the run made it one."""
     if isinstance(error, OSError):
         return "error"
@@ -199,11 +201,11 @@ def _blame(error: PathEscapes | OSError, evidence: Evidence, relative: str) -> V
     return "fail"
 
 
-def _why(error: PathEscapes | OSError, relative: str) -> dict[str, Json]:
+def _explain_error(error: PathEscapes | OSError, relative: str) -> dict[str, Json]:
     if isinstance(error, PathEscapes):
         return {"reason": "path_escapes", "path": relative}
     return {"reason": "unreadable", "path": relative, "cause": error.strerror or type(error).__name__}
 
 
-def _judgement(name: str, kind: str, verdict: VerdictWord, detail: dict[str, Json]) -> Judgement:
-    return Judgement(verifier=name, kind=kind, verdict=verdict, detail=detail)
+def _make_verdict(name: str, kind: str, verdict: VerdictWord, detail: dict[str, Json]) -> Verdict:
+    return Verdict(verifier=name, kind=kind, verdict=verdict, detail=detail)

@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from providers.system.removal import remove_tree
 from store.errors import EvalctlError
 from verifiers.base import Verifier
-from verifiers.tree_diff import TreeDiffWithin, covers
+from verifiers.tree_diff import TreeDiffWithin, covers_path
 
 
 class NotRestored(EvalctlError):
     """A check file could not be restored."""
 
 
-def protected_files(verifiers: Iterable[Verifier], fixture: Path) -> tuple[str, ...]:
+def find_check_files(verifiers: Iterable[Verifier], fixture: Path) -> tuple[str, ...]:
     """Find the task's check files: sorted paths relative to *fixture*."""
     every = tuple(verifiers)
     allowed = [entry for verifier in every if isinstance(verifier, TreeDiffWithin) for entry in verifier.allowed]
@@ -30,13 +30,13 @@ def protected_files(verifiers: Iterable[Verifier], fixture: Path) -> tuple[str, 
         path
         for verifier in every
         for argument in getattr(verifier, "command", ())
-        for path in _paths(argument)
-        if not covers(allowed, path) and _is_file(fixture, path)
+        for path in _extract_paths(argument)
+        if not covers_path(allowed, path) and _is_file(fixture, path)
     }
     return tuple(sorted(named))
 
 
-def restore(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[str, ...]:
+def restore_check_files(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[str, ...]:
     """Restore the check files in *workspace*. Returns those that differed from *fixture*.
 
     An obstacle (a link, a directory) is removed, never followed.
@@ -47,7 +47,7 @@ def restore(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[s
     tampered = []
     for path in protected:
         try:
-            if not _same(fixture / path, workspace, path):
+            if not _is_unchanged(fixture / path, workspace, path):
                 tampered.append(path)
                 _put_back(fixture / path, workspace, path)
         except OSError as error:
@@ -55,7 +55,7 @@ def restore(protected: Sequence[str], fixture: Path, workspace: Path) -> tuple[s
     return tuple(tampered)
 
 
-def _paths(argument: str) -> list[str]:
+def _extract_paths(argument: str) -> list[str]:
     """Extract the relative paths that an argument may name: itself, and the value of an option with `=`."""
     candidates = [argument]
     if argument.startswith("-") and "=" in argument:
@@ -71,7 +71,7 @@ def _is_file(fixture: Path, path: str) -> bool:
         return False
 
 
-def _same(pristine: Path, workspace: Path, path: str) -> bool:
+def _is_unchanged(pristine: Path, workspace: Path, path: str) -> bool:
     parts = PurePosixPath(path).parts
     where = workspace
     for part in parts[:-1]:
@@ -105,12 +105,12 @@ def _has_kind(path: Path, kind: int) -> bool:
 def _put_back(pristine: Path, workspace: Path, path: str) -> None:
     where = workspace
     for part in PurePosixPath(path).parts[:-1]:
-        _writable(where)
+        _make_writable(where)
         where /= part
         if not _has_kind(where, stat.S_IFDIR):
             remove_tree(where)
             where.mkdir(0o755)
-    _writable(where)
+    _make_writable(where)
     remove_tree(workspace / path)
     mode = stat.S_IMODE(pristine.stat().st_mode)
     handle = os.open(workspace / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -119,6 +119,6 @@ def _put_back(pristine: Path, workspace: Path, path: str) -> None:
         os.fchmod(handle, mode)
 
 
-def _writable(directory: Path) -> None:
+def _make_writable(directory: Path) -> None:
     if directory.lstat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
         directory.chmod(0o755)

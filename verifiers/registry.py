@@ -23,7 +23,7 @@ KINDS: dict[str, str] = {
 }
 """Kind -> module and class."""
 
-GROUP = "evalctl.verifiers"
+ENTRY_POINT_GROUP = "evalctl.verifiers"
 
 LOAD_FAILURES = (ImportError, AttributeError, SyntaxError, TypeError, ValueError, RuntimeError, OSError)
 """Exceptions that importing another package may raise."""
@@ -36,19 +36,19 @@ def find_verifier(kind: str) -> type:
         UsageError: the kind is unknown (lists the nearest), does not load, or has another API version.
     """
     if kind in KINDS:
-        return _import(KINDS[kind])
-    foreign = _entry_points()  # scanned late: reading the metadata of all packages slows down the start
+        return _import_class(KINDS[kind])
+    foreign = _scan_entry_points()  # scanned late: reading the metadata of all packages slows down the start
     if kind not in foreign:
-        raise UsageError(f"unknown verifier kind {kind!r}", _suggestion(kind, [*KINDS, *foreign]))
-    return _load(foreign[kind])
+        raise UsageError(f"unknown verifier kind {kind!r}", _suggest_kind(kind, [*KINDS, *foreign]))
+    return _load_entry_point(foreign[kind])
 
 
-def verifier_kinds() -> list[str]:
+def list_verifier_kinds() -> list[str]:
     """List all known kinds, built-in ones first, whether they can be loaded or not."""
-    return [*KINDS, *sorted(_entry_points().keys() - KINDS.keys())]
+    return [*KINDS, *sorted(_scan_entry_points().keys() - KINDS.keys())]
 
 
-def _import(dotted: str) -> type:
+def _import_class(dotted: str) -> type:
     from importlib import import_module
 
     module, _, name = dotted.partition(":")
@@ -56,13 +56,13 @@ def _import(dotted: str) -> type:
     return found
 
 
-def _entry_points() -> dict[str, EntryPoint]:
+def _scan_entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-def _load(point: EntryPoint) -> type:
+def _load_entry_point(point: EntryPoint) -> type:
     from verifiers.base import VERIFIER_API
 
     owner = point.dist.name if point.dist is not None else point.value
@@ -82,7 +82,7 @@ def _load(point: EntryPoint) -> type:
     return found
 
 
-def _suggestion(kind: str, known: list[str]) -> str:
+def _suggest_kind(kind: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(kind, known, n=1)

@@ -13,12 +13,12 @@ import attrs
 
 from providers.base import ToolUse
 from store.events import Json
-from store.rows import Judgement
+from store.rows import Verdict
 from verifiers.base import Evidence
 
 
 @attrs.frozen(kw_only=True)
-class Before:
+class CalledBefore:
     """`first` was called before every call of `then`. Tool names are compared, not files."""
 
     type: ClassVar[str] = "before"
@@ -27,7 +27,7 @@ class Before:
 
 
 @attrs.frozen(kw_only=True)
-class Never:
+class NeverCalled:
     """`tool` was never called."""
 
     type: ClassVar[str] = "never"
@@ -51,7 +51,7 @@ class NoRepeatFailure:
     tool: str
 
 
-Rule = Before | Never | MaxCalls | NoRepeatFailure
+SequenceRule = CalledBefore | NeverCalled | MaxCalls | NoRepeatFailure
 
 
 @attrs.frozen(kw_only=True)
@@ -61,30 +61,30 @@ class ToolSequence:
     kind: ClassVar[str] = "tool-sequence"
     only_looks: ClassVar[bool] = True
     id: str
-    rule: Rule
+    rule: SequenceRule
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the tool calls."""
         if evidence.tools is None:
-            return Judgement(verifier=self.id, kind=self.kind, verdict="error", detail={"reason": "no_tool_events"})
-        broken = breach(self.rule, evidence.tools)
+            return Verdict(verifier=self.id, kind=self.kind, verdict="error", detail={"reason": "no_tool_events"})
+        broken = find_breach(self.rule, evidence.tools)
         if broken is None:
-            return Judgement(verifier=self.id, kind=self.kind, verdict="pass")
+            return Verdict(verifier=self.id, kind=self.kind, verdict="pass")
         detail = {"reason": self.rule.type, **broken}
-        return Judgement(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)
+        return Verdict(verifier=self.id, kind=self.kind, verdict="fail", detail=detail)
 
 
-def breach(rule: Rule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
+def find_breach(rule: SequenceRule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
     """Find the first breach of *rule*: the offending call, counted from 1, and its details; None if the rule holds."""
     match rule:
-        case Before():
+        case CalledBefore():
             for place, use in enumerate(tools, 1):
                 if use.name == rule.then:  # checked first: a call does not precede itself
                     return {"call": place, "tool": rule.then, "missing": rule.first}
                 if use.name == rule.first:
                     return None
             return None
-        case Never():
+        case NeverCalled():
             return next(
                 ({"call": n, "tool": use.name} for n, use in enumerate(tools, 1) if use.name == rule.tool), None
             )
@@ -95,7 +95,7 @@ def breach(rule: Rule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
             failed: dict[str, int] = {}
             for place, use in enumerate(tools, 1):
                 if use.name == rule.tool and use.is_error:
-                    first = failed.setdefault(_identity(use.arguments), place)
+                    first = failed.setdefault(_encode_arguments(use.arguments), place)
                     if first != place:
                         return {"call": place, "tool": use.name, "first": first}
             return None
@@ -103,5 +103,5 @@ def breach(rule: Rule, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
             assert_never(rule)
 
 
-def _identity(arguments: Json) -> str:
+def _encode_arguments(arguments: Json) -> str:
     return json.dumps(arguments, sort_keys=True)

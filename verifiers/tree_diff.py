@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import attrs
 
-from store.rows import Judgement
+from store.rows import Verdict
 from verifiers.base import Evidence
 
-NAMED = 50
+MAX_LISTED_PATHS = 50
 """Largest number of paths that the detail lists; the rest are only counted."""
 
 
@@ -30,38 +30,38 @@ class TreeDiffWithin:
     id: str
     allowed: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the differences. Never `error`: they are part of the evidence."""
-        outside = [change for change in evidence.changes if not covers(self.allowed, change.path)]
+        outside = [change for change in evidence.changes if not covers_path(self.allowed, change.path)]
         if not outside:
-            return Judgement(verifier=self.id, kind=self.kind, verdict="pass")
-        return Judgement(
+            return Verdict(verifier=self.id, kind=self.kind, verdict="pass")
+        return Verdict(
             verifier=self.id,
             kind=self.kind,
             verdict="fail",
             detail={
                 "reason": "outside",
-                "outside": [{"path": change.path, "change": change.change} for change in outside[:NAMED]],
+                "outside": [{"path": change.path, "change": change.change} for change in outside[:MAX_LISTED_PATHS]],
                 "count": len(outside),
             },
         )
 
 
-def covers(allowed: Iterable[str], path: str) -> bool:
+def covers_path(allowed: Iterable[str], path: str) -> bool:
     """Return whether an entry of *allowed* covers *path* (relative, with `/`)."""
-    return any(_covers(entry.removeprefix("./"), path) for entry in allowed)
+    return any(_entry_covers(entry.removeprefix("./"), path) for entry in allowed)
 
 
-def _covers(entry: str, path: str) -> bool:
+def _entry_covers(entry: str, path: str) -> bool:
     if entry == path:  # first, so that a name with a star in it can be allowed literally
         return True
     if "*" not in entry and "?" not in entry:
         return entry.endswith("/") and path.startswith(entry)
-    return _pattern(entry).fullmatch(path) is not None
+    return _compile_entry(entry).fullmatch(path) is not None
 
 
 @lru_cache(maxsize=1024)
-def _pattern(entry: str) -> re.Pattern[str]:
+def _compile_entry(entry: str) -> re.Pattern[str]:
     if entry.endswith("/"):
         entry += "**"
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", entry)

@@ -31,7 +31,7 @@ GLOBALS = {
 def show_version(wanted: bool) -> None:
     """Print the version and stop."""
     if wanted:
-        common.out(f"evalctl {__version__}")
+        common.print_data(f"evalctl {__version__}")
         raise typer.Exit
 
 
@@ -61,7 +61,7 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
     COMMON.verbosity = -1 if quiet else int(verbose)
 
 
-def application(sections: Sections = SECTIONS) -> typer.Typer:
+def make_application(sections: Sections = SECTIONS) -> typer.Typer:
     """The application with the verbs in *sections*, none of which is imported yet."""
     app = typer.Typer(
         name="evalctl",
@@ -76,7 +76,7 @@ def application(sections: Sections = SECTIONS) -> typer.Typer:
     return app
 
 
-def hoist(arguments: list[str]) -> tuple[list[str], list[str]]:
+def hoist_globals(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The global flags, which may stand anywhere before `--`, and the rest: the verb and what is its own."""
     front: list[str] = []
     rest: list[str] = []
@@ -95,11 +95,11 @@ def hoist(arguments: list[str]) -> tuple[list[str], list[str]]:
     return front, rest
 
 
-def run(arguments: list[str], sections: Sections = SECTIONS) -> int:
+def run_command(arguments: list[str], sections: Sections = SECTIONS) -> int:
     """Run one command; the exit code. Our own errors become one message here and nowhere else."""
-    front, rest = hoist(arguments)
+    front, rest = hoist_globals(arguments)
     try:
-        application(sections)(args=[*front, *rest], prog_name="evalctl", standalone_mode=True)
+        make_application(sections)(args=[*front, *rest], prog_name="evalctl", standalone_mode=True)
     except SystemExit as stop:
         # typer ends usage errors with a plain 2; a verb's own codes are members of an enumeration
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED
@@ -108,7 +108,7 @@ def run(arguments: list[str], sections: Sections = SECTIONS) -> int:
         sys.stderr.close()
         return Exit.FAILED
     except _our_errors() as error:
-        common.complain(str(error))
+        common.print_error(str(error))
         return usage_code_of(rest, sections) if _is_usage_error(error) else Exit.FAILED
     return Exit.DONE
 

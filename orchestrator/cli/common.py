@@ -71,22 +71,22 @@ def not_ours(suite: Path, runs: str, *, sandboxed: bool) -> str:
     )
 
 
-def say(text: str) -> None:
+def print_notice(text: str) -> None:
     """One line for the person at the terminal: stderr, so that stdout stays data."""
     if COMMON.verbosity >= 0:
-        _tell(text)
+        _print_line(text)
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """A user's mistake or a failure: stderr, whatever the verbosity."""
-    _tell(f"evalctl: {text}")
+    _print_line(f"evalctl: {text}")
 
 
-def _tell(text: str) -> None:
-    from store.secrets.scanner import scanned
+def _print_line(text: str) -> None:
+    from store.secrets.scanner import mask_secrets
 
     try:
-        print(scanned(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+        print(mask_secrets(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
     except OSError:
         # a terminal that has been closed, or `2>&1 | head`: nobody listens, which is no reason to give up a sweep
         from orchestrator.cli.streams import give_up
@@ -94,20 +94,20 @@ def _tell(text: str) -> None:
         give_up(2)
 
 
-def out(text: str) -> None:
+def print_data(text: str) -> None:
     """Data: stdout, without what has the shape of a secret.
 
     Raises:
-        OutputLost, BrokenPipeError: see `streams.printing`.
+        OutputLost, BrokenPipeError: see `streams.guard_printing`.
     """
-    from orchestrator.cli.streams import printing
-    from store.secrets.scanner import scanned
+    from orchestrator.cli.streams import guard_printing
+    from store.secrets.scanner import mask_secrets
 
-    with printing():
-        print(scanned(text), flush=True)  # noqa: T201 - the command line's own output
+    with guard_printing():
+        print(mask_secrets(text), flush=True)  # noqa: T201 - the command line's own output
 
 
-def confirmed(question: str) -> bool:
+def ask_confirmation(question: str) -> bool:
     """Ask the person at the terminal; Ctrl-C is no answer, and ends the command as anywhere else.
 
     Raises:

@@ -8,17 +8,17 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.common import COMMON, print_data
 from orchestrator.reports.hints import Hint, Line
-from orchestrator.text import printable
+from orchestrator.text import make_printable
 
 
-def command(words: str, environment: Mapping[str, str]) -> str:
+def format_command(words: str, environment: Mapping[str, str]) -> str:
     """`evalctl WORDS`, with the path this process was called by where `evalctl` alone is another program or none, and
     with `--store` where it was given: a hint that is copied must not ask another store.
     """
     store = "" if COMMON.store is None else f" --store {shlex.quote(COMMON.store)}"
-    return f"{_program(sys.argv[0], environment.get('PATH'))} {words}{store}"
+    return f"{_find_program(sys.argv[0], environment.get('PATH'))} {words}{store}"
 
 
 def spell_line(line: Line, environment: Mapping[str, str]) -> str:
@@ -26,16 +26,16 @@ def spell_line(line: Line, environment: Mapping[str, str]) -> str:
     if not isinstance(line, Hint):
         return line
     remark = f"   {line.remark}" if line.remark else ""
-    return f"{line.lead} {command(line.command, environment)}{remark}"
+    return f"{line.lead} {format_command(line.command, environment)}{remark}"
 
 
 def print_lines(lines: Iterable[Line], environment: Mapping[str, str]) -> None:
     """Print *lines* to stdout, at once: a secret may lie across several."""
     if spelled := [spell_line(line, environment) for line in lines]:
-        out(printable("\n".join(spelled), sys.stdout.encoding))
+        print_data(make_printable("\n".join(spelled), sys.stdout.encoding))
 
 
-def _program(called: str, path: str | None) -> str:
+def _find_program(called: str, path: str | None) -> str:
     if Path(called).name != "evalctl":
         return "evalctl"
     found = shutil.which("evalctl", path=path or "")

@@ -27,7 +27,7 @@ class LimitFlags:
 
     def given_terms(self) -> dict[str, Any]:
         """Settings by name, those that were given; the others keep their defaults. Caps are not among them."""
-        return options.given(
+        return options.drop_unset(
             concurrency=self.concurrency,
             max_wall_s=self.max_wall,
             rpm=self.rpm,

@@ -15,9 +15,9 @@ times as many leave a long sweep larger by what lies about."""
 def main() -> None:
     """Run `evalctl` and leave with its exit code."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from orchestrator.cli.streams import complete
+        from orchestrator.cli.streams import open_missing_streams
 
-        complete()
+        open_missing_streams()
     if sys.getfilesystemencoding() != "utf-8":
         from orchestrator.cli.streams import start_again_in_utf8
 
@@ -26,9 +26,9 @@ def main() -> None:
         sys.stdout.write(f"evalctl {__version__}\n")
         return
     gc.set_threshold(GARBAGE, 20, 20)
-    from orchestrator.cli.app import run
+    from orchestrator.cli.app import run_command
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

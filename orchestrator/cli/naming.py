@@ -21,7 +21,7 @@ def find_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
         UsageError: there is no such sweep, or it has no such variant; with the nearest names.
     """
     name = parse_sweep_name(typed)
-    sweep = reader.sweep(name.sweep)
+    sweep = reader.find_sweep(name.sweep)
     if name.arm is None:
         return sweep, None
     variants = variants_of(reader, sweep)
@@ -49,4 +49,4 @@ def find_single_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
 
 def variants_of(reader: Reader, sweep: SweepRow) -> tuple[str, ...]:
     """The variants of a sweep, the baseline first; none where it compares nothing."""
-    return tuple(dict.fromkeys(cell.variant for cell in reader.cells(sweep.id) if cell.variant))
+    return tuple(dict.fromkeys(cell.variant for cell in reader.list_cells(sweep.id) if cell.variant))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from providers.system.sandbox import Kind
+    from providers.system.sandbox import SandboxKind
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -23,7 +23,7 @@ class MissingParameter(typer.BadParameter):
         return f"Missing {self.message}."
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds from `90`, `90s`, `15m`, `8h`, `500ms`.
 
     Raises:
@@ -43,7 +43,7 @@ def duration(text: str) -> float:
     return seconds
 
 
-def usd(text: str) -> Decimal:
+def parse_usd(text: str) -> Decimal:
     """US dollars from `5`, `$5`, `5 USD`, `0.25`.
 
     Raises:
@@ -57,17 +57,17 @@ def usd(text: str) -> Decimal:
         raise typer.BadParameter(str(error)) from error
     if not nusd:
         raise typer.BadParameter(f"expected more than 0 US dollars, got {text!r}")
-    return Decimal(money.usd(nusd))
+    return Decimal(money.format_usd(nusd))
 
 
-def nusd(amount: Decimal | None) -> int | None:
+def to_nano_usd(amount: Decimal | None) -> int | None:
     """A cap as it is stored: nano-USD."""
     from store import money
 
     return None if amount is None else money.to_nusd(amount)
 
 
-def names(text: str | None) -> tuple[str, ...]:
+def split_names(text: str | None) -> tuple[str, ...]:
     """Comma-separated names; none where the flag is not given.
 
     Raises:
@@ -79,7 +79,7 @@ def names(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def finite(value: float | None) -> float | None:
+def check_finite(value: float | None) -> float | None:
     """A number that is one: NaN passes every bound, and with infinity a limit would not hold.
 
     Raises:
@@ -90,12 +90,12 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def given(**flags: Any) -> dict[str, Any]:
+def drop_unset(**flags: Any) -> dict[str, Any]:
     """The flags that were given; the others leave what they would set as it is."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def directory(text: str | None) -> str | None:
+def resolve_directory(text: str | None) -> str | None:
     """A directory as it stays meant when somebody resumes from elsewhere: absolute."""
     return str(Path(text).resolve()) if text else None
 
@@ -206,7 +206,7 @@ MaxCostUsd = Annotated[
     Decimal | None,
     typer.Option(
         "--max-cost-usd",
-        parser=usd,
+        parser=parse_usd,
         metavar="USD",
         help="US dollars the sweep may cost in all (5, $5, 0.25); needs the model's price.",
         rich_help_panel=LIMITS,
@@ -225,7 +225,7 @@ MaxWall = Annotated[
     float | None,
     typer.Option(
         "--max-wall",
-        parser=duration,
+        parser=parse_duration,
         metavar="TIME",
         help="Stop the sweep after TIME (90s, 15m, 8h).",
         rich_help_panel=LIMITS,
@@ -236,7 +236,7 @@ Rpm = Annotated[
     typer.Option(
         "--rpm",
         min=0.01,
-        callback=finite,
+        callback=check_finite,
         metavar="N",
         help="Requests per minute the account may be asked.",
         rich_help_panel=LIMITS,
@@ -247,7 +247,7 @@ Tpm = Annotated[
     typer.Option(
         "--tpm",
         min=1,
-        callback=finite,
+        callback=check_finite,
         metavar="N",
         help="Limit tokens per minute (estimated before sending, corrected afterwards).",
         rich_help_panel=LIMITS,
@@ -257,7 +257,7 @@ MaxWait = Annotated[
     float | None,
     typer.Option(
         "--max-wait",
-        parser=duration,
+        parser=parse_duration,
         metavar="TIME",
         help="Longest Retry-After to obey. [default: 120s]",
         rich_help_panel=LIMITS,
@@ -267,7 +267,7 @@ MaxStall = Annotated[
     float | None,
     typer.Option(
         "--max-stall",
-        parser=duration,
+        parser=parse_duration,
         metavar="TIME",
         help="Give up waiting after TIME without progress, or at once if the wait is known to be longer. "
         "[default: 10m]",
@@ -330,15 +330,15 @@ Sandbox = Annotated[
 ]
 
 
-def kind_of_sandbox(text: str) -> Kind:
+def kind_of_sandbox(text: str) -> SandboxKind:
     """What confines commands.
 
     Raises:
         typer.BadParameter: there is no such thing.
     """
-    from providers.system.sandbox import KINDS
+    from providers.system.sandbox import SANDBOX_KINDS
 
-    for kind in KINDS:
+    for kind in SANDBOX_KINDS:
         if text == kind:
             return kind
-    raise typer.BadParameter(f"expected {' or '.join(KINDS)}, got {text!r}", param_hint="--sandbox")
+    raise typer.BadParameter(f"expected {' or '.join(SANDBOX_KINDS)}, got {text!r}", param_hint="--sandbox")

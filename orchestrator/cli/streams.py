@@ -14,7 +14,7 @@ class OutputLost(EvalctlError):
     """Standard output takes nothing more."""
 
 
-def complete() -> None:
+def open_missing_streams() -> None:
     """Put /dev/null in the place of every standard stream that is closed.
 
     Otherwise the next file to be opened would get its number, and `print` would send to stdout what is meant for
@@ -37,7 +37,7 @@ def start_again_in_utf8() -> None:
 
 
 @contextmanager
-def printing() -> Iterator[None]:
+def guard_printing() -> Iterator[None]:
     """Around whatever writes to stdout.
 
     Raises:

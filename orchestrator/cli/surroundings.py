@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.common import COMMON, Exit, complain, say
+from orchestrator.cli.common import COMMON, Exit, print_error, print_notice
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def store_of(world: World) -> Path:
 
 def log_of(redactor: Redactor) -> Log:
     """Where log lines go; nowhere unless they are asked for."""
-    from orchestrator.log import open_log, silent
+    from orchestrator.log import discard_event, open_log
 
     if COMMON.verbosity <= 0:
-        return silent
+        return discard_event
     return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
 
 
@@ -42,7 +42,7 @@ def at_terminal() -> bool:
     return sys.stderr.isatty() and COMMON.verbosity == 0
 
 
-def seconds(world: World, variable: str, default: float) -> float:
+def read_seconds(world: World, variable: str, default: float) -> float:
     """A number of seconds from the environment.
 
     Raises:
@@ -89,28 +89,28 @@ def set_up_worker(
         redactor=redactor,
         store=store_of(world),
         world=world,
-        say=say,
+        say=print_notice,
         terminal=at_terminal(),
         errors=errors,
         cancelled=cancelled,
         log=log_of(redactor),
         on_result=on_result,
-        lease_s=seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
+        lease_s=read_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),
     )
 
 
-def audited(reader: Reader, row: SweepRow, world: World) -> bool:
+def print_audit(reader: Reader, row: SweepRow, world: World) -> bool:
     """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
     from orchestrator.engine import audit
     from orchestrator.world import is_alive
 
-    found = audit.audit(reader, row, now=world.wall(), is_alive=is_alive)
-    for line in audit.lines(found):
-        (complain if found.problems else say)(line)
+    found = audit.audit_sweep(reader, row, now=world.wall(), is_alive=is_alive)
+    for line in audit.audit_lines(found):
+        (print_error if found.problems else print_notice)(line)
     return not found.problems
 
 
-def concluded(end: SweepEnd, report: Callable[[], int]) -> int:
+def exit_code_of(end: SweepEnd, report: Callable[[], int]) -> int:
     """The exit code that *report* comes to. When a signal ended the sweep, that is told even if nobody can read the
     report any more.
     """
@@ -121,9 +121,9 @@ def concluded(end: SweepEnd, report: Callable[[], int]) -> int:
     except (OutputLost, BrokenPipeError):
         if end.signal is None:
             raise
-        return signalled(end.signal)
+        return signal_exit_code(end.signal)
 
 
-def signalled(number: int) -> int:
+def signal_exit_code(number: int) -> int:
     """The exit code of what a signal ended."""
     return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED

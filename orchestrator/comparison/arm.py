@@ -84,15 +84,15 @@ class Arm:
         return self.conditions.get("subject") == FLOW
 
 
-def pooled(arm: Arm, chosen: Collection[str]) -> Counts:
+def pool_counts(arm: Arm, chosen: Collection[str]) -> Counts:
     """The counts of the *chosen* tasks together.
 
     A median and a pooled ratio are known for all of the arm's tasks only; of some they are None.
     """
-    return arm.whole if len(chosen) == len(arm.tasks) else summed(arm.tasks[name] for name in chosen)
+    return arm.whole if len(chosen) == len(arm.tasks) else sum_counts(arm.tasks[name] for name in chosen)
 
 
-def summed(counts: Iterable[Counts]) -> Counts:
+def sum_counts(counts: Iterable[Counts]) -> Counts:
     """Several tasks together, without what cannot be told from their counts: a median and a pooled ratio."""
     tasks = list(counts)
     judged = [task for task in tasks if task.judged]
@@ -108,26 +108,26 @@ def summed(counts: Iterable[Counts]) -> Counts:
         errored=sum(task.errored for task in tasks),
         skipped=sum(task.skipped for task in tasks),
         unfinished=sum(task.unfinished for task in tasks),
-        input_tokens=_whole(task.input_tokens for task in judged),
-        output_tokens=_whole(task.output_tokens for task in judged),
-        wall_total_ms=_total(task.wall_total_ms for task in judged),
+        input_tokens=_sum_whole(task.input_tokens for task in judged),
+        output_tokens=_sum_whole(task.output_tokens for task in judged),
+        wall_total_ms=_sum_known(task.wall_total_ms for task in judged),
         wall_median_ms=None,
         cached_ratio=None,
         cached_runs=sum(task.cached_runs for task in tasks),
-        cost_usd=_total(task.cost_usd for task in judged),
+        cost_usd=_sum_known(task.cost_usd for task in judged),
         compacted=sum(task.compacted for task in tasks),
         incidents=dict(sorted(incidents.items())),
     )
 
 
-def _whole(values: Iterable[int | None]) -> int | None:
+def _sum_whole(values: Iterable[int | None]) -> int | None:
     """The sum, where nothing is missing and there is something."""
     known = list(values)
     numbers = [value for value in known if value is not None]
     return sum(numbers) if numbers and len(numbers) == len(known) else None
 
 
-def _total(values: Iterable[float | None]) -> float | None:
+def _sum_known(values: Iterable[float | None]) -> float | None:
     known = list(values)
     numbers = [value for value in known if value is not None]
     return math.fsum(numbers) if numbers and len(numbers) == len(known) else None

@@ -18,9 +18,9 @@ from orchestrator.comparison.model import (
     TaskComparison,
 )
 from store.stats import compare, paired, planning
-from store.stats.compare import Verdict
+from store.stats.compare import ComparisonVerdict
 
-TESTED: frozenset[Verdict] = frozenset({"improved", "regressed", "inconclusive"})
+TESTED: frozenset[ComparisonVerdict] = frozenset({"improved", "regressed", "inconclusive"})
 """Only where there are enough runs is a test made, and counted."""
 LEVEL = 0.05
 
@@ -28,17 +28,17 @@ LEVEL = 0.05
 def with_beyond(found: Comparison) -> Comparison:
     """The same comparison with the figures of `CaseBeyond` and `SuiteBeyond`."""
     tested = [task for task in found.tasks if task.verdict in TESTED]
-    ps = [_fisher(task.baseline, task.candidate) for task in tested]
+    ps = [_fisher_p(task.baseline, task.candidate) for task in tested]
     adjusted = dict(zip((task.id for task in tested), zip(ps, compare.holm(ps), strict=True), strict=True))
-    tasks = tuple(attrs.evolve(task, beyond=_case(task, adjusted.get(task.id))) for task in found.tasks)
-    return attrs.evolve(found, tasks=tasks, beyond=_suite(tasks))
+    tasks = tuple(attrs.evolve(task, beyond=_detail_case(task, adjusted.get(task.id))) for task in found.tasks)
+    return attrs.evolve(found, tasks=tasks, beyond=_detail_suite(tasks))
 
 
-def _fisher(before: Counts, after: Counts) -> float:
+def _fisher_p(before: Counts, after: Counts) -> float:
     return compare.fisher_exact(before.passes, before.judged, after.passes, after.judged)
 
 
-def _case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBeyond:
+def _detail_case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBeyond:
     before, after = task.baseline, task.candidate
     rates = before.success_rate, after.success_rate
     comparable = task.verdict != "not comparable"
@@ -55,10 +55,10 @@ def _case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBeyond:
     )
 
 
-def _suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
+def _detail_suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
     judged = [task for task in tasks if task.baseline.judged and task.candidate.judged]
     before, after = [task.baseline for task in judged], [task.candidate for task in judged]
-    diffs = [_rate(b) - _rate(a) for a, b in zip(before, after, strict=True)]
+    diffs = [_pass_rate(b) - _pass_rate(a) for a, b in zip(before, after, strict=True)]
     like_these = paired.paired_t(diffs)
     adjusted = [task.beyond.holm_p for task in tasks if task.beyond is not None and task.beyond.holm_p is not None]
     return SuiteBeyond(
@@ -66,30 +66,30 @@ def _suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
         left_out=tuple(task.id for task in tasks if not (task.baseline.judged and task.candidate.judged)),
         like_these=like_these,
         verdict=paired.suite_verdict(like_these),
-        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < paired.CHECKED else None,
-        these=paired.fixed_suite_diff([_scores(side) for side in before], [_scores(side) for side in after]),
-        baseline=_clustering(before),
-        candidate=_clustering(after),
-        outcomes=_outcomes(before, after),
-        needed=_needed(diffs, before, after),
+        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < paired.MIN_UNCHECKED_CASES else None,
+        these=paired.fixed_suite_diff([_run_scores(side) for side in before], [_run_scores(side) for side in after]),
+        baseline=_estimate_clustering(before),
+        candidate=_estimate_clustering(after),
+        outcomes=_pair_outcomes(before, after),
+        needed=_plan_repetitions(diffs, before, after),
         tests=len(adjusted),
         survivors=sum(p < LEVEL for p in adjusted),
     )
 
 
-def _rate(counts: Counts) -> float:
+def _pass_rate(counts: Counts) -> float:
     return counts.passes / counts.judged
 
 
-def _scores(counts: Counts) -> list[float]:
+def _run_scores(counts: Counts) -> list[float]:
     """One for each judged run, 1 for a pass; which run it was does not matter here."""
     return [1.0] * counts.passes + [0.0] * (counts.judged - counts.passes)
 
 
-def _clustering(sides: Sequence[Counts]) -> Clustering | None:
+def _estimate_clustering(sides: Sequence[Counts]) -> Clustering | None:
     if not sides:
         return None
-    groups = [_scores(side) for side in sides]
+    groups = [_run_scores(side) for side in sides]
     judged = sum(map(len, groups))
     icc = paired.icc1(groups)
     return Clustering(
@@ -100,7 +100,7 @@ def _clustering(sides: Sequence[Counts]) -> Clustering | None:
     )
 
 
-def _outcomes(before: Sequence[Counts], after: Sequence[Counts]) -> PairedOutcomes | None:
+def _pair_outcomes(before: Sequence[Counts], after: Sequence[Counts]) -> PairedOutcomes | None:
     if not before or any(side.judged != 1 for side in (*before, *after)):
         return None
     pairs = [(a.passes, b.passes) for a, b in zip(before, after, strict=True)]
@@ -115,16 +115,16 @@ def _outcomes(before: Sequence[Counts], after: Sequence[Counts]) -> PairedOutcom
     )
 
 
-def _needed(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Counts]) -> Needed | None:
+def _plan_repetitions(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Counts]) -> Needed | None:
     cases = len(diffs)
     if cases < 2:
         return None
-    variances = planning.variances_of(
+    variances = planning.estimate_variances(
         diffs, [(side.passes, side.judged) for side in before], [(side.passes, side.judged) for side in after]
     )
     k = [cases / math.fsum(1 / side.judged for side in sides) for sides in (before, after)]
     delta = math.fsum(diffs) / cases
-    seen = abs(delta) > paired.SAME
+    seen = abs(delta) > paired.SAME_TOLERANCE
     within = variances.baseline / k[0] + variances.candidate / k[1]
     return Needed(
         variances=variances,

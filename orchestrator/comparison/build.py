@@ -9,12 +9,12 @@ from typing import get_args
 
 import attrs
 
-from orchestrator.comparison.arm import Arm, Counts, pooled
+from orchestrator.comparison.arm import Arm, Counts, pool_counts
 from orchestrator.comparison.deltas import Conditions, conditions_between, deltas_between, errors_between
 from orchestrator.comparison.model import Comparison, Incompatible, TaskComparison
 from orchestrator.comparison.notes import limits_of, notes_of
 from store.events import Json
-from store.stats.compare import PLAYED, Tallied, Verdict, compare_verdict
+from store.stats.compare import PLAYED_MODES, ComparisonVerdict, SideCounts, compare_verdict
 from store.stats.rates import MIN_JUDGED
 from store.tallies import StartGaps
 
@@ -22,7 +22,7 @@ OWN = frozenset({"suiteId", "suiteVersion", "plannedAt", "modelsAnswering", "var
 """Conditions that are the same by rule, differ always, or are told in another place."""
 
 
-def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, detail: bool = False) -> Comparison:
+def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, detail: bool = False) -> Comparison:
     """Compare the sides; *detail* adds what other methods say, which changes no verdict.
 
     Raises:
@@ -34,25 +34,25 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
         raise Incompatible(baseline=told[0], candidate=told[1])
     conditions = conditions_between(baseline, candidate)
     on_both = sorted(baseline.tasks.keys() & candidate.tasks.keys())
-    versions = dict(_versions(baseline.versions, candidate.versions, on_both))
+    versions = dict(_compare_versions(baseline.versions, candidate.versions, on_both))
     shared = [name for name in on_both if name not in versions]
     tasks = [
-        _compared(name, baseline.tasks[name], candidate.tasks[name], (baseline, candidate), conditions)
+        _compare_task(name, baseline.tasks[name], candidate.tasks[name], (baseline, candidate), conditions)
         for name in shared
     ]
-    both = pooled(baseline, shared), pooled(candidate, shared)
+    both = pool_counts(baseline, shared), pool_counts(candidate, shared)
     counted = Counter(task.verdict for task in tasks)
     found = Comparison(
         baseline=baseline,
         candidate=candidate,
-        replay=baseline.mode == candidate.mode and baseline.mode in PLAYED,
-        differences=dict(_differences(baseline.conditions, candidate.conditions)),
+        replay=baseline.mode == candidate.mode and baseline.mode in PLAYED_MODES,
+        differences=dict(_find_differences(baseline.conditions, candidate.conditions)),
         tasks=tuple(tasks),
         only_baseline=tuple(sorted(baseline.tasks.keys() - candidate.tasks.keys())),
         only_candidate=tuple(sorted(candidate.tasks.keys() - baseline.tasks.keys())),
         versions=versions,
-        suite=_suite(tasks, both, (baseline, candidate), conditions),
-        verdicts={word: counted[word] for word in get_args(Verdict) if counted[word]},
+        suite=_compare_suite(tasks, both, (baseline, candidate), conditions),
+        verdicts={word: counted[word] for word in get_args(ComparisonVerdict) if counted[word]},
         errored=sum(side.errored for side in both),
         gaps=gaps,
         notes=(),
@@ -66,7 +66,7 @@ def compare(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, det
     return found
 
 
-def _versions(
+def _compare_versions(
     before: Mapping[str, str], after: Mapping[str, str], names: Sequence[str]
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     for name in names:
@@ -74,15 +74,15 @@ def _versions(
             yield name, (before[name], after[name])
 
 
-def _compared(
+def _compare_task(
     name: str, before: Counts, after: Counts, arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
     sides = (before, after)
-    verdict = compare_verdict(_tallied(before, arms[0]), _tallied(after, arms[1]))
+    verdict = compare_verdict(_add_interval(before, arms[0]), _add_interval(after, arms[1]))
     why: str | None = None
     if verdict == "not comparable":
         why = conditions.modes or errors_between(before, after)
-    elif arms[0].mode in PLAYED and not all(side.judged for side in sides):
+    elif arms[0].mode in PLAYED_MODES and not all(side.judged for side in sides):
         # Nothing that was played can have changed.
         verdict, why = "not comparable", "nothing was judged on a side"
     elif verdict == "low power":
@@ -97,11 +97,11 @@ def _compared(
     )
 
 
-def _suite(
+def _compare_suite(
     tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
     """All tasks together. Where recordings are played the suite has changed where one of its tasks has."""
-    found = _compared("", *both, arms, conditions)
+    found = _compare_task("", *both, arms, conditions)
     if not tasks:
         return attrs.evolve(found, verdict="not comparable", why="no task is on both sides")
     if found.verdict in ("unchanged", "changed"):
@@ -111,7 +111,7 @@ def _suite(
     return found
 
 
-def _tallied(counts: Counts, arm: Arm) -> Tallied:
+def _add_interval(counts: Counts, arm: Arm) -> SideCounts:
     return {
         "passes": counts.passes,
         "judged": counts.judged,
@@ -121,17 +121,17 @@ def _tallied(counts: Counts, arm: Arm) -> Tallied:
     }
 
 
-def _differences(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[tuple[str, tuple[Json, Json]]]:
+def _find_differences(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[tuple[str, tuple[Json, Json]]]:
     for name in [*before, *(name for name in after if name not in before)]:
-        values = _plain(before.get(name)), _plain(after.get(name))
+        values = _normalize_value(before.get(name)), _normalize_value(after.get(name))
         if name not in OWN and values[0] != values[1]:
             yield name, (before.get(name), after.get(name))
 
 
-def _plain(value: Json) -> Json:
+def _normalize_value(value: Json) -> Json:
     """A file has no tuples, and writes 1.0 where a row holds 1."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: _normalize_value(inner) for name, inner in value.items()}
+    return [_normalize_value(inner) for inner in value] if isinstance(value, list | tuple) else value

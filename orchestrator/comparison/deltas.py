@@ -30,8 +30,8 @@ def conditions_between(baseline: Arm, candidate: Arm) -> Conditions:
     modes = (baseline.mode, candidate.mode)
     return Conditions(
         modes=None if modes[0] == modes[1] else f"the modes differ: {modes[0]}, {modes[1]}",
-        compaction=_compaction(baseline, candidate),
-        prices=_prices(baseline, candidate),
+        compaction=_explain_compaction(baseline, candidate),
+        prices=_explain_prices(baseline, candidate),
     )
 
 
@@ -55,7 +55,7 @@ def deltas_between(baseline: Counts, candidate: Counts, conditions: Conditions) 
             kept = conditions.prices or kept
         values = FIGURES[metric](baseline), FIGURES[metric](candidate)
         before, after = values
-        why = f"not comparable: {kept}" if kept else _missing(metric, (baseline, candidate), values)
+        why = f"not comparable: {kept}" if kept else _explain_missing(metric, (baseline, candidate), values)
         delta = after - before if why is None and before is not None and after is not None else None
         found[metric] = Delta(baseline=before, candidate=after, delta=delta, why=why)
     return found
@@ -69,7 +69,7 @@ def _per_success(total: float | None, counts: Counts) -> float | None:
     return None if total is None else rates.per_success(total, counts.passes)
 
 
-def _tokens(counts: Counts) -> int | None:
+def _total_tokens(counts: Counts) -> int | None:
     if counts.input_tokens is None or counts.output_tokens is None:
         return None
     return counts.input_tokens + counts.output_tokens
@@ -78,8 +78,8 @@ def _tokens(counts: Counts) -> int | None:
 FIGURES: Mapping[Metric, Callable[[Counts], float | None]] = {
     "inputTokensPerRun": lambda counts: _per_run(counts.input_tokens, counts),
     "outputTokensPerRun": lambda counts: _per_run(counts.output_tokens, counts),
-    "tokensPerRun": lambda counts: _per_run(_tokens(counts), counts),
-    "tokensPerSuccess": lambda counts: _per_success(_tokens(counts), counts),
+    "tokensPerRun": lambda counts: _per_run(_total_tokens(counts), counts),
+    "tokensPerSuccess": lambda counts: _per_success(_total_tokens(counts), counts),
     "cachedInputRatio": lambda counts: counts.cached_ratio,
     "wallMsMedian": lambda counts: counts.wall_median_ms,
     "wallMsPerSuccess": lambda counts: _per_success(counts.wall_total_ms, counts),
@@ -88,7 +88,9 @@ FIGURES: Mapping[Metric, Callable[[Counts], float | None]] = {
 }
 
 
-def _missing(metric: Metric, sides: tuple[Counts, Counts], values: tuple[float | None, float | None]) -> str | None:
+def _explain_missing(
+    metric: Metric, sides: tuple[Counts, Counts], values: tuple[float | None, float | None]
+) -> str | None:
     """What is not there, and on which side."""
     for name, counts, value in zip(SIDES, sides, values, strict=True):
         if value is not None:
@@ -104,7 +106,7 @@ def _missing(metric: Metric, sides: tuple[Counts, Counts], values: tuple[float |
     return None
 
 
-def _compaction(baseline: Arm, candidate: Arm) -> str | None:
+def _explain_compaction(baseline: Arm, candidate: Arm) -> str | None:
     """Token figures leave out what compaction took, so that they mean the same under the same settings only."""
     if baseline.is_flow and candidate.is_flow:
         return None
@@ -128,7 +130,7 @@ def _compaction(baseline: Arm, candidate: Arm) -> str | None:
     return f"the compaction settings differ: {'; '.join(different)}" if different else None
 
 
-def _prices(baseline: Arm, candidate: Arm) -> str | None:
+def _explain_prices(baseline: Arm, candidate: Arm) -> str | None:
     found = []
     for name, arm in zip(SIDES, (baseline, candidate), strict=True):
         given = [arm.conditions.get(key) for key in ("inputRate", "outputRate")]

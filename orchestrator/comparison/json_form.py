@@ -20,30 +20,30 @@ from orchestrator.comparison.model import (
 )
 from orchestrator.comparison.wording import incidents_of
 from store.events import Json
-from store.stats.compare import PLAYED
+from store.stats.compare import PLAYED_MODES
 from store.stats.rates import MIN_JUDGED
 
 SCHEMA = "evalctl.comparison/1"
 SCHEMA_VERSION = 1
 
 
-def document(found: Comparison) -> dict[str, Json]:
+def comparison_to_json(found: Comparison) -> dict[str, Json]:
     """The comparison as a JSON object."""
-    suite = _task(found, found.suite)
+    suite = _task_to_json(found, found.suite)
     del suite["id"]
     document: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
         "suiteId": found.baseline.suite_id,
         "suiteVersion": found.baseline.suite_version,
-        "baseline": _side(found.baseline),
-        "candidate": _side(found.candidate),
+        "baseline": _side_to_json(found.baseline),
+        "candidate": _side_to_json(found.candidate),
         "replay": found.replay,
         "differences": {
             name: {"baseline": before, "candidate": after} for name, (before, after) in found.differences.items()
         },
         "notes": list(found.notes),
-        "tasks": [_task(found, task) for task in found.tasks],
+        "tasks": [_task_to_json(found, task) for task in found.tasks],
         "summary": {
             "tasks": len(found.tasks),
             "onlyBaseline": list(found.only_baseline),
@@ -69,17 +69,17 @@ def document(found: Comparison) -> dict[str, Json]:
     return document
 
 
-def text(found: Comparison) -> str:
+def render_json(found: Comparison) -> str:
     """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
-    return json.dumps(document(found), indent=2, allow_nan=False) + "\n"
+    return json.dumps(comparison_to_json(found), indent=2, allow_nan=False) + "\n"
 
 
-def line(found: Comparison) -> str:
+def render_json_line(found: Comparison) -> str:
     """The same on one line."""
-    return json.dumps(document(found), allow_nan=False)
+    return json.dumps(comparison_to_json(found), allow_nan=False)
 
 
-def _side(arm: Arm) -> dict[str, Json]:
+def _side_to_json(arm: Arm) -> dict[str, Json]:
     return {
         "name": arm.name,
         "runId": arm.sweep,
@@ -88,19 +88,19 @@ def _side(arm: Arm) -> dict[str, Json]:
     }
 
 
-def _task(found: Comparison, task: TaskComparison) -> dict[str, Json]:
+def _task_to_json(found: Comparison, task: TaskComparison) -> dict[str, Json]:
     rates = task.baseline.success_rate, task.candidate.success_rate
     told = task.verdict != "not comparable" and rates[0] is not None and rates[1] is not None
     return {
         "id": task.id,
         "verdict": task.verdict,
         **({"why": task.why} if task.why is not None else {}),
-        "baseline": _counts(task.baseline, found.baseline),
-        "candidate": _counts(task.candidate, found.candidate),
+        "baseline": _counts_to_json(task.baseline, found.baseline),
+        "candidate": _counts_to_json(task.candidate, found.candidate),
         "successRateDelta": rates[1] - rates[0] if told and rates[0] is not None and rates[1] is not None else None,
         "deltas": {
-            "measured": _deltas(task.deltas, MEASURED),
-            "estimated": _deltas(task.deltas, ESTIMATED),
+            "measured": _deltas_to_json(task.deltas, MEASURED),
+            "estimated": _deltas_to_json(task.deltas, ESTIMATED),
         },
         "incidents": {
             name: {"baseline": before, "candidate": after} for name, before, after in incidents_of(task, found)
@@ -109,8 +109,8 @@ def _task(found: Comparison, task: TaskComparison) -> dict[str, Json]:
     }
 
 
-def _counts(counts: Counts, arm: Arm) -> dict[str, Json]:
-    sampled = counts.wilson if arm.mode not in PLAYED else None
+def _counts_to_json(counts: Counts, arm: Arm) -> dict[str, Json]:
+    sampled = counts.wilson if arm.mode not in PLAYED_MODES else None
     return {
         "planned": counts.planned,
         "judged": counts.judged,
@@ -121,17 +121,17 @@ def _counts(counts: Counts, arm: Arm) -> dict[str, Json]:
         "unfinished": counts.unfinished,
         "successRate": counts.success_rate,
         "wilson": None if sampled is None else list(sampled),
-        "lowPower": arm.mode not in PLAYED and counts.judged < MIN_JUDGED,
+        "lowPower": arm.mode not in PLAYED_MODES and counts.judged < MIN_JUDGED,
         "compactedRuns": counts.compacted,
         "cachedInputRuns": counts.cached_runs,
     }
 
 
-def _deltas(deltas: Mapping[Metric, Delta], metrics: Iterable[Metric]) -> dict[str, Json]:
-    return {metric: _delta(deltas[metric]) for metric in metrics}
+def _deltas_to_json(deltas: Mapping[Metric, Delta], metrics: Iterable[Metric]) -> dict[str, Json]:
+    return {metric: _delta_to_json(deltas[metric]) for metric in metrics}
 
 
-def _delta(delta: Delta) -> dict[str, Json]:
+def _delta_to_json(delta: Delta) -> dict[str, Json]:
     found: dict[str, Json] = {"baseline": delta.baseline, "candidate": delta.candidate, "delta": delta.delta}
     if delta.why is not None:
         found["why"] = delta.why
@@ -164,7 +164,10 @@ def _suite_beyond(beyond: SuiteBeyond) -> dict[str, Json]:
             "verdict": beyond.verdict,
         },
         "theseCases": None if these is None else {"difference": these.diff, "se": these.se, "interval": list(these.ci)},
-        "clustering": {"baseline": _clustering(beyond.baseline), "candidate": _clustering(beyond.candidate)},
+        "clustering": {
+            "baseline": _clustering_to_json(beyond.baseline),
+            "candidate": _clustering_to_json(beyond.candidate),
+        },
         "pairedOutcomes": None
         if outcomes is None
         else {
@@ -175,13 +178,13 @@ def _suite_beyond(beyond: SuiteBeyond) -> dict[str, Json]:
             "newcombe": None if outcomes.newcombe is None else list(outcomes.newcombe),
             "mcnemarP": outcomes.mcnemar_p,
         },
-        "needed": None if beyond.needed is None else _needed(beyond.needed),
+        "needed": None if beyond.needed is None else _needed_to_json(beyond.needed),
         "tests": beyond.tests,
         "survivors": beyond.survivors,
     }
 
 
-def _clustering(found: Clustering | None) -> Json:
+def _clustering_to_json(found: Clustering | None) -> Json:
     if found is None:
         return None
     return {
@@ -192,7 +195,7 @@ def _clustering(found: Clustering | None) -> Json:
     }
 
 
-def _needed(needed: Needed) -> dict[str, Json]:
+def _needed_to_json(needed: Needed) -> dict[str, Json]:
     return {
         "smallestDifference": needed.smallest,
         "cases": needed.cases,

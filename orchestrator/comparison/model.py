@@ -13,7 +13,7 @@ import attrs
 from orchestrator.comparison.arm import Arm, Counts
 from store.errors import EvalctlError
 from store.events import Json
-from store.stats.compare import Verdict
+from store.stats.compare import ComparisonVerdict
 from store.stats.paired import FixedDiff, PairedT, SuiteVerdict
 from store.stats.planning import Variances
 from store.stats.rates import Interval
@@ -86,7 +86,7 @@ class TaskComparison:
     id: str
     baseline: Counts
     candidate: Counts
-    verdict: Verdict
+    verdict: ComparisonVerdict
     why: str | None
     """What keeps the verdict from being a direction; None where the intervals decided."""
     deltas: Mapping[Metric, Delta]
@@ -178,7 +178,7 @@ class Comparison:
     """Tasks that are on both sides in different versions, and in no figure: they are not the same thing."""
     suite: TaskComparison
     """The tasks on both sides together, their runs pooled; its id is empty."""
-    verdicts: Mapping[Verdict, int]
+    verdicts: Mapping[ComparisonVerdict, int]
     """Tasks by verdict."""
     errored: int
     """Runs in no rate because they ended in an error, on both sides."""

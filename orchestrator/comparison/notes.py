@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
-from orchestrator.text import counted, list_names
+from orchestrator.text import format_count, list_names
 
 
 def notes_of(found: Comparison) -> Iterator[str]:
@@ -55,8 +55,8 @@ def limits_of(found: Comparison) -> tuple[str, ...]:
         "Conservative screen on interval overlap, not a significance test.",
         'Inconclusive is not "no difference".',
         "Repetitions are assumed independent; nothing is paired.",
-        f"No correction across the {counted(len(found.tasks), 'task')} compared.",
-        f"{counted(found.errored, 'errored run')} excluded.",
+        f"No correction across the {format_count(len(found.tasks), 'task')} compared.",
+        f"{format_count(found.errored, 'errored run')} excluded.",
     )
 
 

@@ -54,7 +54,7 @@ def read_sides(
         reader: Reader | None = None
         found: list[tuple[Arm, SweepRow | None]] = []
         for name in (baseline, candidate):
-            if (report := _report(name)) is not None:
+            if (report := _find_report(name)) is not None:
                 found.append((read_report(*report), None))
                 continue
             if reader is None:
@@ -62,16 +62,16 @@ def read_sides(
 
                 reader = opened.enter_context(Reader(store))
             parts = parse_sweep_name(name)
-            sweep = reader.sweep(parts.sweep)
+            sweep = reader.find_sweep(parts.sweep)
             found.append((stored_arm(reader, sweep, parts.arm, words_of(sweep)), sweep))
         (first, its), (second, other) = found
         gaps = None
         if reader is not None and its is not None and other is not None and its.id == other.id:
-            gaps = reader.start_gaps(its.id, first.variant, second.variant, bound_us=WIDE_US)
+            gaps = reader.measure_start_gaps(its.id, first.variant, second.variant, bound_us=WIDE_US)
         return Sides(baseline=first, candidate=second, gaps=gaps)
 
 
-def _report(name: str) -> tuple[Path, str | None] | None:
+def _find_report(name: str) -> tuple[Path, str | None] | None:
     """The report that *name* means, with the variant it asks for; None where it means a sweep."""
     path, colon, variant = name.rpartition(":")
     for place, chosen in ((name, None), (path, variant)) if colon and path else ((name, None),):

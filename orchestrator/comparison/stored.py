@@ -14,12 +14,12 @@ import attrs
 from orchestrator.comparison.arm import Arm, Counts, VerifierTallies
 from orchestrator.reports.conditions import conditions_of, rates_of
 from orchestrator.text import one_line
-from store.documents.structure import suggest
+from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 from store.stats import rates
-from store.stats.compare import PLAYED
+from store.stats.compare import PLAYED_MODES
 from store.tallies import CellTally, VerifierCount
 
 if TYPE_CHECKING:
@@ -53,20 +53,20 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: Side
         UsageError: there is no such variant, there are several and none was named, or a task was planned for several
             targets, so that its runs are not one side's.
     """
-    cells = reader.cells(sweep.id, variant) or reader.cells(sweep.id)
-    chosen = _chosen(sweep, sorted({cell.variant for cell in cells}), variant, words.noun)
+    cells = reader.list_cells(sweep.id, variant) or reader.list_cells(sweep.id)
+    chosen = _choose_variant(sweep, sorted({cell.variant for cell in cells}), variant, words.noun)
     mine = {cell.id: cell for cell in cells if cell.variant == chosen}
     _one_cell_a_task(sweep.name, mine.values())
     price = rates_of(sweep.conditions)
-    said = _verifiers(reader.verifier_counts(sweep.id)) if sweep.mode in PLAYED else {}
+    said = _tally_verifiers(reader.count_verdicts(sweep.id)) if sweep.mode in PLAYED_MODES else {}
     sums = _Sums(price)
     tasks: dict[str, Counts] = {}
     models: set[str] = set()
-    for tally in reader.tallies(sweep.id, mine):
-        tasks[mine[tally.cell_id].case_id] = _counts(tally, price, said.get(tally.cell_id, ()))
-        sums.add(tally)
+    for tally in reader.iterate_cell_tallies(sweep.id, mine):
+        tasks[mine[tally.cell_id].case_id] = _cell_counts(tally, price, said.get(tally.cell_id, ()))
+        sums.add_cell(tally)
         models.update(tally.models)
-    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
     kept = [mine[cell] for cell in sorted(mine)]
     return Arm(
         name=f"{sweep.name}:{chosen}" if chosen else sweep.name,
@@ -77,20 +77,20 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: Side
         mode=sweep.mode,
         conditions=words.conditions_of(sweep, kept, versions, sorted(models)),
         tasks=dict(sorted(tasks.items())),
-        whole=sums.counts(),
+        whole=sums.to_counts(),
         versions={cell.case_id: cell.case_version for cell in kept},
-        content=_content(sweep.conditions),
+        content=_content_hashes(sweep.conditions),
     )
 
 
-def _chosen(sweep: SweepRow, variants: Sequence[str], wanted: str | None, noun: str) -> str:
+def _choose_variant(sweep: SweepRow, variants: Sequence[str], wanted: str | None, noun: str) -> str:
     arms = ", ".join(f"{sweep.name}:{one_line(name)}" for name in variants[:NAMED] if name)
     if wanted is None:
         if len(variants) > 1:
             raise UsageError(f"{sweep.name} has {len(variants)} {noun}s; one side is one of them", f"Say which: {arms}")
         return variants[0] if variants else ""
     if wanted not in variants:
-        has = f"It has {arms}{suggest(wanted, variants)}." if arms else "It has none: give its name alone."
+        has = f"It has {arms}{suggest_nearest(wanted, variants)}." if arms else "It has none: give its name alone."
         raise UsageError(f"{sweep.name} has no {noun} {wanted!r}", has)
     return wanted
 
@@ -113,7 +113,7 @@ class _Sums:
         self.incidents: Counter[str] = Counter()
         self.walls = array("d")
 
-    def add(self, tally: CellTally) -> None:
+    def add_cell(self, tally: CellTally) -> None:
         """Count one task."""
         for name in (
             *("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted"),
@@ -123,7 +123,7 @@ class _Sums:
         self.incidents.update(tally.incidents)
         self.walls.extend(tally.walls_ms)
 
-    def counts(self) -> Counts:
+    def to_counts(self) -> Counts:
         """What the sums come to."""
         names = ("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted")
         tokens = ("input_tokens", "output_tokens", "token_runs", "cached_tokens", "cached_input", "cached_runs")
@@ -134,10 +134,12 @@ class _Sums:
             incidents=self.incidents,
             models=(),
         )
-        return _counts(whole, self.price, (), walls=self.walls)
+        return _cell_counts(whole, self.price, (), walls=self.walls)
 
 
-def _counts(tally: CellTally, price: Rates, verifiers: VerifierTallies, walls: Sequence[float] | None = None) -> Counts:
+def _cell_counts(
+    tally: CellTally, price: Rates, verifiers: VerifierTallies, walls: Sequence[float] | None = None
+) -> Counts:
     times = tally.walls_ms if walls is None else walls
     reported = tally.token_runs == tally.judged > 0
     cost = None
@@ -164,7 +166,7 @@ def _counts(tally: CellTally, price: Rates, verifiers: VerifierTallies, walls: S
     )
 
 
-def _verifiers(counted: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
+def _tally_verifiers(counted: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
     said: dict[int, dict[str, Counter[str]]] = {}
     for one in counted:
         said.setdefault(one.cell_id, {}).setdefault(one.verifier, Counter())[one.verdict] += one.count
@@ -174,7 +176,7 @@ def _verifiers(counted: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
     }
 
 
-def _content(conditions: Mapping[str, Json]) -> Mapping[str, str] | None:
+def _content_hashes(conditions: Mapping[str, Json]) -> Mapping[str, str] | None:
     suite = conditions.get("suite")
     content = suite.get("content") if isinstance(suite, Mapping) else None
     return content if isinstance(content, Mapping) else None

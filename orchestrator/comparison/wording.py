@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.reports.phrases import NOTHING, percent, seconds
-from orchestrator.text import counted
-from store.stats.compare import PLAYED
+from orchestrator.reports.phrases import NOTHING, format_percent, format_seconds
+from orchestrator.text import format_count
+from store.stats.compare import PLAYED_MODES
 from store.stats.paired import MIN_CASES
-from store.stats.planning import MOST
+from store.stats.planning import MAX_REPETITIONS
 from store.tallies import StartGaps
 
 COMPACTION = "compaction"
@@ -25,76 +25,76 @@ def incidents_of(task: TaskComparison, found: Comparison) -> list[tuple[str, int
     return [(name, before.get(name, 0), after.get(name, 0)) for name in names]
 
 
-def rate(counts: Counts, arm: Arm) -> str:
+def format_rate(counts: Counts, arm: Arm) -> str:
     """`3/5 60.0 % [23.1 %, 88.2 %]`; without the interval where recordings are played."""
-    passed = f"{counts.passes}/{counts.judged} {percent(counts.success_rate)}"
-    if counts.wilson is None or arm.mode in PLAYED:
+    passed = f"{counts.passes}/{counts.judged} {format_percent(counts.success_rate)}"
+    if counts.wilson is None or arm.mode in PLAYED_MODES:
         return passed
     low, high = counts.wilson
-    return f"{passed} [{percent(low)}, {percent(high)}]"
+    return f"{passed} [{format_percent(low)}, {format_percent(high)}]"
 
 
-def points(share: float | None) -> str:
+def format_points(share: float | None) -> str:
     """A difference of rates: `+20.0`."""
     return NOTHING if share is None else f"{share * 100:+.1f}"
 
 
-def probability(p: float | None) -> str:
+def format_p(p: float | None) -> str:
     """`0.0079`, `< 0.0001`."""
     if p is None:
         return NOTHING
     return f"{p:.2g}" if p >= 0.0001 else "< 0.0001"
 
 
-def difference(task: TaskComparison) -> str:
+def format_difference(task: TaskComparison) -> str:
     """The difference of the two rates in points, where the sides are comparable."""
     before, after = task.baseline.success_rate, task.candidate.success_rate
     if task.verdict == "not comparable" or before is None or after is None:
         return NOTHING
-    return points(after - before)
+    return format_points(after - before)
 
 
-def _signed(worded: Callable[[float], str]) -> Callable[[float], str]:
+def _sign_format(worded: Callable[[float], str]) -> Callable[[float], str]:
     return lambda value: f"{'+' if value >= 0 else '-'}{worded(abs(value))}"
 
 
-def _whole(value: float) -> str:
+def _format_whole(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _share(value: float) -> str:
+def _format_share(value: float) -> str:
     return f"{value * 100:.1f} points"
 
 
-def _cost(value: float) -> str:
+def _format_cost(value: float) -> str:
     return f"{value:,.4f} USD"
 
 
 LABELS: dict[Metric, tuple[str, Callable[[float], str], Callable[[float], str]]] = {
-    "inputTokensPerRun": ("input tokens per judged run", _whole, _signed(_whole)),
-    "outputTokensPerRun": ("output tokens per judged run", _whole, _signed(_whole)),
-    "tokensPerRun": ("tokens per judged run", _whole, _signed(_whole)),
-    "tokensPerSuccess": ("tokens per success", _whole, _signed(_whole)),
-    "cachedInputRatio": ("cached input", percent, _signed(_share)),
-    "wallMsMedian": ("wall time, median", seconds, _signed(seconds)),
-    "wallMsPerSuccess": ("wall time per success", seconds, _signed(seconds)),
-    "costUsdPerRun": ("cost per judged run", _cost, _signed(_cost)),
-    "costUsdPerSuccess": ("cost per success", _cost, _signed(_cost)),
+    "inputTokensPerRun": ("input tokens per judged run", _format_whole, _sign_format(_format_whole)),
+    "outputTokensPerRun": ("output tokens per judged run", _format_whole, _sign_format(_format_whole)),
+    "tokensPerRun": ("tokens per judged run", _format_whole, _sign_format(_format_whole)),
+    "tokensPerSuccess": ("tokens per success", _format_whole, _sign_format(_format_whole)),
+    "cachedInputRatio": ("cached input", format_percent, _sign_format(_format_share)),
+    "wallMsMedian": ("wall time, median", format_seconds, _sign_format(format_seconds)),
+    "wallMsPerSuccess": ("wall time per success", format_seconds, _sign_format(format_seconds)),
+    "costUsdPerRun": ("cost per judged run", _format_cost, _sign_format(_format_cost)),
+    "costUsdPerSuccess": ("cost per success", _format_cost, _sign_format(_format_cost)),
 }
 """What a figure is called, and how it and its difference are worded."""
 
 
-def figure(metric: Metric, value: float | None) -> str:
+def format_figure(metric: Metric, value: float | None) -> str:
     """One side's figure."""
     return NOTHING if value is None else LABELS[metric][1](value)
 
 
-def change(metric: Metric, delta: Delta) -> str:
+def format_change(metric: Metric, delta: Delta) -> str:
     """The difference, or that there is none to tell."""
     return NOTHING if delta.delta is None else LABELS[metric][2](delta.delta)
 
 
-def results(found: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> Iterator[tuple[str, ...]]:
+def result_rows(found: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> Iterator[tuple[str, ...]]:
     """The table of results, a row per task and one for all of them, which is called *whole*.
 
     Its columns: task, baseline, candidate, points, verdict, a change per metric, compactions.
@@ -102,16 +102,16 @@ def results(found: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> It
     for task in (*found.tasks, found.suite):
         yield (
             task.id if task is not found.suite else whole,
-            rate(task.baseline, found.baseline),
-            rate(task.candidate, found.candidate),
-            difference(task),
+            format_rate(task.baseline, found.baseline),
+            format_rate(task.candidate, found.candidate),
+            format_difference(task),
             task.verdict,
-            *(change(metric, task.deltas[metric]) for metric in metrics),
-            compactions(task),
+            *(format_change(metric, task.deltas[metric]) for metric in metrics),
+            count_compactions(task),
         )
 
 
-def compactions(task: TaskComparison) -> str:
+def count_compactions(task: TaskComparison) -> str:
     """Judged runs whose context was compacted, on both sides; nothing where there was none."""
     before, after = task.baseline, task.candidate
     if not before.compacted and not after.compacted:
@@ -119,17 +119,17 @@ def compactions(task: TaskComparison) -> str:
     return f"{before.compacted}/{before.judged}, {after.compacted}/{after.judged} runs"
 
 
-def gaps(found: StartGaps) -> str | None:
+def describe_gaps(found: StartGaps) -> str | None:
     """How far apart the runs of a pair began; None without pairs."""
     if found.longest_us is None or found.mean_us is None:
         return None
     return (
-        f"the runs of {counted(found.pairs, 'pair')} began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
+        f"the runs of {format_count(found.pairs, 'pair')} began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
         f"{found.longest_us / 1_000_000:,.1f} s at most"
     )
 
 
-def verdicts(found: Comparison) -> str:
+def summarize_verdicts(found: Comparison) -> str:
     """`1 improved, 2 inconclusive`."""
     return ", ".join(f"{number} {word}" for word, number in found.verdicts.items()) or "none"
 
@@ -141,30 +141,30 @@ def beyond_rows(found: Comparison) -> Iterator[tuple[str, ...]]:
         if beyond is not None:
             yield (
                 task.id,
-                interval(beyond.newcombe),
-                probability(beyond.fisher_p),
-                probability(beyond.holm_p),
-                _repetitions(task, beyond.repetitions_needed),
+                format_interval(beyond.newcombe),
+                format_p(beyond.fisher_p),
+                format_p(beyond.holm_p),
+                _describe_repetitions(task, beyond.repetitions_needed),
             )
 
 
-def interval(bounds: tuple[float, float] | None) -> str:
+def format_interval(bounds: tuple[float, float] | None) -> str:
     """In points: `[-4.1, +61.0]`."""
-    return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
+    return NOTHING if bounds is None else f"[{format_points(bounds[0])}, {format_points(bounds[1])}]"
 
 
-def _possible(bounds: tuple[float, float]) -> tuple[float, float]:
+def _clamp_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     """A t interval knows no bounds; a difference of rates has some."""
     return max(-1.0, bounds[0]), min(1.0, bounds[1])
 
 
-def _repetitions(task: TaskComparison, needed: int | None) -> str:
+def _describe_repetitions(task: TaskComparison, needed: int | None) -> str:
     if needed is not None:
         return str(needed)
     before, after = task.baseline.success_rate, task.candidate.success_rate
     if task.verdict == "not comparable" or before is None or after is None:
         return NOTHING
-    return "no difference seen" if before == after else f"more than {MOST}"
+    return "no difference seen" if before == after else f"more than {MAX_REPETITIONS}"
 
 
 def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
@@ -173,18 +173,23 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
         yield f"cases not judged on both sides, and left out here: {len(beyond.left_out)}"
     like = beyond.like_these
     if like is None:
-        yield f"paired over cases: n/a with {counted(beyond.cases, 'case')}"
+        yield f"paired over cases: n/a with {format_count(beyond.cases, 'case')}"
     else:
         moved = like.p is None
-        found = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
-        tail = "" if moved else f" {interval(_possible(like.ci))}, p {probability(like.p)}"
+        found = (
+            f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
+        )
+        tail = "" if moved else f" {format_interval(_clamp_bounds(like.ci))}, p {format_p(like.p)}"
         if beyond.cases < MIN_CASES:
             tail = f"; below {MIN_CASES} cases an interval says nothing"
-        check = "" if beyond.signflip_p is None else f", sign-flip p {probability(beyond.signflip_p)}"
-        yield f"cases like these, paired over {counted(beyond.cases, 'case')}: {found}{tail}{check}: {beyond.verdict}"
+        check = "" if beyond.signflip_p is None else f", sign-flip p {format_p(beyond.signflip_p)}"
+        yield (
+            f"cases like these, paired over {format_count(beyond.cases, 'case')}: {found}{tail}{check}: "
+            f"{beyond.verdict}"
+        )
     if beyond.these is not None:
         yield (
-            f"these cases only: {points(beyond.these.diff)} points {interval(beyond.these.ci)}; "
+            f"these cases only: {format_points(beyond.these.diff)} points {format_interval(beyond.these.ci)}; "
             "says nothing about other cases"
         )
     if beyond.outcomes is not None:
@@ -192,8 +197,9 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
         few = "; fewer than 6 that differ cannot reach 0.05" if seen.only_candidate + seen.only_baseline < 6 else ""
         yield (
             f"case by case, one run a side: {seen.both} passed on both, {seen.only_candidate} on the candidate only, "
-            f"{seen.only_baseline} on the baseline only, {seen.neither} on neither: {interval(seen.newcombe)} points, "
-            f"McNemar p {probability(seen.mcnemar_p)}{few}"
+            f"{seen.only_baseline} on the baseline only, {seen.neither} on neither: "
+            f"{format_interval(seen.newcombe)} points, "
+            f"McNemar p {format_p(seen.mcnemar_p)}{few}"
         )
     for name, side in (("baseline", beyond.baseline), ("candidate", beyond.candidate)):
         if side is not None and side.design_effect is not None and side.se is not None:
@@ -201,11 +207,11 @@ def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
                 f"{name}: clustered by case the pooled rate's standard error is {side.se * 100:.1f} points "
                 f"(ICC {side.icc:.2f}, design effect {side.design_effect:.2f})"
             )
-    yield from _needed(beyond)
+    yield from _repetition_lines(beyond)
     yield f"Fisher tests made: {beyond.tests}; below 0.05 after Holm: {beyond.survivors}"
 
 
-def _needed(beyond: SuiteBeyond) -> Iterator[str]:
+def _repetition_lines(beyond: SuiteBeyond) -> Iterator[str]:
     needed, like = beyond.needed, beyond.like_these
     if needed is None or like is None:
         return
@@ -220,4 +226,4 @@ def _needed(beyond: SuiteBeyond) -> Iterator[str]:
         else f"{needed.repetitions} repetitions of these cases"
     )
     advice = "; more cases help, more repetitions hardly" if needed.buy_cases else ""
-    yield f"to see {points(like.diff)} points: {needed.cases:,} cases with these repetitions, or {more}{advice}"
+    yield f"to see {format_points(like.diff)} points: {needed.cases:,} cases with these repetitions, or {more}{advice}"

@@ -20,7 +20,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.ports import Ledger
 from orchestrator.engine.resumption import AGAIN
 from providers.usage import Usage
-from store.errors import BudgetSpent, EvalctlError, StoreFailed
+from store.errors import CapExhausted, EvalctlError, StoreFailed
 from store.events import Event, Incident, Json
 from store.measurements import Measurements
 from store.rows import Claim, DecisionStatus, Ending
@@ -56,10 +56,10 @@ class Attempt:
     def work_time(self) -> Iterator[None]:
         """Note the start, and run the stopwatch around the work; at the wall budget the work is cancelled."""
         self.started_at = self.wall()
-        with self.watch.running():
+        with self.watch.run_watch():
             yield
 
-    def note(self, event: Event) -> None:
+    def record_event(self, event: Event) -> None:
         """Record an event of the work, and count an incident for the report.
 
         Raises:
@@ -68,7 +68,7 @@ class Attempt:
         if isinstance(event, Incident):
             self.incidents[event.name] += 1
         self.waits.stirred = True
-        self.requests.log.note(event)
+        self.requests.log.append_event(event)
 
     async def run_and_record(
         self, work: Callable[[], Awaitable[AttemptResult]], build: Callable[[AttemptResult], Ending]
@@ -83,15 +83,15 @@ class Attempt:
         except StoreFailed:
             raise
         except anyio.get_cancelled_exc_class():
-            self.ledger.finish(build(result_of_cancel(self.control)))
+            self.ledger.finish_attempt(build(result_of_cancel(self.control)))
             raise
         except EvalctlError as error:
             result = result_of_error(error)
-            if isinstance(error, BudgetSpent):
-                self.control.drain("budget", str(error))
-        self.ledger.finish(build(result))
+            if isinstance(error, CapExhausted):
+                self.control.start_draining("budget", str(error))
+        self.ledger.finish_attempt(build(result))
 
-    def measure(
+    def take_measurements(
         self,
         usage: Usage,
         *,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.engine.caps import caps_of
-from orchestrator.text import counted, list_names, one_line
-from store.money import usd
+from orchestrator.text import format_count, list_names, one_line
+from store.money import format_usd
 from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.records import ControlRow, Coverage, WorkerAccount, WorkerState
+    from store.records import CommandRow, Coverage, WorkerAccount, WorkerState
     from store.rows import WorkerRow
     from store.sql.reader import Reader
 
@@ -75,81 +75,88 @@ class Audit:
     @property
     def charged(self) -> Amount:
         """What all requests came to: late, repeated and failed ones too."""
-        return _sum(account.charged for account in self.accounts)
+        return _sum_amounts(account.charged for account in self.accounts)
 
     @property
     def held(self) -> Amount:
         """What working processes have taken and not spent yet, as far as is recorded."""
-        return _sum(_capped(account) for account in self.accounts if account.state == "working")
+        return _sum_amounts(_capped_rest(account) for account in self.accounts if account.state == "working")
 
     @property
     def lost(self) -> tuple[Account, ...]:
         """Killed processes that had taken something nobody can account for."""
-        return tuple(account for account in self.accounts if account.state == "lost" and _capped(account) != Amount())
+        return tuple(
+            account for account in self.accounts if account.state == "lost" and _capped_rest(account) != Amount()
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What does not balance; nothing where all of it does."""
-        return tuple(self._problems())
+        return tuple(self._find_problems())
 
-    def _problems(self) -> Iterator[str]:
+    def _find_problems(self) -> Iterator[str]:
         coverage = self.coverage
         if coverage.planned != self.planned:
-            yield f"planned: {counted(self.planned, 'run')}; stored: {coverage.planned:,}"
+            yield f"planned: {format_count(self.planned, 'run')}; stored: {coverage.planned:,}"
         if coverage.final + coverage.unfinished != coverage.planned:
             yield (
                 f"{coverage.planned:,} runs are not {coverage.final:,} final results and {coverage.unfinished:,} "
                 "unfinished ones"
             )
         if coverage.doubled:
-            yield f"more than one result counts for {counted(coverage.doubled, 'run')}"
+            yield f"more than one result counts for {format_count(coverage.doubled, 'run')}"
         for account in self.accounts:
             if account.capped and account.state == "left" and account.rest != Amount():
-                yield f"{account.name} left, and {words(account.rest)} of what it took are not accounted for"
-            elif account.state == "lost" and any(getattr(_capped(account), name) < 0 for name in DIMENSIONS):
-                yield f"{account.name} was killed after spending more than it had taken: {words(_capped(account))} left"
+                yield f"{account.name} left, and {format_amount(account.rest)} of what it took are not accounted for"
+            elif account.state == "lost" and any(getattr(_capped_rest(account), name) < 0 for name in DIMENSIONS):
+                yield (
+                    f"{account.name} was killed after spending more than it had taken: "
+                    f"{format_amount(_capped_rest(account))} left"
+                )
         if self.capped and all(account.state != "working" for account in self.accounts):
-            yield from self._outside()
+            yield from self._find_uncapped()
 
-    def _outside(self) -> Iterator[str]:
+    def _find_uncapped(self) -> Iterator[str]:
         """What was spent by processes without a cap counts up to the moment at which the first cap came."""
-        before = self.total - _sum(account.granted for account in self.accounts if account.capped)
-        uncapped = _sum(account.charged for account in self.accounts if not account.capped)
+        before = self.total - _sum_amounts(account.granted for account in self.accounts if account.capped)
+        uncapped = _sum_amounts(account.charged for account in self.accounts if not account.capped)
         if min(before.calls, before.tokens, before.nusd) < 0:
-            yield f"the running total is less than what processes took, by {words(Amount() - before)}"
+            yield f"the running total is less than what processes took, by {format_amount(Amount() - before)}"
         elif uncapped.calls > before.calls:
-            yield f"made by processes that had no cap to keep to: {counted(uncapped.calls - before.calls, 'call')}"
+            yield f"made by processes that had no cap to keep to: {format_count(uncapped.calls - before.calls, 'call')}"
 
 
-def audit(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Audit:
+def audit_sweep(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Audit:
     """The books of *sweep* at *now* (microseconds UTC). Memory stays flat; every event of a request is looked at.
 
     Raises:
         StoreRefused: the store cannot be read.
     """
     # In this order: who has left by now has recorded all that the accounts are read from.
-    reader.refresh()
-    left = {notice.worker_id for notice in reader.notices(sweep.id) if notice.kind == "left"}
-    workers = {worker.id: worker for worker in reader.workers(sweep.id)}
-    controls = reader.control(sweep.id)
-    found = reader.accounts(sweep.id)
+    reader.refresh_snapshot()
+    left = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
+    workers = {worker.id: worker for worker in reader.list_workers(sweep.id)}
+    controls = reader.list_commands(sweep.id)
+    found = reader.list_worker_accounts(sweep.id)
     return Audit(
         planned=sweep.runs,
-        coverage=reader.coverage(sweep.id),
+        coverage=reader.measure_coverage(sweep.id),
         accounts=tuple(
-            _account(account, workers.get(account.worker_id), sweep, controls, left=left, now=now, is_alive=is_alive)
+            _audit_worker(
+                account, workers.get(account.worker_id), sweep, controls, left=left, now=now, is_alive=is_alive
+            )
             for account in found
         ),
-        total=reader.granted(sweep.id),
+        total=reader.sum_allotted(sweep.id),
         unpriced=sum(account.unpriced for account in found),
     )
 
 
-def _account(
+def _audit_worker(
     found: WorkerAccount,
     worker: WorkerState | None,
     sweep: SweepRow,
-    controls: Iterable[ControlRow],
+    controls: Iterable[CommandRow],
     *,
     left: set[int | None],
     now: int,
@@ -161,14 +168,14 @@ def _account(
     return Account(
         host=worker.host,
         pid=worker.pid,
-        state=_state(found, worker, left=worker.id in left, now=now, is_alive=is_alive),
-        capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if found.grants else (),
+        state=_worker_state(found, worker, left=worker.id in left, now=now, is_alive=is_alive),
+        capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if found.allotments else (),
         granted=found.granted,
         charged=found.proven,
     )
 
 
-def _state(
+def _worker_state(
     found: WorkerAccount,
     worker: WorkerState,
     *,
@@ -178,34 +185,34 @@ def _state(
 ) -> Literal["left", "working", "lost"]:
     if left and worker.expires_at is None:
         # one that was killed between saying so and giving back has not settled
-        return "left" if found.settled or not found.grants else "lost"
-    alive = is_alive(worker.row)
+        return "left" if found.settled or not found.allotments else "lost"
+    alive = is_alive(worker.worker_row)
     if alive is None:  # of another machine
         alive = worker.expires_at is not None and worker.expires_at > now
     return "working" if alive else "lost"
 
 
-def lines(found: Audit) -> Iterator[str]:
+def audit_lines(found: Audit) -> Iterator[str]:
     """For people: one line where all of it balances, else one for each thing that does not."""
     if found.problems:
         yield from (f"AUDIT FAILED: {problem}" for problem in found.problems)
         return
     coverage = found.coverage
     text = f"{coverage.planned:,} planned = {coverage.final:,} final + {coverage.unfinished:,} unfinished"
-    text += f"; {words(found.charged)} charged, by the events of every request"
+    text += f"; {format_amount(found.charged)} charged, by the events of every request"
     if found.capped:
         text += ", and the caps agree"
     if found.held != Amount():
-        text += f"; held by working processes: {words(found.held)}"
+        text += f"; held by working processes: {format_amount(found.held)}"
     if found.lost:
-        names = [f"{account.name} ({words(_capped(account))})" for account in found.lost]
+        names = [f"{account.name} ({format_amount(_capped_rest(account))})" for account in found.lost]
         text += f"; counted as spent since nobody can prove otherwise, lost with {list_names(names, LOST_NAMED)}"
     if found.unpriced and found.charged.nusd:
-        text += f"; the cost of {counted(found.unpriced, 'call')} is not known"
+        text += f"; the cost of {format_count(found.unpriced, 'call')} is not known"
     yield f"audit: {text}"
 
 
-def document(found: Audit) -> dict[str, Json]:
+def audit_to_json(found: Audit) -> dict[str, Json]:
     """As a JSON object; amounts are calls, tokens and nano-USD."""
     return {
         "holds": not found.problems,
@@ -218,25 +225,25 @@ def document(found: Audit) -> dict[str, Json]:
         "granted": attrs.asdict(found.total),
         "held": attrs.asdict(found.held),
         "lost": [
-            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped(account))} for account in found.lost
+            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped_rest(account))} for account in found.lost
         ],
     }
 
 
-def words(amount: Amount) -> str:
+def format_amount(amount: Amount) -> str:
     """`53 calls, 52,739 tokens, 0.0123 USD`; what is nothing is left out, unless all of it is."""
-    parts = [counted(amount.calls, "call")] if amount.calls else []
-    parts += [counted(amount.tokens, "token")] if amount.tokens else []
-    parts += [f"{usd(amount.nusd)} USD"] if amount.nusd else []
+    parts = [format_count(amount.calls, "call")] if amount.calls else []
+    parts += [format_count(amount.tokens, "token")] if amount.tokens else []
+    parts += [f"{format_usd(amount.nusd)} USD"] if amount.nusd else []
     return ", ".join(parts) or "nothing"
 
 
-def _capped(account: Account) -> Amount:
+def _capped_rest(account: Account) -> Amount:
     """What of a process's rest the caps had given it; of the others it has only recorded a part yet."""
     return Amount(**{name: getattr(account.rest, name) for name in account.capped})
 
 
-def _sum(amounts: Iterable[Amount]) -> Amount:
+def _sum_amounts(amounts: Iterable[Amount]) -> Amount:
     total = Amount()
     for amount in amounts:
         total += amount

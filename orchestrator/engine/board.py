@@ -20,7 +20,7 @@ class Board:
     def __repr__(self) -> str:
         return f"<Board: {self.waiting} waiting, {self.running} running>"
 
-    def add(self, account: str, claims: Iterable[Claim]) -> None:
+    def add_claims(self, account: str, claims: Iterable[Claim]) -> None:
         """Queue claimed runs."""
         if account not in self._ready:
             self._ready[account] = deque()
@@ -30,7 +30,7 @@ class Board:
         queue.extend(claims)
         self.waiting += len(queue) - before
 
-    def start(self, has_room: Callable[[str], bool]) -> Claim | None:
+    def start_next(self, has_room: Callable[[str], bool]) -> Claim | None:
         """Take the next run whose account has room; None when nothing may start now."""
         for _ in range(len(self._turn)):
             account = self._turn[0]
@@ -41,19 +41,19 @@ class Board:
                 return self._ready[account].popleft()
         return None
 
-    def accounts(self) -> list[str]:
+    def list_accounts(self) -> list[str]:
         """Those that runs wait for."""
         return [account for account, queue in self._ready.items() if queue]
 
-    def ready(self, has_room: Callable[[str], bool]) -> int:
+    def count_ready(self, has_room: Callable[[str], bool]) -> int:
         """Runs whose account has room."""
         return sum(len(queue) for account, queue in self._ready.items() if queue and has_room(account))
 
-    def ended(self) -> None:
+    def mark_ended(self) -> None:
         """A started run has ended."""
         self.running -= 1
 
-    def unstarted(self) -> list[Claim]:
+    def take_unstarted(self) -> list[Claim]:
         """Take everything that was claimed and will not be started."""
         left = [claim for queue in self._ready.values() for claim in queue]
         for queue in self._ready.values():

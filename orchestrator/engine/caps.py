@@ -8,35 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.text import counted
+from orchestrator.text import format_count
 from providers.prices import table
 from store.errors import UsageError
 from store.rows import Caps, SweepRow
 
 if TYPE_CHECKING:
     from providers.prices.table import Prices
-    from store.records import ControlRow, WorkerAccount
+    from store.records import CommandRow, WorkerAccount
 
 
-def caps_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Caps:
+def caps_of(sweep: SweepRow, controls: Iterable[CommandRow]) -> Caps:
     """The caps that hold now; a `raise_cap` names new totals, and only of the caps it changes."""
     settings = sweep.conditions.get("settings")
     planned = settings.get("caps") if isinstance(settings, Mapping) else None
-    caps = _with(Caps(), planned if isinstance(planned, Mapping) else {})
+    caps = _change_caps(Caps(), planned if isinstance(planned, Mapping) else {})
     for row in controls:
         if row.verb == "raise_cap":
-            caps = _with(caps, row.payload)
+            caps = _change_caps(caps, row.payload)
     return caps
 
 
-def prices_of(sweep: SweepRow, controls: Iterable[ControlRow]) -> Prices:
+def prices_of(sweep: SweepRow, controls: Iterable[CommandRow]) -> Prices:
     """The prices that hold now: those it was planned with, and those that came with raised caps."""
     settings = sweep.conditions.get("settings")
-    planned = settings.get(table.KEY) if isinstance(settings, Mapping) else None
-    found = dict(table.read(planned or {}))
+    planned = settings.get(table.PRICES_KEY) if isinstance(settings, Mapping) else None
+    found = dict(table.parse_prices(planned or {}))
     for row in controls:
         if row.verb == "raise_cap":
-            found |= table.read(row.payload.get(table.KEY) or {})
+            found |= table.parse_prices(row.payload.get(table.PRICES_KEY) or {})
     return found
 
 
@@ -50,7 +50,7 @@ def prices_of_asked(caps: Caps, models: Collection[str], prices: Prices) -> Pric
     unknown = [model for model in models if model not in prices]
     if unknown and caps.nusd is not None:
         named = ", ".join(map(repr, unknown))
-        example = json.dumps({"schemaVersion": 1, table.KEY: {unknown[0]: {"input": 1.0, "output": 2.0}}})
+        example = json.dumps({"schemaVersion": 1, table.PRICES_KEY: {unknown[0]: {"input": 1.0, "output": 2.0}}})
         raise UsageError(
             f"--max-cost-usd: what {named} costs is not known",
             f"Give its price in USD per million tokens (0 where it is free), in a file for --prices: {example}\n"
@@ -69,12 +69,13 @@ def refuse_uncounted(accounts: Iterable[WorkerAccount]) -> None:
     unknown = sum(account.unpriced for account in accounts)
     if unknown:
         raise UsageError(
-            f"--max-cost-usd: what {counted(unknown, 'request')} of this sweep cost is not known, and a cap in USD is "
+            f"--max-cost-usd: what {format_count(unknown, 'request')} of this sweep cost is not known, and a "
+            f"cap in USD is "
             "a total that has to count it",
             "--max-calls and --max-tokens can. A new sweep with a price can have a cap in USD from its start.",
         )
 
 
-def _with(caps: Caps, changes: Mapping[str, Any]) -> Caps:
+def _change_caps(caps: Caps, changes: Mapping[str, Any]) -> Caps:
     names = [field.name for field in attrs.fields(Caps)]
     return attrs.evolve(caps, **{name: int(changes[name]) for name in names if changes.get(name) is not None})

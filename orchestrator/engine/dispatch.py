@@ -58,105 +58,108 @@ class Dispatch:
         self._turn = anyio.Lock()
         self._watching: anyio.CancelScope | None = None
 
-    async def run(self) -> None:
+    async def run_all(self) -> None:
         """Return when no run of the sweep is left to do, for anyone, or when control says stop."""
         async with anyio.create_task_group() as feeding:
-            feeding.start_soon(self._claim)
-            feeding.start_soon(self._drain)
+            feeding.start_soon(self._claim_ahead)
+            feeding.start_soon(self._drain_queue)
             feeding.start_soon(self._heed_pauses)
             async with anyio.create_task_group() as workers:
                 for _ in range(self._concurrency):
-                    workers.start_soon(self._work)
+                    workers.start_soon(self._work_runs)
             feeding.cancel_scope.cancel()
 
-    async def _work(self) -> None:
-        while (claim := await self._next()) is not None:
+    async def _work_runs(self) -> None:
+        while (claim := await self._next_claim()) is not None:
             self.peak = max(self.peak, self.board.running)
             try:
                 await self._execute(claim)
             finally:
-                self.board.ended()
+                self.board.mark_ended()
                 self._waits.stirred = True
 
-    async def _next(self) -> Claim | None:
+    async def _next_claim(self) -> Claim | None:
         """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
         while not self._control.draining.is_set():
-            if self._claims.lapsed():
-                await self._recheck()
+            if self._claims.has_lapsed():
+                await self._recheck_claims()
                 continue
             if self._control.pause is not None:
                 if self._exhausted and not self.board.waiting:
                     return None
                 await self._arrived.wait()
                 continue
-            claim = self.board.start(self._has_room)
-            if not self._enough():
+            claim = self.board.start_next(self._has_room)
+            if not self._has_enough_ready():
                 self._wanted.set()
             if claim is not None:
                 return claim
             if self.board.waiting:
-                await self._room()
+                await self._wait_for_permit()
             elif self._exhausted:
                 return None
             else:
                 await self._arrived.wait()
         return None
 
-    async def _recheck(self) -> None:
+    async def _recheck_claims(self) -> None:
         """After so long an absence that others may have taken its claims: keep only what is still this process's."""
         async with self._turn:
-            if self._claims.lapsed():
-                self._add(await self._claims.keep(self.board.unstarted()))
+            if self._claims.has_lapsed():
+                self._add_claims(await self._claims.confirm_claims(self.board.take_unstarted()))
                 self._wanted.set()
 
-    async def _room(self) -> None:
+    async def _wait_for_permit(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""
         async with self._turn:
-            with Wait(self._waits, "permit", give_up=lambda _stalled: None, held=self._held):
+            with Wait(self._waits, "permit", give_up=lambda _stalled: None, held=self._first_hold):
                 while not self._may_go_on():
                     with anyio.CancelScope() as self._watching:
-                        await self._any_changed([self._permits[account] for account in self.board.accounts()])
+                        await self._any_changed([self._permits[account] for account in self.board.list_accounts()])
 
-    def _held(self) -> Hold | None:
+    def _first_hold(self) -> Hold | None:
         """What keeps back the account that will have room first; None where that is not known of each."""
-        holds = [self._permits[account].hold() for account in self.board.accounts()]
+        holds = [self._permits[account].find_hold() for account in self.board.list_accounts()]
         known = [hold for hold in holds if hold is not None]
         return min(known, key=lambda hold: hold.until) if known and len(known) == len(holds) else None
 
     def _may_go_on(self) -> bool:
-        accounts = self.board.accounts()
+        accounts = self.board.list_accounts()
         return not accounts or any(map(self._has_room, accounts)) or self._control.draining.is_set()
 
     async def _any_changed(self, permits: Sequence[Permits]) -> None:
         """Return when one of the accounts may have room."""
         if len(permits) == 1:
-            await permits[0].changed()
+            await permits[0].wait_for_change()
             return
         async with anyio.create_task_group() as race:
 
-            async def one(account: Permits) -> None:
-                await account.changed()
+            async def watch_one(account: Permits) -> None:
+                await account.wait_for_change()
                 race.cancel_scope.cancel()
 
             for account in permits:
-                race.start_soon(one, account)
+                race.start_soon(watch_one, account)
 
     def _tell_idle(self) -> None:
         self._arrived.set()
         self._arrived = anyio.Event()
 
     def _has_room(self, account: str) -> bool:
-        return self._permits[account].free()
+        return self._permits[account].has_free_permit()
 
-    def _enough(self) -> bool:
+    def _has_enough_ready(self) -> bool:
         """Whether as many runs are ready as there are workers: of accounts that have room, where others have none."""
         if self.board.waiting < self._concurrency or len(self._permits) == 1:
             return self.board.waiting >= self._concurrency
-        return self.board.ready(self._has_room) >= self._concurrency or self.board.waiting >= AHEAD * self._concurrency
+        return (
+            self.board.count_ready(self._has_room) >= self._concurrency
+            or self.board.waiting >= AHEAD * self._concurrency
+        )
 
-    def _add(self, claims: Iterable[Claim]) -> None:
+    def _add_claims(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
-            self.board.add(self._account(claim), (claim,))
+            self.board.add_claims(self._account(claim), (claim,))
         if self._watching is not None and len(self._permits) > 1:
             self._watching.cancel()  # what has come may be of an account that has room
 
@@ -166,7 +169,7 @@ class Dispatch:
             await self._control.changed.wait()
             self._tell_idle()
 
-    async def _drain(self) -> None:
+    async def _drain_queue(self) -> None:
         """When control says so: claim no more, and send who waits for a run home."""
         await self._control.draining.wait()
         self._claiming.cancel()
@@ -174,29 +177,29 @@ class Dispatch:
         if self._watching is not None:
             self._watching.cancel()
 
-    async def _claim(self) -> None:
+    async def _claim_ahead(self) -> None:
         """Keep about one run per worker ready; when nothing is free, wait for what others may give up."""
         with self._claiming:
             while True:
                 # What is asked for is claimed, also when nobody waits for the answer any more: the board has to hear
                 # of it, or the runs would be neither executed nor accounted for.
                 with anyio.CancelScope(shield=True):
-                    claims = await self._claims.claim(self._concurrency)
-                self._add(claims)
+                    claims = await self._claims.claim_runs(self._concurrency)
+                self._add_claims(claims)
                 if claims:
-                    self._others.end()
+                    self._others.end_wait()
                     self._tell_idle()
-                    if self._enough():
+                    if self._has_enough_ready():
                         self._wanted = anyio.Event()
                         await self._wanted.wait()
-                elif (left := await self._claims.remaining()) == 0:
+                elif (left := await self._claims.count_remaining()) == 0:
                     break
                 else:
                     if left > self.board.running + self.board.waiting:
-                        self._others.begin()
+                        self._others.begin_wait()
                     else:
-                        self._others.end()
+                        self._others.end_wait()
                     await anyio.sleep(OTHERS_POLL_S)
-        self._others.end()
+        self._others.end_wait()
         self._exhausted = True
         self._tell_idle()

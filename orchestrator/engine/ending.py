@@ -13,8 +13,8 @@ from orchestrator.engine.gate.breaker import ProviderBlocked
 from orchestrator.workspaces.fixture import SetupFailed
 from providers.errors import ProviderError
 from providers.recording.divergence import Divergence, NotRecorded, ReplayDiverged
-from store.errors import BudgetSpent, EvalctlError
-from store.rows import FileChange, Judgement, Outcome
+from store.errors import CapExhausted, EvalctlError
+from store.rows import FileChange, Outcome, Verdict
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +27,7 @@ class AttemptResult:
     divergence: Divergence | None = None
     """Where a replay left its recording."""
     composite: float | None = None
-    verdicts: tuple[Judgement, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     changes: tuple[FileChange, ...] = ()
 
 
@@ -49,7 +49,7 @@ def result_of_error(error: EvalctlError) -> AttemptResult:
             return AttemptResult(outcome="error", reason="replay_divergence", message=str(error), divergence=where)
         case NotRecorded():
             return AttemptResult(outcome="skipped", reason="no_cassette", message=str(error))
-        case BudgetSpent():
+        case CapExhausted():
             return AttemptResult(outcome="skipped", reason="budget", message=str(error))
         case Stalled(what="budget"):
             return AttemptResult(outcome="skipped", reason="budget", message=str(error))

@@ -61,7 +61,7 @@ class Terms:
     def to_json(self) -> dict[str, Json]:
         """Encode the terms as they are stored in the sweep's conditions."""
         values = attrs.asdict(self)
-        values[table.KEY] = table.written(self.prices)
+        values[table.PRICES_KEY] = table.render_prices(self.prices)
         return values
 
     @classmethod
@@ -74,7 +74,7 @@ class Terms:
         """Read the stored values of known fields, with caps and prices decoded."""
         return known_values(cls, stored) | {
             "caps": Caps(**known_values(Caps, stored["caps"])),
-            "prices": table.read(stored.get(table.KEY, {})),
+            "prices": table.parse_prices(stored.get(table.PRICES_KEY, {})),
         }
 
 
@@ -119,7 +119,7 @@ class RunContext:
             requests=AttemptRequests(
                 key=f"{self.sweep}/{claim.position}/{claim.number}",
                 position=claim.position,
-                log=self.ledger.log(claim),
+                log=self.ledger.open_log(claim),
                 watch=Stopwatch(max_wall_s),
             ),
             ledger=self.ledger,

@@ -18,7 +18,7 @@ from store.sql.writer import Writer
 
 
 @asynccontextmanager
-async def writing(store: Path, *, say: Callable[[str], None], max_stall_s: float) -> AsyncIterator[Writer]:
+async def open_for_writing(store: Path, *, say: Callable[[str], None], max_stall_s: float) -> AsyncIterator[Writer]:
     """The open store with its writer, which outlives everything inside.
 
     Whoever waits longer than *max_stall_s* for another process gives up. What could not be written is counted and said.
@@ -44,12 +44,12 @@ async def writing(store: Path, *, say: Callable[[str], None], max_stall_s: float
         ours, foreign = group.split(EvalctlError)
         if ours is None or foreign is not None:
             raise
-        raise _first(ours) from None
+        raise _first_error(ours) from None
     finally:
         for what, count in (writer.lost if writer is not None else {}).items():
             say(f"{count} {what} could not be written; `evalctl resume` runs them again")
 
 
-def _first(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:
+def _first_error(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:
     error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    return _first_error(error) if isinstance(error, BaseExceptionGroup) else error

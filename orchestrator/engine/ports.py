@@ -15,49 +15,49 @@ from store.rows import Amount, Claim, Ending
 class Claims(Protocol):
     """Hands out runs, each to one process at a time."""
 
-    async def claim(self, limit: int) -> Sequence[Claim]:
+    async def claim_runs(self, limit: int) -> Sequence[Claim]:
         """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
 
         Returns once the claims are committed.
         """
 
-    def lapsed(self) -> bool:
-        """Whether what was claimed and not started may have gone to others since: ask `keep` first."""
+    def has_lapsed(self) -> bool:
+        """Whether what was claimed and not started may have gone to others since: ask `confirm_claims` first."""
 
-    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+    async def confirm_claims(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Those of *claims* that are still this process's."""
 
-    async def remaining(self) -> int:
+    async def count_remaining(self) -> int:
         """Runs of the sweep that have no final result yet, whoever holds them."""
 
 
 class AttemptLog(Protocol):
     """The record of one attempt while it runs. Nothing here waits."""
 
-    def note(self, event: Event) -> None:
+    def append_event(self, event: Event) -> None:
         """Append an event.
 
         Raises:
             StoreFailed: the writer has failed; stop producing.
         """
 
-    def delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
+    def append_delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
         """Append a piece of an answer; pieces become segments that keep every piece's time and length."""
 
 
 class Ledger(Protocol):
     """The record of a sweep."""
 
-    def log(self, claim: Claim) -> AttemptLog:
+    def open_log(self, claim: Claim) -> AttemptLog:
         """Open the record of one attempt."""
 
-    def finish(self, ending: Ending) -> None:
+    def finish_attempt(self, ending: Ending) -> None:
         """Hand over how an attempt ended; the ledger acknowledges it when it is durable."""
 
-    def notice(self, kind: str, payload: dict[str, Json]) -> None:
+    def record_notice(self, kind: str, payload: dict[str, Json]) -> None:
         """Record something that belongs to the sweep, not to an attempt."""
 
-    async def room(self) -> None:
+    async def wait_for_backlog(self) -> None:
         """Wait until the backlog is small again: what keeps memory flat. Usually returns at once."""
 
 
@@ -68,7 +68,7 @@ class Budget(Protocol):
         """Set the upper bound of one request aside, waiting for others to settle if need be.
 
         Raises:
-            BudgetSpent (`store.errors`): waiting cannot help.
+            CapExhausted (`store.errors`): waiting cannot help.
         """
 
     def settle(self, bound: Amount, spent: Amount) -> None:

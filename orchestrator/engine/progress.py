@@ -25,7 +25,7 @@ class Progress:
         self.outcomes: Counter[str] = Counter()
         for tally in before:
             if not tally.again:
-                self.outcomes[_word(tally.outcome, tally.reason)] += tally.count
+                self.outcomes[_outcome_word(tally.outcome, tally.reason)] += tally.count
         self.done = self.outcomes.total()
         self.late = 0
         """Attempts that ended after another attempt's result had been accepted."""
@@ -36,7 +36,7 @@ class Progress:
         self._began = now()
         self._fresh = 0
 
-    def acknowledged(self, ending: Ending, counts: bool) -> None:
+    def count_acknowledged(self, ending: Ending, counts: bool) -> None:
         """The ledger has made an ending durable; *counts* tells whether it is the run's result."""
         if not counts:
             self.late += 1
@@ -44,9 +44,9 @@ class Progress:
         self._fresh += 1
         if not ending.again:
             self.done += 1
-        self.outcomes[_word(ending.outcome, ending.reason)] += 1
+        self.outcomes[_outcome_word(ending.outcome, ending.reason)] += 1
 
-    def line(self) -> str:
+    def progress_line(self) -> str:
         """One line for people."""
         seconds = max(self._now() - self._began, 1e-9)
         parts = [f"{self.done}/{self.planned} done"]
@@ -57,27 +57,27 @@ class Progress:
         return ", ".join(parts)
 
 
-def _word(outcome: str, reason: str | None) -> str:
+def _outcome_word(outcome: str, reason: str | None) -> str:
     return outcome if reason is None or outcome == "fail" else f"{outcome}({reason})"
 
 
-async def heartbeat(progress: Progress, say: Callable[[str], None], interval_s: float = HEARTBEAT_S) -> None:
+async def print_heartbeat(progress: Progress, say: Callable[[str], None], interval_s: float = HEARTBEAT_S) -> None:
     """Say a line per interval. Runs until cancelled."""
     while True:
         await anyio.sleep(interval_s)
-        say(progress.line())
+        say(progress.progress_line())
 
 
-async def bar(progress: Progress) -> None:
+async def draw_bar(progress: Progress) -> None:
     """Draw a bar on the terminal's stderr. Runs until cancelled, also when the terminal goes away."""
     from contextlib import suppress
 
     with suppress(OSError):
-        await _draw(progress)
+        await _redraw_bar(progress)
     await anyio.sleep_forever()
 
 
-async def _draw(progress: Progress) -> None:
+async def _redraw_bar(progress: Progress) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
@@ -93,5 +93,5 @@ async def _draw(progress: Progress) -> None:
     ) as drawn:
         task = drawn.add_task("", total=progress.planned, completed=progress.done)
         while True:
-            drawn.update(task, completed=progress.done, description=progress.line(), refresh=True)
+            drawn.update(task, completed=progress.done, description=progress.progress_line(), refresh=True)
             await anyio.sleep(0.25)

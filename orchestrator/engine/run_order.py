@@ -22,7 +22,7 @@ class Slot:
     pair: int
 
 
-def ordered(*, cases: int, variants: int, repetitions: int, seed: int) -> Iterator[Slot]:
+def order_runs(*, cases: int, variants: int, repetitions: int, seed: int) -> Iterator[Slot]:
     """Yield every (case, variant, repetition) once, in the order in which runs are to start."""
     pair = 0
     for repetition in range(repetitions):

@@ -29,13 +29,13 @@ async def skip_rest(
         StoreFailed: the record can no longer be kept.
     """
     count = 0
-    batch: Sequence[Claim] = unstarted or await claims.claim(BATCH)
+    batch: Sequence[Claim] = unstarted or await claims.claim_runs(BATCH)
     while batch:
         for claim in batch:
-            ledger.finish(build_skip(claim, reason, message, wall()))
+            ledger.finish_attempt(build_skip(claim, reason, message, wall()))
         count += len(batch)
-        await ledger.room()
-        batch = await claims.claim(BATCH)
+        await ledger.wait_for_backlog()
+        batch = await claims.claim_runs(BATCH)
     return count
 
 

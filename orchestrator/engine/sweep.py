@@ -8,33 +8,33 @@ from pathlib import Path
 import attrs
 
 from orchestrator.engine.control.commands import in_force, to_lift
-from orchestrator.engine.control.control import signed
+from orchestrator.engine.control.control import describe_author
 from orchestrator.engine.kind import PlanRequest
 from orchestrator.engine.nouns import KindNouns
-from orchestrator.engine.open_store import writing
+from orchestrator.engine.open_store import open_for_writing
 from orchestrator.engine.worker import StoredSweep, SweepEnd, WorkerSetup, take_part
-from orchestrator.provenance import provenance
-from orchestrator.text import counted, list_names
-from orchestrator.world import is_alive, sweep_name, who
+from orchestrator.provenance import read_provenance
+from orchestrator.text import format_count, list_names
+from orchestrator.world import current_user, is_alive, sweep_name
 from providers.prices import table
 from store.errors import UsageError
 from store.events import Json
 from store.rows import SweepRow
-from store.sql.commands import tell
-from store.sql.plans import changed_content, store_plan
+from store.sql.commands import record_command
+from store.sql.plans import find_changed_cases, store_plan
 from store.sql.reader import Reader
-from store.sql.reclaim import reclaim
+from store.sql.reclaim import charge_unrecorded_spending
 from store.sql.writer import Writer
 
 OFFLINE = "offline"
 """The mode in which no process is started, whatever for."""
 
 
-async def start(setup: WorkerSetup, *, command: str, purpose: str = "sweep") -> SweepEnd:
+async def start_sweep(setup: WorkerSetup, *, command: str, purpose: str = "sweep") -> SweepEnd:
     """Plan a sweep, store the plan, and work on it. Only those with the *purpose* `sweep` enter a history."""
     name = sweep_name(setup.world.wall())
     conditions: dict[str, Json] = {
-        **await provenance(Path.cwd(), setup.world.environment, ask_git=setup.terms.mode != OFFLINE),
+        **await read_provenance(Path.cwd(), setup.world.environment, ask_git=setup.terms.mode != OFFLINE),
         "settings": setup.terms.to_json(),
         **setup.kind.describe_conditions(),
     }
@@ -47,12 +47,12 @@ async def start(setup: WorkerSetup, *, command: str, purpose: str = "sweep") -> 
             conditions=conditions,
         )
     )
-    async with writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
-        changed = await writer.transact(changed_content(planned.cells))
-        sweep_id = await writer.transact(store_plan(planned, setup.redactor))
+    async with open_for_writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
+        changed = await writer.submit_and_wait(find_changed_cases(planned.cells))
+        sweep_id = await writer.submit_and_wait(store_plan(planned, setup.redactor))
         runs = len(planned.runs)
         del planned  # from here on the store holds the plan, however long it is
-        setup.say(f"sweep {name}: {counted(runs, 'run')} planned")
+        setup.say(f"sweep {name}: {format_count(runs, 'run')} planned")
         if changed:
             setup.say(
                 f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new one "
@@ -61,36 +61,40 @@ async def start(setup: WorkerSetup, *, command: str, purpose: str = "sweep") -> 
         return await take_part(setup, writer, StoredSweep(id=sweep_id, name=name, planned=runs))
 
 
-async def resume(setup: WorkerSetup, sweep: SweepRow, *, raised: bool) -> SweepEnd:
+async def resume_sweep(setup: WorkerSetup, sweep: SweepRow, *, raised: bool) -> SweepEnd:
     """Work on a stored sweep: on what has no final result yet, beside whoever else works on it.
 
     With *raised* the setup's caps are new totals of the sweep; that is kept, with who said so, and so are
     its prices. A pause is lifted; a cancelled sweep stays cancelled, unless the setup runs cancelled runs again.
     """
     refuse_changed(setup.kind.content, setup.kind.nouns, sweep)
-    async with writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
+    async with open_for_writing(setup.store, say=setup.say, max_stall_s=setup.terms.max_stall_s) as writer:
         if raised:
-            await writer.transact(reclaim(sweep.id, is_alive=is_alive, at=setup.world.wall()))
-            caps = {**attrs.asdict(setup.terms.caps), table.KEY: table.written(setup.terms.prices)}
-            told = tell(sweep.id, "raise_cap", who=who(), why="resume", payload=caps, at=setup.world.wall())
-            await writer.transact(told)
-        await _lift(setup, writer, sweep)
+            await writer.submit_and_wait(charge_unrecorded_spending(sweep.id, is_alive=is_alive, at=setup.world.wall()))
+            caps = {**attrs.asdict(setup.terms.caps), table.PRICES_KEY: table.render_prices(setup.terms.prices)}
+            told = record_command(
+                sweep.id, "raise_cap", who=current_user(), why="resume", payload=caps, at=setup.world.wall()
+            )
+            await writer.submit_and_wait(told)
+        await _lift_command(setup, writer, sweep)
         with Reader(setup.store) as reader:
-            before = tuple(reader.outcome_counts(sweep.id))
+            before = tuple(reader.count_outcomes(sweep.id))
         return await take_part(
             setup, writer, StoredSweep(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before)
         )
 
 
-async def _lift(setup: WorkerSetup, writer: Writer, sweep: SweepRow) -> None:
+async def _lift_command(setup: WorkerSetup, writer: Writer, sweep: SweepRow) -> None:
     """End a pause, or a cancel whose runs are wanted after all; it is kept who did, and said."""
     with Reader(setup.store) as reader:
-        lift = to_lift(in_force(reader.control(sweep.id)), cancelled=setup.cancelled)
+        lift = to_lift(in_force(reader.list_commands(sweep.id)), cancelled=setup.cancelled)
     if lift is None:
         return
-    await writer.transact(tell(sweep.id, "continue", who=who(), why=lift.why, payload={}, at=setup.world.wall()))
+    await writer.submit_and_wait(
+        record_command(sweep.id, "continue", who=current_user(), why=lift.why, payload={}, at=setup.world.wall())
+    )
     word = "paused" if lift.order.verb == "pause" else "cancelled"
-    setup.say(f"sweep {sweep.name} was {word} by {signed(lift.order)}: it goes on")
+    setup.say(f"sweep {sweep.name} was {word} by {describe_author(lift.order)}: it goes on")
 
 
 def refuse_changed(content: Mapping[str, str], nouns: KindNouns, sweep: SweepRow) -> None:

@@ -19,23 +19,23 @@ from orchestrator.engine.gate.governor import Governor
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.kind import PricedProvider, RunContext, RunKind, Terms
-from orchestrator.engine.progress import Progress, bar, heartbeat
+from orchestrator.engine.progress import Progress, draw_bar, print_heartbeat
 from orchestrator.engine.skips import skip_rest
-from orchestrator.log import Log, silent
-from orchestrator.text import counted
+from orchestrator.log import Log, discard_event
+from orchestrator.text import format_count
 from orchestrator.version import __version__
-from orchestrator.workspaces.scratch import remove_abandoned, remove_homes, scratch
+from orchestrator.workspaces.scratch import make_scratch, remove_abandoned, remove_homes
 from orchestrator.world import World, is_alive, this_worker
 from providers.base import quirks_of
 from providers.errors import ProviderError
-from providers.system.process import sweep_marker
+from providers.system.process import kill_marked_processes
 from store.records import OutcomeCount
 from store.rows import Ending
 from store.secrets.redactor import Redactor
 from store.sql.allotments import SqliteBudget
 from store.sql.claims import SqliteClaims
-from store.sql.commands import in_force
-from store.sql.leases import leave, living, register
+from store.sql.commands import find_command_in_force
+from store.sql.leases import end_lease, find_living_workers, register_worker
 from store.sql.ledger import SqliteLedger
 from store.sql.writer import Writer
 
@@ -64,7 +64,7 @@ class WorkerSetup:
     """Runs that had ended in an infrastructural error are run again."""
     cancelled: bool = False
     """The same for cancelled ones."""
-    log: Log = silent
+    log: Log = discard_event
     on_result: Callable[[str, int], None] = lambda _sweep, _position: None
     """Called with the sweep's name and the run's position for each result that counts, once it is durable."""
     lease_s: float = LEASE_S
@@ -120,13 +120,13 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
     Raises:
         StoreFailed: the record can no longer be kept.
     """
-    member = await _join(setup, writer, sweep)
-    if sweep.before and not await member.claims.remaining():
+    member = await _join_sweep(setup, writer, sweep)
+    if sweep.before and not await member.claims.count_remaining():
         setup.say(f"sweep {sweep.name}: nothing is left to run")
-    control = Control(_saying(setup), at_once=lambda: writer.hurry(LEAVING_S))
+    control = Control(_make_notice_printer(setup), at_once=lambda: writer.limit_waits(LEAVING_S))
     routes = _Routes(setup, member, control)
     try:
-        with scratch(sweep.name, member.worker_id) as directory:
+        with make_scratch(sweep.name, member.worker_id) as directory:
             context = RunContext(
                 sweep=sweep.name,
                 gates=routes.gates,
@@ -147,10 +147,10 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
                 waits=routes.waits,
             )
             member.progress.in_flight = lambda: dispatch.board.running
-            member.progress.remarks = lambda: (routes.waits.summary(), control.paused)
-            await _run(setup, member, control, routes, dispatch)
+            member.progress.remarks = lambda: (routes.waits.summarize_waits(), control.paused)
+            await _run_services(setup, member, control, routes, dispatch)
         if (reason := SKIPS.get(control.why or "")) is not None:
-            unstarted, message = dispatch.board.unstarted(), control.message
+            unstarted, message = dispatch.board.take_unstarted(), control.message
             await skip_rest(
                 member.claims, member.ledger, unstarted, reason=reason, message=message, wall=setup.world.wall
             )
@@ -162,27 +162,31 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
     await _clear_away(setup, writer, sweep, member.claims, member.worker_id)
     for priced in setup.kind.providers.values():
         if quirks := quirks_of(priced.provider):
-            member.ledger.notice("provider_adapted", {"account": priced.provider.account, "quirks": list(quirks)})
-    remaining = await member.claims.remaining()
-    member.ledger.notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
+            member.ledger.record_notice(
+                "provider_adapted", {"account": priced.provider.account, "quirks": list(quirks)}
+            )
+    remaining = await member.claims.count_remaining()
+    member.ledger.record_notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
     await member.budget.close()
-    await writer.transact(leave(member.worker_id))
+    await writer.submit_and_wait(end_lease(member.worker_id))
     setup.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)
     return SweepEnd(
         name=sweep.name, stopped=control.why, signal=control.signal, remaining=remaining, peak=dispatch.peak
     )
 
 
-def _saying(setup: WorkerSetup) -> Callable[[str], None]:
+def _make_notice_printer(setup: WorkerSetup) -> Callable[[str], None]:
     """To the person at the terminal, without secrets: a reason to stop may quote an endpoint, which may quote a key."""
-    return lambda text: setup.say(setup.redactor.text(text))
+    return lambda text: setup.say(setup.redactor.redact_text(text))
 
 
-async def _join(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
+async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
     """Become a worker of the sweep, and clear away what dead ones have left running or lying about."""
     world, settings = setup.world, setup.terms
     lease_us = round(setup.lease_s * 1_000_000)
-    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
+    worker_id = await writer.submit_and_wait(
+        register_worker(this_worker(__version__, world.wall()), world.wall() + lease_us)
+    )
     claims = SqliteClaims(
         writer,
         sweep_id=sweep.id,
@@ -196,8 +200,8 @@ async def _join(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membe
     )
     progress = Progress(planned=sweep.planned, before=sweep.before, now=world.monotonic)
 
-    def acknowledged(ending: Ending, counts: bool) -> None:
-        progress.acknowledged(ending, counts)
+    def count_ending(ending: Ending, counts: bool) -> None:
+        progress.count_acknowledged(ending, counts)
         claim = ending.claim
         setup.log(
             "run.ended",
@@ -219,11 +223,11 @@ async def _join(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membe
         worker_id=worker_id,
         wall=world.wall,
         monotonic=world.monotonic,
-        on_acknowledged=acknowledged,
+        on_acknowledged=count_ending,
     )
     budget = SqliteBudget(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
     killed = await _clear_away(setup, writer, sweep, claims, worker_id)
-    ledger.notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
+    ledger.record_notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
     setup.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
     return Membership(
         writer=writer,
@@ -240,52 +244,54 @@ async def _clear_away(
     setup: WorkerSetup, writer: Writer, sweep: StoredSweep, claims: SqliteClaims, worker_id: int
 ) -> int:
     """End what dead workers have left running, and remove what they have left lying about; how many processes."""
-    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.dead_attempts()}
-    killed = sweep_marker(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
+    dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.list_dead_attempts()}
+    killed = kill_marked_processes(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
     if killed:
-        setup.say(f"ended {counted(killed, 'process', 'processes')} that a dead worker had left behind")
+        setup.say(f"ended {format_count(killed, 'process', 'processes')} that a dead worker had left behind")
     remove_homes(dead)
-    remove_abandoned(sweep.name, await writer.transact(living(worker_id, is_alive)))
+    remove_abandoned(sweep.name, await writer.submit_and_wait(find_living_workers(worker_id, is_alive)))
     return killed
 
 
-async def _run(setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch) -> None:
+async def _run_services(
+    setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch
+) -> None:
     """Dispatch, with the services that go with it: lease, signals, orders, bounds, and word of how far it is."""
-    control.obey(await member.writer.look(in_force(member.sweep_id)))
+    control.obey_command(await member.writer.run_query(find_command_in_force(member.sweep_id)))
     async with anyio.create_task_group() as service:
         service.start_soon(_keep_lease, setup, member, routes.permits)
         service.start_soon(_keep_obeying, member, control)
-        service.start_soon(_watchdog(setup, member, control, routes, dispatch).watch)
-        service.start_soon(control.listen)
+        service.start_soon(_make_watchdog(setup, member, control, routes, dispatch).watch_waits)
+        service.start_soon(control.listen_to_signals)
         if setup.terminal:
-            service.start_soon(bar, member.progress)
+            service.start_soon(draw_bar, member.progress)
         else:
-            service.start_soon(heartbeat, member.progress, setup.say)
+            service.start_soon(print_heartbeat, member.progress, setup.say)
         if setup.terms.max_wall_s is not None:
-            service.start_soon(control.expire, setup.terms.max_wall_s)
+            service.start_soon(control.cancel_at_deadline, setup.terms.max_wall_s)
         with control.running:
-            await dispatch.run()
+            await dispatch.run_all()
         service.cancel_scope.cancel()
 
 
 async def _keep_lease(setup: WorkerSetup, member: Membership, permits: Mapping[str, Permits]) -> None:
     """Renew the lease, and share the accounts' rates with whoever else is alive."""
     while True:
-        processes = len(await member.writer.transact(living(member.worker_id, is_alive)))
+        processes = len(await member.writer.submit_and_wait(find_living_workers(member.worker_id, is_alive)))
         for account in permits.values():
-            account.share(processes)
+            account.divide_rates(processes)
         await anyio.sleep(setup.lease_s / 4)
-        member.claims.renew()
+        member.claims.renew_lease()
 
 
 async def _keep_obeying(member: Membership, control: Control) -> None:
     """Look for orders from other terminals, and obey them."""
     while True:
-        control.obey(await member.writer.look(in_force(member.sweep_id)))
+        control.obey_command(await member.writer.run_query(find_command_in_force(member.sweep_id)))
         await anyio.sleep(ORDERS_POLL_S)
 
 
-def _watchdog(
+def _make_watchdog(
     setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch
 ) -> Watchdog:
     bound_s = setup.terms.max_stall_s
@@ -295,8 +301,8 @@ def _watchdog(
         bound_s=bound_s,
         work_bound_s=bound_s + 2 * setup.kind.longest_s,
         running=lambda: dispatch.board.running,
-        others=member.claims.others,
-        notice=member.ledger.notice,
+        others=member.claims.list_other_holders,
+        notice=member.ledger.record_notice,
     )
 
 
@@ -312,7 +318,7 @@ class _Routes:
         self.permits = {account: self._permits_of(member) for account in sorted(accounts)}
         breakers = {account: Breaker() for account in accounts}
         self.gates = {
-            name: self._gate(priced, member, breakers[priced.provider.account])
+            name: self._make_gate(priced, member, breakers[priced.provider.account])
             for name, priced in setup.kind.providers.items()
         }
 
@@ -325,10 +331,10 @@ class _Routes:
                 requests=Bucket(settings.rpm) if settings.rpm else None,
                 tokens=Bucket(settings.tpm) if settings.tpm else None,
             ),
-            told=member.ledger.notice,
+            told=member.ledger.record_notice,
         )
 
-    def _gate(self, priced: PricedProvider, member: Membership, breaker: Breaker) -> Gate:
+    def _make_gate(self, priced: PricedProvider, member: Membership, breaker: Breaker) -> Gate:
         settings, account = self._setup.terms, priced.provider.account
         return Gate(
             provider=priced.provider,
@@ -346,14 +352,14 @@ class _Routes:
             rng=self._setup.world.rng,
             waits=self.waits,
             breaker=breaker,
-            blocked=lambda error: self._block(account, error),
+            blocked=lambda error: self._block_account(account, error),
         )
 
-    def _block(self, account: str, error: ProviderError) -> None:
+    def _block_account(self, account: str, error: ProviderError) -> None:
         """The account has refused for good. While others have not, theirs go on."""
         self._blocked.add(account)
         message = f"nothing more is asked of {account}: {error}"
         if self._blocked == self.permits.keys():
-            self._control.drain("blocked", message)
+            self._control.start_draining("blocked", message)
         else:
-            _saying(self._setup)(message)
+            _make_notice_printer(self._setup)(message)

@@ -7,9 +7,9 @@ from typing import Literal
 
 import attrs
 
-from orchestrator.lab.model import Fixture, Mode, Target
+from orchestrator.lab.model import LabCase, Mode, Target
 from orchestrator.lab.selection import Selection
-from providers.decisions.model import Capability, Node, Rule
+from providers.decisions.model import Capability, Node, RuleNode
 from store.events import Json
 
 SkipReason = Literal["mode", "no_cassette", "stale"]
@@ -27,7 +27,7 @@ class Skip:
 class Cell:
     """One fixture under one target."""
 
-    fixture: Fixture
+    fixture: LabCase
     target: str
     """A target's id, or `replay`."""
     capability: Capability
@@ -46,7 +46,7 @@ class Cell:
         """Case and variant, as claims name them."""
         return self.fixture.case_id, self.target
 
-    def document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, Json]:
         """What the flow is, down to the last prompt: the measured configuration."""
         capability = self.capability
         return {
@@ -65,12 +65,12 @@ def live_cells(capabilities: Mapping[str, Capability], selection: Selection, mod
                 fixture=fixture,
                 target=target.id,
                 aim=target,
-                capability=capabilities[fixture.capability].aimed(target.backend, target.model),
+                capability=capabilities[fixture.capability].replace_model(target.backend, target.model),
                 skip=not_in(fixture, mode),
             )
 
 
-def not_in(fixture: Fixture, mode: Mode) -> Skip | None:
+def not_in(fixture: LabCase, mode: Mode) -> Skip | None:
     """The reason not to run *fixture* in *mode*, if there is one."""
     if mode in fixture.modes:
         return None
@@ -83,7 +83,7 @@ def most_calls(capability: Capability) -> int:
     A node's fallback is tried only when the node abstains or fails; what decides ends the flow.
     """
     nodes = {node.id: node for node in capability.flow}
-    reached_by_fallback = {node.fallback for node in capability.asking() if node.fallback is not None}
+    reached_by_fallback = {node.fallback for node in capability.list_asking_nodes() if node.fallback is not None}
     most_after = 0
     for main in reversed([node for node in capability.flow if node.id not in reached_by_fallback]):
         most_after = _most_from(main.id, nodes, most_after)
@@ -92,7 +92,7 @@ def most_calls(capability: Capability) -> int:
 
 def _most_from(node_id: str, nodes: Mapping[str, Node], most_after: int) -> int:
     node = nodes[node_id]
-    if isinstance(node, Rule):
+    if isinstance(node, RuleNode):
         return most_after
     fallback = _most_from(node.fallback, nodes, most_after) if node.fallback is not None else 0
     return 1 + max(fallback, 0 if node.decides else most_after)

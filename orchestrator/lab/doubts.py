@@ -11,13 +11,13 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab.catalog import CONFIG
-from orchestrator.lab.model import CASSETTES, Fixture, Lab, Target
+from orchestrator.lab.model import CASSETTES, Lab, LabCase, Target
 from orchestrator.lab.recordings import cassettes
 from orchestrator.lab.selection import Selection
 from orchestrator.lab.template_fields import strange_fields
-from providers.decisions.model import Model
-from providers.decisions.shown import line
-from store.documents.structure import suggest
+from providers.decisions.model import ModelNode
+from providers.decisions.shown import render_line
+from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 
 DEPTH = 3
@@ -35,43 +35,43 @@ class Doubts:
 def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
     """Look at the cassettes, targets and templates of what was chosen. Messages call the lab's directory *root*."""
     findings: list[str] = []
-    warnings = list(_orphans(lab, root)) if _all(lab, chosen) else []
+    warnings = list(_find_orphans(lab, root)) if _is_whole_lab(lab, chosen) else []
     for fixture in chosen.fixtures:
         for target in chosen.targets:
-            name = str(root / fixture.cassette(target.id))
+            name = str(root / fixture.cassette_path(target.id))
             try:
-                reason = _stale(lab, fixture, target, name)
+                reason = _explain_stale(lab, fixture, target, name)
             except UsageError as error:
                 findings += str(error).splitlines()
             else:
                 warnings += [f"{name}: {reason}"] if reason is not None else []
-    warnings += _unaskable(lab, chosen)
-    warnings += _misnamed(lab, chosen, root)
+    warnings += _find_unaskable(lab, chosen)
+    warnings += _find_misnamed_fields(lab, chosen, root)
     return Doubts(findings=tuple(findings), warnings=tuple(warnings))
 
 
-def _all(lab: Lab, chosen: Selection) -> bool:
+def _is_whole_lab(lab: Lab, chosen: Selection) -> bool:
     return len(chosen.fixtures) == len(lab.fixtures) and len(chosen.targets) == len(lab.targets)
 
 
-def _stale(lab: Lab, fixture: Fixture, target: Target, name: str) -> str | None:
+def _explain_stale(lab: Lab, fixture: LabCase, target: Target, name: str) -> str | None:
     """Why a cassette is not played, or plays what nobody asks; None where all is well or there is none."""
-    found = cassettes.find(lab, fixture, target.id, name=name)
+    found = cassettes.find_cassette(lab, fixture, target.id, name=name)
     if found is None:
         return None
     cassette, _ = found
-    if (reason := cassettes.stale(cassette, fixture)) is not None:
+    if (reason := cassettes.explain_stale(cassette, fixture)) is not None:
         return f"stale, so it is not played: {reason}"
-    nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].asking()]
+    nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].list_asking_nodes()]
     strange = [node for node in sorted(cassette.answers) if node not in nodes]
     if strange:
-        return f"it answers {strange[0]!r}, which is no node that asks{suggest(strange[0], nodes)}"
+        return f"it answers {strange[0]!r}, which is no node that asks{suggest_nearest(strange[0], nodes)}"
     return None
 
 
-def _orphans(lab: Lab, root: Path) -> Iterator[str]:
+def _find_orphans(lab: Lab, root: Path) -> Iterator[str]:
     """Files among the cassettes that belong to no fixture and target."""
-    wanted = {fixture.cassette(target) for fixture in lab.fixtures for target in lab.targets}
+    wanted = {fixture.cassette_path(target) for fixture in lab.fixtures for target in lab.targets}
     folder = lab.root / CASSETTES
     for directory, folders, files in os.walk(folder):
         folders.sort()
@@ -81,27 +81,29 @@ def _orphans(lab: Lab, root: Path) -> Iterator[str]:
         for name in sorted(files):
             relative = (Path(directory) / name).relative_to(lab.root)
             if relative.as_posix() not in wanted and not name.startswith("."):
-                yield f"{line(str(root / relative))}: no cassette of a fixture and a target, so it is never played"
+                yield (
+                    f"{render_line(str(root / relative))}: no cassette of a fixture and a target, so it is never played"
+                )
 
 
-def _unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
+def _find_unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
     """Targets that a capability's model nodes cannot be aimed at: a typesafe backend answers closed questions alone."""
-    from providers.endpoints.typesafe import problems_of
+    from providers.endpoints.typesafe import list_schema_problems
 
     for target in chosen.targets:
         if lab.daemon.backends[target.backend].kind != "typesafe":
             continue
         for name in sorted({fixture.capability for fixture in chosen.fixtures}):
             for node in lab.daemon.capabilities[name].flow:
-                if isinstance(node, Model) and (problems := problems_of(node.answer)):
+                if isinstance(node, ModelNode) and (problems := list_schema_problems(node.answer)):
                     asked = f"target {target.id!r} cannot be asked node {node.id!r} of {name!r}"
                     yield f"{asked}: {'; '.join(problems)}"
 
 
-def _misnamed(lab: Lab, chosen: Selection, root: Path) -> Iterator[str]:
+def _find_misnamed_fields(lab: Lab, chosen: Selection, root: Path) -> Iterator[str]:
     """Fields in templates that no input has; of every capability where everything was chosen."""
     wanted = {fixture.capability for fixture in chosen.fixtures}
     capabilities = lab.daemon.capabilities.values()
-    looked_at = [one for one in capabilities if one.name in wanted or _all(lab, chosen)]
+    looked_at = [one for one in capabilities if one.name in wanted or _is_whole_lab(lab, chosen)]
     own = lab.config == (lab.root / CONFIG).resolve()
     yield from strange_fields(lab.config, str(root / CONFIG if own else lab.config), looked_at)

@@ -15,14 +15,14 @@ from orchestrator.engine.ending import AttemptResult
 from orchestrator.engine.gate.gate import GateOfRun
 from orchestrator.engine.kind import RunContext
 from orchestrator.lab.cells import Cell
-from orchestrator.lab.model import Fixture
+from orchestrator.lab.model import LabCase
 from providers.base import Answer, Ask, Origin, Request
-from providers.decisions.decision import INFRASTRUCTURAL, Decision
-from providers.decisions.flow import decide
-from providers.decisions.shown import shortened
+from providers.decisions.decision import INFRASTRUCTURE_CAUSES, Decision
+from providers.decisions.flow import run_flow
+from providers.decisions.shown import shorten_value
 from providers.recording.divergence import NotRecorded
 from providers.usage import Usage, UsageSum
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending
 from verifiers.assertion import Assertion
@@ -57,7 +57,7 @@ class Decider:
     cells: Mapping[tuple[str, str], Cell]
     """Those of the plan, by case and variant."""
     context: RunContext
-    """Its gates have the names of `Capability.asked`, or there is the one gate `recorded` for all."""
+    """Its gates have the names of `Capability.find_provider_name`, or there is the one gate `recorded` for all."""
     measured: bool
     """Whether times and costs mean something: not when answers are played."""
     on_ending: OnEnding = lambda _cell, _ending: None
@@ -79,7 +79,7 @@ class Decider:
         loop = asyncio.get_running_loop()
         try:
             with attempt.work_time():
-                decision = await decide(
+                decision = await run_flow(
                     cell.capability,
                     cell.fixture.input,
                     ask_of=lambda name: self._ask_node(work, name),
@@ -96,7 +96,7 @@ class Decider:
             return _skip_unanswered(cell, error)
         work.decision = decision
         reason = decision.abstain if decision.error is None else decision.error.message
-        attempt.note(WorkEnded(stop=decision.status, reason=reason, text=""))
+        attempt.record_event(WorkEnded(stop=decision.status, reason=reason, text=""))
         return self._judge_decision(cell.fixture, decision)
 
     def _ask_node(self, work: DecisionWork, name: str) -> Ask:
@@ -105,34 +105,34 @@ class Decider:
         What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
         """
         if self.measured:
-            way: Ask = GateOfRun(self.context.gates[name], work.attempt.requests)
+            ask_player: Ask = GateOfRun(self.context.gates[name], work.attempt.requests)
         else:
             player = self.context.gates[RECORDED].provider
 
-            async def way(request: Request) -> Answer:
+            async def ask_player(request: Request) -> Answer:
                 return await player.answer(request, lambda _item: None)
 
-        async def ask(request: Request) -> Answer:
-            answer = await way(request)
+        async def ask_and_note(request: Request) -> Answer:
+            answer = await ask_player(request)
             work.attempt.requests.note_model(request.purpose, answer.model)
             if request.model:
                 work.used.add(answer.usage)
             return answer
 
-        return ask
+        return ask_and_note
 
-    def _judge_decision(self, fixture: Fixture, decision: Decision) -> AttemptResult:
+    def _judge_decision(self, fixture: LabCase, decision: Decision) -> AttemptResult:
         """The assertions alone say pass or fail; only where nobody could be asked, and one failed, it is an error."""
         if fixture.case_id not in self.assertions:
             self.assertions[fixture.case_id] = tuple(
                 Assertion(id=f"expect[{number}]", cel=one.cel, why=one.why) for number, one in enumerate(fixture.expect)
             )
         values = decision.to_json()
-        verdicts = tuple(assertion.judged(values) for assertion in self.assertions[fixture.case_id])
+        verdicts = tuple(assertion.judge_decision(values) for assertion in self.assertions[fixture.case_id])
         if all(verdict.verdict == "pass" for verdict in verdicts):
             return AttemptResult(outcome="pass", composite=1.0, verdicts=verdicts)
         error = decision.error
-        if self.measured and error is not None and error.cause in INFRASTRUCTURAL:
+        if self.measured and error is not None and error.cause in INFRASTRUCTURE_CAUSES:
             return AttemptResult(
                 outcome="error", reason=error.cause, message=error.message, composite=0.0, verdicts=verdicts
             )
@@ -147,7 +147,7 @@ class Decider:
             result,
             judged=decision is not None and bool(result.verdicts),
             # an upper bound is no cost
-            measured=attempt.measure(
+            measured=attempt.take_measurements(
                 used, timed=timed, cost_known=timed and not tally.unpriced and not tally.sources["bound"]
             ),
             decision_status=decision.status if decision is not None else None,
@@ -168,5 +168,5 @@ def _skip_unanswered(cell: Cell, error: NotRecorded) -> AttemptResult:
 def _shorten_decision(decision: Decision) -> dict[str, Json]:
     """The decision as it is stored: one that is very large says what matters in little room."""
     told = {**decision.to_json(), "confidence": decision.confidence}
-    size = len(encode(decision.decision))
-    return told if size <= LARGEST else {**told, "decision": shortened(decision.decision), "decisionCutFrom": size}
+    size = len(encode_json(decision.decision))
+    return told if size <= LARGEST else {**told, "decision": shorten_value(decision.decision), "decisionCutFrom": size}

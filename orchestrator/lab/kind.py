@@ -12,7 +12,7 @@ from orchestrator.lab.cells import Cell
 from orchestrator.lab.execute import RECORDED, Decider, OnEnding
 from orchestrator.lab.model import Lab
 from orchestrator.lab.nouns import NOUNS
-from orchestrator.lab.plan import plan
+from orchestrator.lab.plan import plan_sweep
 from orchestrator.lab.settings import LabSettings
 from store.events import Json
 from store.rows import Claim, NewSweep
@@ -26,7 +26,7 @@ class LabKind:
     cells: tuple[Cell, ...]
     settings: LabSettings
     providers: Mapping[str, PricedProvider]
-    """By the names of `Capability.asked`; offline the one player, as `recorded`."""
+    """By the names of `Capability.find_provider_name`; offline the one player, as `recorded`."""
     chosen: Mapping[str, Json]
     """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
     on_ending: OnEnding = lambda _cell, _ending: None
@@ -37,7 +37,10 @@ class LabKind:
     def _accounts(self) -> dict[tuple[str, str], str]:
         """By cell, the account of the first node that calls a provider."""
         first = next(iter(self.providers))
-        names = {cell.key: [cell.capability.asked(node) for node in cell.capability.asking()] for cell in self.cells}
+        names = {
+            cell.key: [cell.capability.find_provider_name(node) for node in cell.capability.list_asking_nodes()]
+            for cell in self.cells
+        }
         return {
             key: self.providers[next((name for name in found if name in self.providers), first)].provider.account
             for key, found in names.items()
@@ -51,13 +54,20 @@ class LabKind:
     @property
     def content(self) -> Mapping[str, str]:
         """Of `lab.yaml`, the daemon configuration, the fixtures and the cassettes that are played."""
-        played = {cell.fixture.cassette(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None}
+        played = {
+            cell.fixture.cassette_path(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None
+        }
         return {**self.lab.content, **played}
 
     @property
     def longest_s(self) -> float:
         """All timeouts of a flow together."""
-        return max((sum(node.timeout_ms for node in cell.capability.asking()) for cell in self.cells), default=0) / 1000
+        return (
+            max(
+                (sum(node.timeout_ms for node in cell.capability.list_asking_nodes()) for cell in self.cells), default=0
+            )
+            / 1000
+        )
 
     def describe_conditions(self) -> dict[str, Json]:
         """See `orchestrator.engine.kind.RunKind`; `lab` holds what a lab has beyond a suite."""
@@ -82,7 +92,7 @@ class LabKind:
 
     def plan_sweep(self, request: PlanRequest) -> NewSweep:
         """See `orchestrator.engine.kind.RunKind`."""
-        return plan(self.lab, self.cells, self.settings, request)
+        return plan_sweep(self.lab, self.cells, self.settings, request)
 
     def account_of(self, claim: Claim) -> str:
         """That of the first provider that the flow may call."""

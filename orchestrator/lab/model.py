@@ -8,9 +8,9 @@ from typing import Literal
 
 import attrs
 
-from providers.decisions.model import Daemon
+from providers.decisions.model import DaemonConfig
 from providers.prices.price import Price
-from store.documents.canonical import digest
+from store.documents.canonical import compute_digest
 from store.events import Json
 from store.rows import Caps
 
@@ -43,7 +43,7 @@ class Expectation:
 
 
 @attrs.frozen(kw_only=True)
-class Fixture:
+class LabCase:
     """One case: an input, and what is expected of the decision about it."""
 
     id: str
@@ -69,9 +69,9 @@ class Fixture:
     @property
     def input_hash(self) -> str:
         """What a cassette records of the input: SHA-256 of its canonical JSON, hex."""
-        return digest(self.input).hex()
+        return compute_digest(self.input).hex()
 
-    def cassette(self, target: str) -> str:
+    def cassette_path(self, target: str) -> str:
         """The path, seen from the lab, of what was recorded of *target*, whether it is there or not."""
         return f"{CASSETTES}/{self.capability}/{self.id}/{target}.json"
 
@@ -89,14 +89,14 @@ class Lab:
     config: Path
     """The daemon configuration's file, absolute."""
     bundled: bool
-    daemon: Daemon
+    daemon: DaemonConfig
     targets: Mapping[str, Target]
     budget: Caps | None
     """What `record` and `live` may spend."""
     repeat: int
     prices: Mapping[str, Price]
     """By model."""
-    fixtures: tuple[Fixture, ...]
+    fixtures: tuple[LabCase, ...]
     """Sorted by capability and id."""
     content: Mapping[str, str]
     """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab (the configuration by

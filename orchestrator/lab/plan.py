@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from orchestrator.engine.kind import PlanRequest, Terms
-from orchestrator.engine.run_order import ordered
+from orchestrator.engine.run_order import order_runs
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab, Mode
-from store.documents.canonical import digest
+from store.documents.canonical import compute_digest
 from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
@@ -34,25 +34,25 @@ def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
         suite_version=lab.version,
         content={
             "input": fixture.input_hash,
-            "expect": digest([attrs.asdict(one) for one in fixture.expect]).hex(),
-            "replay": digest(dict(fixture.replay)).hex(),
+            "expect": compute_digest([attrs.asdict(one) for one in fixture.expect]).hex(),
+            "replay": compute_digest(dict(fixture.replay)).hex(),
         },
-        config_hash=digest(cell.document()).hex(),
+        config_hash=compute_digest(cell.to_document()).hex(),
         provider=aim.backend if aim is not None else "",
         model=aim.model if aim is not None else "",
         cassette=cell.recorded,
     )
 
 
-def plan(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest) -> NewSweep:
+def plan_sweep(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest) -> NewSweep:
     """Lay out every run in its order: each cell as often as the settings say, one that is skipped once."""
     mode: Mode = "offline" if settings.mode == "offline" else "live"
-    cases = _numbered(cell.fixture.case_id for cell in cells)
-    targets = _numbered(cell.target for cell in cells)
+    cases = _number_names(cell.fixture.case_id for cell in cells)
+    targets = _number_names(cell.target for cell in cells)
     places = {(cases[cell.fixture.case_id], targets[cell.target]): index for index, cell in enumerate(cells)}
     slots = (
         (slot, places[slot.case, slot.variant])
-        for slot in ordered(cases=len(cases), variants=len(targets), repetitions=settings.k, seed=settings.seed)
+        for slot in order_runs(cases=len(cases), variants=len(targets), repetitions=settings.k, seed=settings.seed)
         if (slot.case, slot.variant) in places
     )
     kept = ((slot, index) for slot, index in slots if slot.repetition == 0 or cells[index].skip is None)
@@ -74,6 +74,6 @@ def plan(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest)
     )
 
 
-def _numbered(names: Iterable[str]) -> dict[str, int]:
+def _number_names(names: Iterable[str]) -> dict[str, int]:
     """Each name's number, in the order in which they come first."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}

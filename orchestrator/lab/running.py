@@ -11,9 +11,9 @@ from orchestrator.lab.execute import RECORDED
 from orchestrator.lab.model import Lab
 from orchestrator.lab.settings import LabSettings
 from providers.base import Provider
-from providers.decisions.backends import KeyOf
-from providers.decisions.model import Capability, Daemon, Http, Model, Specialist
-from providers.decisions.player import Player
+from providers.decisions.backends import KeyLookup
+from providers.decisions.model import Capability, DaemonConfig, HttpNode, ModelNode, SpecialistNode
+from providers.decisions.player import AnswerPlayer
 from providers.prices.price import Price
 from providers.prices.table import Prices
 from store.events import Json
@@ -36,7 +36,7 @@ def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: in
     )
 
 
-def played_by(player: Player) -> dict[str, PricedProvider]:
+def played_by(player: AnswerPlayer) -> dict[str, PricedProvider]:
     """The providers of an offline sweep: one player that answers for all."""
     return {RECORDED: PricedProvider(provider=player, prices={}, unpriced=True)}
 
@@ -51,7 +51,7 @@ def asked_of(
     Args:
         cells: of the plan.
         prices: by model; a local target's are nothing whatever it says.
-        open_all: opens the providers of capabilities, by the names of `Capability.asked`.
+        open_all: opens the providers of capabilities, by the names of `Capability.find_provider_name`.
     """
     chosen = [cell for cell in cells if cell.skip is None]
     capabilities = [cell.capability for cell in chosen]
@@ -59,9 +59,9 @@ def asked_of(
     found: dict[str, Prices] = {}
     specialists: set[str] = set()
     for capability in capabilities:
-        for node in capability.asking():
-            name = capability.asked(node)
-            if isinstance(node, Specialist):
+        for node in capability.list_asking_nodes():
+            name = capability.find_provider_name(node)
+            if isinstance(node, SpecialistNode):
                 found[name] = {"": FREE} if node.local else {}
                 specialists.add(name)
             else:
@@ -72,16 +72,16 @@ def asked_of(
         name: PricedProvider(provider=opened[name], prices=table, unpriced=True, tokens=name not in specialists)
         for name, table in found.items()
     }
-    return asked or {"nobody": PricedProvider(provider=Player({}, {}), prices={})}
+    return asked or {"nobody": PricedProvider(provider=AnswerPlayer({}, {}), prices={})}
 
 
-def key_of(environment: Mapping[str, str]) -> KeyOf:
+def key_of(environment: Mapping[str, str]) -> KeyLookup:
     """What finds the credentials of a daemon configuration."""
     return lambda variable, kind: resolve_key(variable, kind, environment, named_by="api_key_env")
 
 
 def credentials_of(
-    daemon: Daemon, capabilities: Iterable[Capability], environment: Mapping[str, str]
+    daemon: DaemonConfig, capabilities: Iterable[Capability], environment: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """The credentials that the backends and specialists of *capabilities* use, with their variables: what is never
     stored or told.
@@ -89,11 +89,11 @@ def credentials_of(
     found: dict[str, str] = {}
     find = key_of(environment)
     for capability in capabilities:
-        for node in capability.asking():
-            if isinstance(node, Model):
+        for node in capability.list_asking_nodes():
+            if isinstance(node, ModelNode):
                 backend = daemon.backends[node.backend]
                 variable, value = find(backend.api_key_env, backend.kind)
-            elif isinstance(node, Http):
+            elif isinstance(node, HttpNode):
                 variable, value = find(node.api_key_env, node.kind)
             else:
                 continue

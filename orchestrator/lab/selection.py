@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from orchestrator.lab.model import REPLAY, Fixture, Lab, Target
+from orchestrator.lab.model import REPLAY, Lab, LabCase, Target
 from orchestrator.text import list_names
-from store.documents.structure import suggest
+from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 from store.events import Json
 
@@ -18,7 +18,7 @@ from store.events import Json
 class Selection:
     """Fixtures in the lab's order, and the targets they are run against in the order of `lab.yaml`."""
 
-    fixtures: tuple[Fixture, ...]
+    fixtures: tuple[LabCase, ...]
     targets: tuple[Target, ...]
     replay: bool = True
     """Whether fixtures that are answered by their own `replay` are wanted, too; only offline."""
@@ -41,7 +41,7 @@ def stored_selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:
     )
 
 
-def select(
+def select_cases(
     lab: Lab, *, capability: str | None = None, fixtures: Sequence[str] = (), targets: Sequence[str] = ()
 ) -> Selection:
     """The part of *lab* that is named; what is not narrowed is taken whole.
@@ -78,7 +78,7 @@ def _refuse_unknown(flag: str, what: str, wanted: Iterable[str], known: Iterable
     unknown = [name for name in dict.fromkeys(wanted) if name not in names]
     if not unknown:
         return
-    told = ", ".join(f"{name!r}{suggest(name, names)}" for name in unknown)
+    told = ", ".join(f"{name!r}{suggest_nearest(name, names)}" for name in unknown)
     where = f"capability {of!r} has" if of is not None else "the lab has"
     short = [name for name in names if "/" not in name]
     raise UsageError(f"{flag}: {where} no {what} {told}", f"There are: {list_names(short, 20) or 'none'}.")

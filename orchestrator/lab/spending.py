@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.lab.cells import Cell, most_calls
 from orchestrator.lab.model import Lab, Target
-from orchestrator.text import counted
-from providers.decisions.model import Capability, Model, Specialist
-from providers.decisions.shown import line
+from orchestrator.text import format_count
+from providers.decisions.model import Capability, ModelNode, SpecialistNode
+from providers.decisions.shown import render_line
 from store.errors import UsageError
-from store.money import usd
+from store.money import format_usd
 from store.rows import Caps
 
 
@@ -38,28 +38,28 @@ def calls_of(cells: Iterable[Cell], repeat: int) -> int:
     return sum(repeat * most_calls(cell.capability) for cell in cells if cell.skip is None)
 
 
-def lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
+def spending_lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
     """The runs, the calls, the caps, and for everybody who is asked what is known of the price."""
     asking = [cell for cell in cells if cell.skip is None]
     fixtures = len({cell.fixture.case_id for cell in asking})
     targets = [lab.targets[name] for name in dict.fromkeys(cell.target for cell in asking)]
     runs = runs_of(cells, repeat)
     yield (
-        f"lab {lab.id}: {counted(fixtures, 'fixture')}, {counted(len(targets), 'target')}, "
-        f"{counted(repeat, 'repetition')}: {counted(runs, 'run')}"
+        f"lab {lab.id}: {format_count(fixtures, 'fixture')}, {format_count(len(targets), 'target')}, "
+        f"{format_count(repeat, 'repetition')}: {format_count(runs, 'run')}"
     )
     skipped = {cell.fixture.case_id for cell in cells if cell.skip is not None}
     if skipped:
-        yield f"  skipped for their modes: {counted(len(skipped), 'fixture')}"
+        yield f"  skipped for their modes: {format_count(len(skipped), 'fixture')}"
     calls = calls_of(cells, repeat)
     stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
-    yield f"  at most {counted(calls, 'call')}, and retries; {stop}"
-    yield f"  cost: {f'stopped at {usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
+    yield f"  at most {format_count(calls, 'call')}, and retries; {stop}"
+    yield f"  cost: {f'stopped at {format_usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
     capabilities = {cell.capability.name: cell.capability for cell in asking}.values()
-    if any(isinstance(node, Model) for capability in capabilities for node in capability.flow):
+    if any(isinstance(node, ModelNode) for capability in capabilities for node in capability.flow):
         for target in targets:
-            yield f"  target {target.id} ({line(target.model)} at {target.backend}): {_price_of(lab, target)}"
-    for name, local in _specialists(capabilities):
+            yield f"  target {target.id} ({render_line(target.model)} at {target.backend}): {_price_of(lab, target)}"
+    for name, local in _find_specialists(capabilities):
         yield f"  specialist {name}: {'local, costs nothing' if local else _UNKNOWN}"
 
 
@@ -76,10 +76,10 @@ def _price_of(lab: Lab, target: Target) -> str:
     return f"{tiers['input']} in, {tiers['output']} out, USD per million tokens"
 
 
-def _specialists(capabilities: Iterable[Capability]) -> list[tuple[str, bool]]:
+def _find_specialists(capabilities: Iterable[Capability]) -> list[tuple[str, bool]]:
     return sorted(
         (f"{capability.name}/{node.id}", node.local)
         for capability in capabilities
         for node in capability.flow
-        if isinstance(node, Specialist)
+        if isinstance(node, SpecialistNode)
     )

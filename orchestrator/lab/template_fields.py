@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from providers.decisions.model import Capability, Model
-from providers.decisions.prompts import places
-from providers.decisions.shown import line
-from store.documents.positions import tell
-from store.documents.structure import suggest
+from providers.decisions.model import Capability, ModelNode
+from providers.decisions.prompts import list_placeholders
+from providers.decisions.shown import render_line
+from store.documents.positions import format_problem
+from store.documents.structure import suggest_nearest
 from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
@@ -47,10 +47,10 @@ def strange_fields(config: Path, file: str, capabilities: Iterable[Capability]) 
     except UsageError:  # it was read a moment ago, and what is wrong with it has been told
         return
     for capability in capabilities:
-        yield from _of(capability, document)
+        yield from _check_capability(capability, document)
 
 
-def missing(schema: Json, steps: Sequence[str]) -> tuple[str, list[str]] | None:
+def find_missing_field(schema: Json, steps: Sequence[str]) -> tuple[str, list[str]] | None:
     """The first of *steps* that a value of *schema* has no field for, and the fields that there are.
 
     None where every step is named, or where the schema does not say: only plain `properties` are looked at, and only
@@ -71,21 +71,23 @@ def missing(schema: Json, steps: Sequence[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-def _of(capability: Capability, document: YamlDocument) -> Iterator[str]:
-    answers = {node.id: node.answer for node in capability.flow if isinstance(node, Model)}
+def _check_capability(capability: Capability, document: YamlDocument) -> Iterator[str]:
+    answers = {node.id: node.answer for node in capability.flow if isinstance(node, ModelNode)}
     for index, node in enumerate(capability.flow):
-        if not isinstance(node, Model):
+        if not isinstance(node, ModelNode):
             continue
         for key, template in (("system", node.system), ("prompt", node.prompt)):
-            for path in dict.fromkeys(places(template)):
+            for path in dict.fromkeys(list_placeholders(template)):
                 inside = 1 if path[0] == "input" else 2
                 schema = capability.input_schema if inside == 1 else answers.get(".".join(path[1:2]))
-                found = missing(schema, path[inside:])
+                found = find_missing_field(schema, path[inside:])
                 if found is not None:
                     step, fields = found
-                    message = f"{line('.'.join(path), 100)}: the schema names no field {line(step, 60)!r}"
+                    message = f"{render_line('.'.join(path), 100)}: the schema names no field {render_line(step, 60)!r}"
                     at = ("capabilities", capability.name, "flow", index, key)
-                    yield tell(
+                    yield format_problem(
                         document.name,
-                        document.finding(at, f"{message}{suggest(step, fields)}; what is not there is null"),
+                        document.locate_problem(
+                            at, f"{message}{suggest_nearest(step, fields)}; what is not there is null"
+                        ),
                     )

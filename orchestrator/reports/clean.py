@@ -13,12 +13,12 @@ ReportT = TypeVar("ReportT")
 """A report of any kind: an attrs value with `notes`."""
 
 
-def cleaned(report: ReportT, cleaner: Cleaner) -> ReportT:
+def clean_report(report: ReportT, cleaner: Cleaner) -> ReportT:
     """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
     clean: Any = each_text(report, cleaner)
-    number = cleaner.found.total()
+    number = cleaner.replaced.total()
     if number:
-        shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.found.items()))
+        shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.replaced.items()))
         note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
         clean = attrs.evolve(clean, notes=(*clean.notes, note))
     found: ReportT = clean
@@ -28,7 +28,7 @@ def cleaned(report: ReportT, cleaner: Cleaner) -> ReportT:
 def each_text(value: Any, cleaner: Cleaner) -> Any:
     """*value*, attrs or JSON, with every text in it cleaned by itself: a hash beside a telling name is no secret."""
     if isinstance(value, str):
-        return cleaner.text(value)
+        return cleaner.mask_text(value)
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
         changed = {name: new for name, old in fields.items() if (new := each_text(old, cleaner)) is not old}

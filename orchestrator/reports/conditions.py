@@ -22,28 +22,28 @@ def conditions_of(
 
     What does not apply is absent. Neither paths nor credentials are among them.
     """
-    stored, settings = sweep.conditions, _mapping(sweep.conditions.get("settings"))
+    stored, settings = sweep.conditions, _as_mapping(sweep.conditions.get("settings"))
     found: dict[str, Json] = {
         "suiteId": sweep.suite_id,
         "suiteVersion": one_or_all(cell.suite_version for cell in cells),
         "harnessVersion": one_or_all(versions) or stored.get("harnessVersion"),
         "configHash": one_or_all(cell.config_hash for cell in cells),
         "provider": settings.get("provider"),
-        "endpoint": _host(settings.get("base_url")),
+        "endpoint": _strip_to_origin(settings.get("base_url")),
         "model": one_or_all(cell.model for cell in cells),
         "modelsAnswering": list(models) or None,
         "mode": sweep.mode,
         "k": sweep.repetitions,
         "seed": sweep.seed,
-        **_variants(cells, settings),
-        "plannedAt": moment(sweep.planned_at),
+        **_variant_conditions(cells, settings),
+        "plannedAt": format_time(sweep.planned_at),
         "purpose": sweep.purpose,
         "contextWindow": settings.get("context_window"),
-        "compaction": _compaction(settings, cells),
+        "compaction": _compaction_settings(settings, cells),
         "fetchPrivate": settings.get("fetch_private") or None,
         "concurrency": settings.get("concurrency"),
-        "grants": _grants(_mapping(settings.get("grants"))),
-        "caps": _caps(settings),
+        "grants": _granted_effects(_as_mapping(settings.get("grants"))),
+        "caps": _stored_caps(settings),
         "prices": settings.get("prices") or None,
         "inputRate": settings.get("input_rate"),
         "outputRate": settings.get("output_rate"),
@@ -57,14 +57,14 @@ def conditions_of(
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
     """USD per million input and output tokens, where the sweep was given both."""
-    settings = _mapping(conditions.get("settings"))
+    settings = _as_mapping(conditions.get("settings"))
     given = settings.get("input_rate"), settings.get("output_rate")
     if given[0] is None or given[1] is None:
         return None
     return Decimal(str(given[0])), Decimal(str(given[1]))
 
 
-def moment(microseconds: int) -> str:
+def format_time(microseconds: int) -> str:
     """A time as people and programs read it: 2026-11-30T10:15:00.000Z."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
@@ -75,7 +75,7 @@ def one_or_all(values: Iterable[str]) -> Json:
     return different[0] if len(different) == 1 else different or None
 
 
-def _variants(cells: Sequence[CellRecord], settings: Mapping[str, Json]) -> dict[str, Json]:
+def _variant_conditions(cells: Sequence[CellRecord], settings: Mapping[str, Json]) -> dict[str, Json]:
     """The variants in their order, the baseline first; of a single one what it overrides, too."""
     names = list(dict.fromkeys(cell.variant for cell in cells))
     if names in ([""], []):
@@ -103,12 +103,12 @@ COMPACTION = {
 """What decides when and how a context is compacted: measured key -> its name in reports, its field in settings."""
 
 
-def _compaction(settings: Mapping[str, Json], cells: Sequence[CellRecord]) -> Json:
+def _compaction_settings(settings: Mapping[str, Json], cells: Sequence[CellRecord]) -> Json:
     """The settings of compaction, a variant's where the cells are of one variant; None where they are several's."""
     names = {cell.variant for cell in cells}
     if len(names) > 1:
         return None
-    agent = _mapping(settings.get("agent"))
+    agent = _as_mapping(settings.get("agent"))
     found = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
     for one in settings.get("variants", ()):
         if one["id"] in names:
@@ -116,7 +116,7 @@ def _compaction(settings: Mapping[str, Json], cells: Sequence[CellRecord]) -> Js
     return found or None
 
 
-def _host(base_url: Any) -> Json:
+def _strip_to_origin(base_url: Any) -> Json:
     """Scheme, host and port: an endpoint's path and user may hold what is nobody's business."""
     if not isinstance(base_url, str):
         return None
@@ -127,7 +127,7 @@ def _host(base_url: Any) -> Json:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _grants(grants: Mapping[str, Json]) -> Json:
+def _granted_effects(grants: Mapping[str, Json]) -> Json:
     if not grants:
         return None
     return {
@@ -137,8 +137,8 @@ def _grants(grants: Mapping[str, Json]) -> Json:
     }
 
 
-def _caps(settings: Mapping[str, Json]) -> Json:
-    caps = _mapping(settings.get("caps"))
+def _stored_caps(settings: Mapping[str, Json]) -> Json:
+    caps = _as_mapping(settings.get("caps"))
     found = {
         "maxCalls": caps.get("calls"),
         "maxTokens": caps.get("tokens"),
@@ -148,5 +148,5 @@ def _caps(settings: Mapping[str, Json]) -> Json:
     return {name: value for name, value in found.items() if value is not None} or None
 
 
-def _mapping(value: Any) -> Mapping[str, Json]:
+def _as_mapping(value: Any) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}

@@ -7,30 +7,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.text import one_line
-from store.secrets.scanner import scanned
+from store.secrets.scanner import mask_secrets
 
 LONGEST = 2000
 """Characters of one value that are shown without `--full`."""
 
 
-def lines(decision: Any, *, full: bool) -> Iterator[str]:
+def decision_lines(decision: Any, *, full: bool) -> Iterator[str]:
     """The decision as it is stored, or nothing where there is none. Every line is harmless."""
     if not isinstance(decision, Mapping):
         return
-    yield _line(f"decided: {decision.get('status')}", decision.get("confidence"))
+    yield _decision_line(f"decided: {decision.get('status')}", decision.get("confidence"))
     for name in ("decision", "abstain", "error"):
         value = decision.get(name)
         if value is not None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            text = scanned(text)
+            text = mask_secrets(text)
             yield f"{name}: {one_line(text, len(text) + LONGEST if full else LONGEST)}"
     trace = decision.get("trace")
     for step in trace if isinstance(trace, list) else ():
         if isinstance(step, Mapping):
-            yield _step(step)
+            yield _step_line(step)
 
 
-def _step(step: Mapping[str, Any]) -> str:
+def _step_line(step: Mapping[str, Any]) -> str:
     """`node judge (model, ollama nimble): decided, confidence 0.9, 90 ms`."""
     asked = " ".join(str(step[name]) for name in ("backend", "model") if step.get(name) is not None)
     who = f"{step.get('source')}, {asked}" if asked else f"{step.get('source')}"
@@ -42,9 +42,9 @@ def _step(step: Mapping[str, Any]) -> str:
     usage = step.get("usage")
     if isinstance(usage, Mapping):
         parts += [f"{name} {tokens}" for name, tokens in usage.items()]
-    return _line(", ".join(parts), step.get("confidence"))
+    return _decision_line(", ".join(parts), step.get("confidence"))
 
 
-def _line(text: str, confidence: Any) -> str:
+def _decision_line(text: str, confidence: Any) -> str:
     said = "" if confidence is None else f", confidence {confidence}"
-    return one_line(scanned(f"{text}{said}"), LONGEST)
+    return one_line(mask_secrets(f"{text}{said}"), LONGEST)

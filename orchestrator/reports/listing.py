@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from orchestrator.text import counted, one_line
+from orchestrator.text import format_count, one_line
 from store.rows import CellRecord, RunRecord, SweepRow
 
 if TYPE_CHECKING:
     from store.sql.reader import Reader
 
 
-def lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:
+def listing_lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:
     """For people: position, task, repetition, what it came to, and what it took."""
-    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
-    width = max((len(_name(cell)) for cell in cells.values()), default=0)
+    cells = {cell.id: cell for cell in reader.list_cells(sweep.id)}
+    width = max((len(_cell_name(cell)) for cell in cells.values()), default=0)
     places = len(str(sweep.runs))
-    for run in reader.runs(sweep.id):
-        yield f"{run.position:>{places}}  {_name(cells[run.cell_id]):<{width}}  #{run.repetition:<4} {_came_to(run)}"
+    for run in reader.iterate_runs(sweep.id):
+        yield (
+            f"{run.position:>{places}}  {_cell_name(cells[run.cell_id]):<{width}}  #{run.repetition:<4} {_came_to(run)}"
+        )
 
 
-def _name(cell: CellRecord) -> str:
+def _cell_name(cell: CellRecord) -> str:
     return one_line(f"{cell.case_id} [{cell.variant}]" if cell.variant else cell.case_id)
 
 
 def _came_to(run: RunRecord) -> str:
     if run.outcome is None:
-        return "no result yet" + (f", {counted(run.attempts, 'attempt')}" if run.attempts else "")
+        return "no result yet" + (f", {format_count(run.attempts, 'attempt')}" if run.attempts else "")
     word = run.outcome if run.reason is None else f"{run.outcome}({run.reason})"
     wall_ms, turns = run.measured.wall_ms, run.measured.turns
     took = [f"{wall_ms / 1000:.3f} s"] if wall_ms is not None else []
-    took += [counted(turns, "turn")] if turns is not None else []
+    took += [format_count(turns, "turn")] if turns is not None else []
     took += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
     return "  ".join([f"{one_line(word):<24}", *took]).rstrip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.text import counted, indented, one_line
+from orchestrator.text import format_count, indent_text, one_line
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -23,31 +23,31 @@ PLAYING = {
 """What is said first where recordings are played, by mode."""
 
 
-def told(cause: str | None, message: str, longest: int = 500) -> str:
+def format_error(cause: str | None, message: str, longest: int = 500) -> str:
     """An error's message, harmless: on one line, or, where a replay diverged, with what was asked below it."""
-    return indented(message, longest) if cause == DIVERGED else one_line(message, longest)
+    return indent_text(message, longest) if cause == DIVERGED else one_line(message, longest)
 
 
-def requests(calls: int, tokens: int) -> str:
+def format_requests(calls: int, tokens: int) -> str:
     """`53 calls, 52,739 tokens`."""
-    return f"{counted(calls, 'call')}, {counted(tokens, 'token')}"
+    return f"{format_count(calls, 'call')}, {format_count(tokens, 'token')}"
 
 
-def condition(value: Json) -> str:
+def format_condition(value: Json) -> str:
     """A condition's value in words: `yes`, `none`, `a, b`."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {condition(inner)}" for name, inner in value.items())
+        return ", ".join(f"{name} {format_condition(inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(condition(inner) for inner in value) or "none"
+        return ", ".join(format_condition(inner) for inner in value) or "none"
     return {True: "yes", False: "no", None: "none"}[value] if isinstance(value, bool | None) else str(value)
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """`56.6 %`."""
     return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
-def seconds(milliseconds: float | None) -> str:
+def format_seconds(milliseconds: float | None) -> str:
     """`1.2 s`."""
     if milliseconds is None:
         return NOTHING
@@ -60,12 +60,12 @@ def squared_seconds(square_milliseconds: float | None) -> str:
     return NOTHING if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
 
 
-def count(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """`12,345`, rounded."""
     return NOTHING if value is None else f"{value:,.0f}"
 
 
-def usd(value: float | None) -> str:
+def format_usd(value: float | None) -> str:
     """`0.0123 USD`."""
     return NOTHING if value is None else f"{value:,.4f} USD"
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import attrs
 
-from store.documents.structure import show
+from store.documents.structure import describe_value
 from store.errors import UsageError
 from store.events import Json
 
@@ -27,7 +27,7 @@ def read_fields(path: Path) -> ReportFields:
         UsageError: there is no report, it cannot be read, or it is no JSON object.
     """
     file = path / NAME if path.is_dir() else path
-    return ReportFields(file, (), _parse(file))
+    return ReportFields(file, (), _parse_report(file))
 
 
 @attrs.frozen
@@ -42,63 +42,71 @@ class ReportFields:
     place: tuple[str, ...]
     value: Mapping[str, Json]
 
-    def refuse(self, name: str, problem: str) -> NoReturn:
+    def refuse_field(self, name: str, problem: str) -> NoReturn:
         """Refuse the field *name*."""
         where = ".".join((*self.place, name))
         raise UsageError(f"{self.file}: {where}: {problem}", "The report may have been edited or damaged.")
 
-    def inner(self, name: str, *, default: Mapping[str, Json] | None = None) -> ReportFields:
+    def read_object(self, name: str, *, default: Mapping[str, Json] | None = None) -> ReportFields:
         """Read the object at *name*; *default* where it is missing."""
         value = self.value.get(name, default)
         if not isinstance(value, Mapping):
-            self.refuse(name, f"expected an object, got {show(value)}" if name in self.value else "is missing")
+            self.refuse_field(
+                name, f"expected an object, got {describe_value(value)}" if name in self.value else "is missing"
+            )
         return ReportFields(self.file, (*self.place, name), value)
 
-    def items(self, name: str) -> list[Json]:
+    def read_list(self, name: str) -> list[Json]:
         """Read the list at *name*."""
         value = self.value.get(name)
         if not isinstance(value, list):
-            self.refuse(name, f"expected an array, got {show(value)}" if name in self.value else "is missing")
+            self.refuse_field(
+                name, f"expected an array, got {describe_value(value)}" if name in self.value else "is missing"
+            )
         return value
 
-    def item(self, name: str, place: int) -> ReportFields:
+    def read_item(self, name: str, place: int) -> ReportFields:
         """Read the object in the list at *name*."""
-        value = self.items(name)[place]
+        value = self.read_list(name)[place]
         if not isinstance(value, Mapping):
-            self.refuse(f"{name}[{place}]", f"expected an object, got {show(value)}")
+            self.refuse_field(f"{name}[{place}]", f"expected an object, got {describe_value(value)}")
         return ReportFields(self.file, (*self.place, f"{name}[{place}]"), value)
 
-    def text(self, name: str, *, default: str | None = None) -> str:
+    def read_text(self, name: str, *, default: str | None = None) -> str:
         """Read the text at *name*; *default* where it is missing."""
         value = self.value.get(name, default)
         if not isinstance(value, str):
-            self.refuse(name, f"expected some text, got {show(value)}" if name in self.value else "is missing")
+            self.refuse_field(
+                name, f"expected some text, got {describe_value(value)}" if name in self.value else "is missing"
+            )
         return value
 
-    def count(self, name: str, *, most: int | None = None) -> int:
+    def read_count(self, name: str, *, most: int | None = None) -> int:
         """Read the count at *name*, at most *most*."""
         value = self.value.get(name)
         if type(value) is not int or not 0 <= value <= MOST:
-            self.refuse(name, f"expected a count, got {show(value)}" if name in self.value else "is missing")
+            self.refuse_field(
+                name, f"expected a count, got {describe_value(value)}" if name in self.value else "is missing"
+            )
         if most is not None and value > most:
-            self.refuse(name, f"{value} are more than the {most} there can be")
+            self.refuse_field(name, f"{value} are more than the {most} there can be")
         return value
 
-    def number(self, name: str, *, most: float = MOST) -> float | None:
+    def read_number(self, name: str, *, most: float = MOST) -> float | None:
         """Read the number at *name*, or None where it is missing."""
         value = self.value.get(name)
         if value is None:
             return None
         if type(value) not in (int, float) or not 0 <= value <= most:
-            self.refuse(name, f"expected a number that is possible here, got {show(value)}")
+            self.refuse_field(name, f"expected a number that is possible here, got {describe_value(value)}")
         return float(value)
 
-    def tokens(self, name: str) -> int | None:
+    def read_tokens(self, name: str) -> int | None:
         """Read the count at *name*, or None where it is missing."""
-        return None if self.value.get(name) is None else self.count(name)
+        return None if self.value.get(name) is None else self.read_count(name)
 
 
-def _parse(file: Path) -> Mapping[str, Json]:
+def _parse_report(file: Path) -> Mapping[str, Json]:
     try:
         if not file.is_file():
             hint = "Name a directory with a report.json, that file, or a sweep."
@@ -120,7 +128,7 @@ def _parse(file: Path) -> Mapping[str, Json]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: not a report: {error}") from error
     if not isinstance(value, dict):
-        raise UsageError(f"{file}: not a report: expected an object, got {show(value)}")
+        raise UsageError(f"{file}: not a report: expected an object, got {describe_value(value)}")
     return value
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from orchestrator.reports.conditions import moment
+from orchestrator.reports.conditions import format_time
 from store.events import Json
-from store.rows import CellRecord, Judgement, RunRecord, SweepRow
+from store.rows import CellRecord, RunRecord, SweepRow, Verdict
 
 SCHEMA_VERSION = 1
 
 
-def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]:
+def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]:
     """One run as a JSON object. What was not measured is absent, never 0."""
     found: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
@@ -28,11 +28,11 @@ def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]
         "composite": run.composite,
         "basis": run.basis,
         "attempts": run.attempts,
-        "startedAt": moment(run.started_at) if run.started_at is not None else None,
-        "endedAt": moment(run.ended_at) if run.ended_at is not None else None,
+        "startedAt": format_time(run.started_at) if run.started_at is not None else None,
+        "endedAt": format_time(run.ended_at) if run.ended_at is not None else None,
         "model": run.measured.model_resolved,
-        "verifiers": [verdict(one) for one in run.verdicts],
-        "measured": measured(run),
+        "verifiers": [verdict_to_json(one) for one in run.verdicts],
+        "measured": measurements_to_json(run),
         "incidents": dict(run.detail.get("incidents", {})),
     }
     if run.detail.get("cachedPartial"):
@@ -46,12 +46,12 @@ def record(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]
     return {name: value for name, value in found.items() if value is not None}
 
 
-def line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
+def run_line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
     """The record on one line, pure ASCII."""
-    return json.dumps(record(sweep, run, cell), separators=(",", ":"), allow_nan=False)
+    return json.dumps(run_to_json(sweep, run, cell), separators=(",", ":"), allow_nan=False)
 
 
-def verdict(judgement: Judgement) -> dict[str, Json]:
+def verdict_to_json(judgement: Verdict) -> dict[str, Json]:
     """What a verifier said, as a JSON object."""
     found: dict[str, Json] = {
         "id": judgement.verifier,
@@ -63,7 +63,7 @@ def verdict(judgement: Judgement) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def measured(run: RunRecord) -> dict[str, Json]:
+def measurements_to_json(run: RunRecord) -> dict[str, Json]:
     """What was measured of a run: durations in ms, tokens as the provider reported them."""
     figures, partial = run.measured, bool(run.detail.get("cachedPartial"))
     compaction = run.detail.get("compaction", {})

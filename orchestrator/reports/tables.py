@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.text import escaped
+from orchestrator.text import escape_markdown
 
 
 def draw_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -16,8 +16,8 @@ def draw_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]])
 
 def draw_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Draw a table, and an empty line after it."""
-    yield f"| {' | '.join(map(escaped, head))} |"
+    yield f"| {' | '.join(map(escape_markdown, head))} |"
     yield f"|{' --- |' * len(head)}"
     for row in rows:
-        yield f"| {' | '.join(map(escaped, row))} |"
+        yield f"| {' | '.join(map(escape_markdown, row))} |"
     yield ""

@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from orchestrator.reports import decision, runs_jsonl
-from orchestrator.reports.phrases import told
-from orchestrator.text import harmless, one_line
+from orchestrator.reports.phrases import format_error
+from orchestrator.text import make_harmless, one_line
 from store.errors import UsageError
 from store.events import Json
 from store.rows import CellRecord, EventRow, FileChange, RunRecord, SweepRow
-from store.secrets.scanner import scanned
+from store.secrets.scanner import mask_secrets
 
 if TYPE_CHECKING:
     from store.records import AttemptRecord
@@ -40,13 +40,15 @@ def chosen_attempt(attempts: Iterable[AttemptRecord], number: int | None) -> Att
     return found
 
 
-def document(reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, number: int | None) -> dict[str, Json]:
+def transcript_to_json(
+    reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, number: int | None
+) -> dict[str, Json]:
     """The run as a JSON object."""
-    attempts = reader.attempts(run.run_id)
+    attempts = reader.list_attempts(run.run_id)
     chosen = chosen_attempt(attempts, number)
     return {
         "schema": SCHEMA,
-        **runs_jsonl.record(sweep, run, cell),
+        **runs_jsonl.run_to_json(sweep, run, cell),
         "attemptList": [
             {
                 "number": attempt.number,
@@ -60,51 +62,51 @@ def document(reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, 
         ],
         "attempt": chosen.number if chosen else None,
         "changes": [
-            {"path": change.path, "change": change.change, "bytes": _size(change)}
-            for change in (reader.file_changes(chosen.attempt_id) if chosen else ())
+            {"path": change.path, "change": change.change, "bytes": _change_size(change)}
+            for change in (reader.iterate_file_changes(chosen.attempt_id) if chosen else ())
         ],
         "events": [
             {"seq": event.seq, "at": event.at, "kind": event.kind, **event.payload}
-            for event in (reader.events(chosen.attempt_id) if chosen else ())
+            for event in (reader.iterate_events(chosen.attempt_id) if chosen else ())
         ],
     }
 
 
-def lines(
+def transcript_lines(
     reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, *, number: int | None, full: bool
 ) -> Iterator[str]:
     """The run for people. All of it is harmless; long texts are cut unless *full*."""
-    attempts = reader.attempts(run.run_id)
+    attempts = reader.list_attempts(run.run_id)
     chosen = chosen_attempt(attempts, number)
     name = f"{cell.case_id}:{cell.variant}" if cell.variant else cell.case_id
-    ended = _ending(run.outcome, run.reason)
+    ended = _format_ending(run.outcome, run.reason)
     yield f"{sweep.name}/{run.position}: {one_line(name)}, repetition {run.repetition}: {ended}"
-    yield from _figures(run)
-    yield from decision.lines(run.detail.get("decision"), full=full)
-    yield from _verdicts(run, full=full)
+    yield from _figure_lines(run)
+    yield from decision.decision_lines(run.detail.get("decision"), full=full)
+    yield from _verdict_lines(run, full=full)
     for attempt in attempts:
         counts = "counts" if attempt.counts else "does not count"
         message = attempt.detail.get("message")
-        said = f": {told(attempt.reason, str(message), LONGEST)}" if message else ""
-        yield f"attempt {attempt.number}: {_ending(attempt.outcome, attempt.reason)}, {counts}{said}"
+        said = f": {format_error(attempt.reason, str(message), LONGEST)}" if message else ""
+        yield f"attempt {attempt.number}: {_format_ending(attempt.outcome, attempt.reason)}, {counts}{said}"
     if chosen is None:
         yield "it has not been tried yet"
         return
-    for change in reader.file_changes(chosen.attempt_id):
-        size = _size(change)
+    for change in reader.iterate_file_changes(chosen.attempt_id):
+        size = _change_size(change)
         yield f"file {change.change}: {one_line(change.path)}{'' if size is None else f' ({size:,} bytes)'}"
     yield f"--- attempt {chosen.number}, seconds since it was claimed ---"
-    yield from _events(reader.events(chosen.attempt_id), full=full)
+    yield from _event_lines(reader.iterate_events(chosen.attempt_id), full=full)
 
 
-def _ending(outcome: str | None, reason: str | None) -> str:
+def _format_ending(outcome: str | None, reason: str | None) -> str:
     if outcome is None:
         return "no result yet"
     return outcome if reason is None else f"{outcome}({one_line(reason)})"
 
 
-def _figures(run: RunRecord) -> Iterator[str]:
-    measured = runs_jsonl.measured(run)
+def _figure_lines(run: RunRecord) -> Iterator[str]:
+    measured = runs_jsonl.measurements_to_json(run)
     if measured:
         yield "measured: " + ", ".join(f"{name} {value:,}" for name, value in measured.items())
     incidents = run.detail.get("incidents")
@@ -112,36 +114,38 @@ def _figures(run: RunRecord) -> Iterator[str]:
         yield "incidents: " + ", ".join(f"{one_line(name)} {times}" for name, times in incidents.items())
 
 
-def _verdicts(run: RunRecord, *, full: bool) -> Iterator[str]:
+def _verdict_lines(run: RunRecord, *, full: bool) -> Iterator[str]:
     for judgement in run.verdicts:
         yield f"verifier {one_line(judgement.verifier)} ({one_line(judgement.kind)}): {judgement.verdict}"
         for name, value in judgement.detail.items():
             text = value if isinstance(value, str) else json.dumps(value)
-            yield from _block(f"{one_line(name)}: ", text, full=full)
+            yield from _text_block(f"{one_line(name)}: ", text, full=full)
 
 
-def _events(events: Iterable[EventRow], *, full: bool) -> Iterator[str]:
-    def piece(event: EventRow) -> tuple[str, Json] | int:
+def _event_lines(events: Iterable[EventRow], *, full: bool) -> Iterator[str]:
+    def delta_piece(event: EventRow) -> tuple[str, Json] | int:
         # the segments of one streamed text belong together; every other event stands for itself
         return (event.kind, event.payload.get("request")) if event.kind in ("text", "reasoning") else event.seq
 
-    for _, group in groupby(events, piece):
+    for _, group in groupby(events, delta_piece):
         together = list(group)
         first = together[0]
         head = f"{first.at / 1000:>9.3f}  {one_line(first.kind)}"
         if first.kind in ("text", "reasoning"):
-            yield from _block(f"{head}  ", "".join(str(event.payload.get("text", "")) for event in together), full=full)
+            yield from _text_block(
+                f"{head}  ", "".join(str(event.payload.get("text", "")) for event in together), full=full
+            )
         else:
-            yield from _event(head, first.payload, full=full)
+            yield from _format_event(head, first.payload, full=full)
 
 
 LONG = ("instructions", "prompt", "arguments", "output", "text", "message", "detail")
 
 
-def _event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[str]:
+def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[str]:
     """The short fields on one line, the long ones below."""
     short = [
-        f"{one_line(name)}={one_line(scanned(value if isinstance(value, str) else json.dumps(value)))}"
+        f"{one_line(name)}={one_line(mask_secrets(value if isinstance(value, str) else json.dumps(value)))}"
         for name, value in payload.items()
         if name not in LONG
     ]
@@ -150,19 +154,19 @@ def _event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[st
         value = payload.get(name)
         if value in (None, "", {}) or (name == "instructions" and not full):
             continue
-        yield from _block(f"{'':>11}{name}: ", value if isinstance(value, str) else json.dumps(value), full=full)
+        yield from _text_block(f"{'':>11}{name}: ", value if isinstance(value, str) else json.dumps(value), full=full)
 
 
-def _block(label: str, text: str, *, full: bool) -> Iterator[str]:
+def _text_block(label: str, text: str, *, full: bool) -> Iterator[str]:
     """A text that may have many lines, indented below its label."""
-    text = scanned(text)  # whole: a cut or a line end could part a secret in two
+    text = mask_secrets(text)  # whole: a cut or a line end could part a secret in two
     shown = text if full or len(text) <= LONGEST else text[:LONGEST]
-    first, *rest = harmless(shown).rstrip("\n").split("\n")
+    first, *rest = make_harmless(shown).rstrip("\n").split("\n")
     yield f"{label}{first}"
     yield from (f"{'':>13}{line}" for line in rest)
     if len(shown) < len(text):
         yield f"{'':>13}… {len(text) - len(shown):,} more characters: --full"
 
 
-def _size(change: FileChange) -> int | None:
+def _change_size(change: FileChange) -> int | None:
     return len(change.content) if change.content is not None else None

@@ -102,7 +102,7 @@ def find_place(name: str, suite_dir: Path | None) -> Place:
     found = found or [place for place in places if place.suite_id == name]
     found = found or [place for place in places if place.directory.resolve().name == name]
     if not found:
-        raise _unknown(name, places)
+        raise _make_unknown_error(name, places)
     if len(found) > 1:
         where = "\n".join(f"  {place.directory}" for place in found)
         given = shlex.quote(str(found[-1].directory))  # bundled ones come first, and have names of their own
@@ -124,7 +124,7 @@ def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
     return tuple(
         read_place(place)
         if place.outline is None
-        else Listed(place=place, outline=place.outline, scripted=_scripted(place))
+        else Listed(place=place, outline=place.outline, scripted=_scripted_tasks(place))
         for place in find_places(suite_dir)
     )
 
@@ -133,7 +133,7 @@ def read_place(place: Place) -> Listed:
     """Read one suite; findings become part of the value."""
     from orchestrator.suite.formats.suite_json import read_suite
 
-    scripted = _scripted(place)
+    scripted = _scripted_tasks(place)
     try:
         suite = read_suite(place.directory, bundled=place.bundled)
     except UsageError as error:
@@ -163,11 +163,11 @@ def script_warnings(listed: Listed) -> list[str]:
     """Scripts that no task would play: mostly a task that was renamed."""
     if listed.outline is None:
         return []
-    from store.documents.structure import suggest
+    from store.documents.structure import suggest_nearest
 
     tasks = [*listed.outline.tasks]
     return [
-        f"{listed.place.directory / SCRIPTS / name}.json: no task is called {name!r}{suggest(name, tasks)}"
+        f"{listed.place.directory / SCRIPTS / name}.json: no task is called {name!r}{suggest_nearest(name, tasks)}"
         for name in sorted(listed.scripted.difference(tasks))
     ]
 
@@ -191,43 +191,43 @@ def find_places(suite_dir: Path | None) -> tuple[Place, ...]:
     Raises:
         UsageError: *suite_dir* is no directory, or holds no suite.
     """
-    places = [_glance(directory, bundled=True) for directory in _below(BUNDLED)]
+    places = [_glance_at_suite(directory, bundled=True) for directory in _suite_directories(BUNDLED)]
     if suite_dir is None:
         return tuple(places)
     if not suite_dir.is_dir():
         raise UsageError(f"--suite-dir {suite_dir}: {'not a directory' if suite_dir.exists() else 'no such directory'}")
-    given = [suite_dir] if (suite_dir / FILE).is_file() else _below(suite_dir)
+    given = [suite_dir] if (suite_dir / FILE).is_file() else _suite_directories(suite_dir)
     if not given:
         raise UsageError(
             f"--suite-dir {suite_dir}: no suite here",
             f"Expected a {FILE} in it, or in directories directly below it.",
         )
     known = {place.directory.resolve() for place in places}
-    places += [_glance(directory, bundled=False) for directory in given if directory.resolve() not in known]
+    places += [_glance_at_suite(directory, bundled=False) for directory in given if directory.resolve() not in known]
     return tuple(places)
 
 
-def _below(directory: Path) -> list[Path]:
+def _suite_directories(directory: Path) -> list[Path]:
     try:
         return sorted(entry for entry in directory.iterdir() if (entry / FILE).is_file())
     except OSError:
         return []
 
 
-def _glance(directory: Path, *, bundled: bool) -> Place:
+def _glance_at_suite(directory: Path, *, bundled: bool) -> Place:
     """Learn a suite's id without checking anything: a broken suite must not hide the others."""
     suite_id = outline = None
     try:
         document = json.loads((directory / FILE).read_bytes())
         suite_id = document.get("suiteId") if isinstance(document, dict) else None
-        outline = _outline(document) if bundled else None
+        outline = _read_outline(document) if bundled else None
     except (OSError, ValueError, RecursionError):
         pass  # whoever asks for it by its directory's name is told what is wrong with it
     suite_id = suite_id if isinstance(suite_id, str) else None
     return Place(directory=directory, bundled=bundled, suite_id=suite_id, outline=outline)
 
 
-def _outline(document: Any) -> Outline | None:
+def _read_outline(document: Any) -> Outline | None:
     """What a suite's document says of it; None where that is not all there."""
     try:
         return Outline(
@@ -240,11 +240,11 @@ def _outline(document: Any) -> Outline | None:
         return None
 
 
-def _scripted(place: Place) -> frozenset[str]:
+def _scripted_tasks(place: Place) -> frozenset[str]:
     return frozenset(file.stem for file in (place.directory / SCRIPTS).glob("*.json"))
 
 
-def _unknown(name: str, places: Sequence[Place]) -> UsageError:
+def _make_unknown_error(name: str, places: Sequence[Place]) -> UsageError:
     from difflib import get_close_matches
 
     names = sorted({known for place in places for known in place.names})

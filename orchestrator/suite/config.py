@@ -23,7 +23,7 @@ from orchestrator.measured import (
 from providers.base import AgentSettings
 from providers.prices import table
 from providers.prices.price import Price
-from store.documents.structure import Problem, show, suggest
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.errors import UsageError
 from store.events import Json
 
@@ -35,7 +35,7 @@ USER_FILE = "config.json"
 BUILT_IN_AGENT = "build"
 
 
-def _url(value: Json) -> str | None:
+def _check_url(value: Json) -> str | None:
     """Never shows the value: a URL may hold a password."""
     from urllib.parse import parse_qsl, urlsplit
 
@@ -62,7 +62,7 @@ DEFINITIONS = "agents.definitions"
 CONNECTION: Mapping[str, tuple[str, Check]] = {
     "provider": ("provider", expect_text),
     "model": ("model", expect_text),
-    "baseUrl": ("base_url", _url),
+    "baseUrl": ("base_url", _check_url),
     "apiKeyEnv": ("api_key_env", expect_variable),
     "contextWindow": ("context_window", expect_whole(1, 100_000_000, unset=True)),
     "fetch.allowPrivate": ("fetch_private", expect_flag),
@@ -111,11 +111,11 @@ def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None
     config = Config()
     user = user_file(environment)
     if user is not None and user.is_file():
-        config = _layer(config, user, trusted=True)
+        config = _apply_file(config, user, trusted=True)
     project = explicit or project_file(cwd)
     if project is not None:
-        config = _layer(config, project, trusted=trust_project or explicit is not None)
-    return _activate(config)
+        config = _apply_file(config, project, trusted=trust_project or explicit is not None)
+    return _activate_agent(config)
 
 
 def with_values(config: Config, values: Mapping[str, Json], source: str) -> Config:
@@ -127,12 +127,12 @@ def with_values(config: Config, values: Mapping[str, Json], source: str) -> Conf
     problems = []
     for name, value in values.items():
         check = _check_of(name)
-        problem = f"unknown key{suggest(name, _names())}" if check is None else check(value)
+        problem = f"unknown key{suggest_nearest(name, _list_known_keys())}" if check is None else check(value)
         if problem:
             problems.append(f"{source}: {name}: {problem}")
     if problems:
         raise UsageError("\n".join(problems))
-    return _activate(_merged(config, values, source))
+    return _activate_agent(_merge_values(config, values, source))
 
 
 def with_flags(config: Config, flags: Mapping[str, tuple[str, Json]]) -> Config:
@@ -159,7 +159,7 @@ def with_prices(config: Config, file: Path | None) -> Config:
     Raises:
         UsageError: the file cannot be read or says something else.
     """
-    return config if file is None else _priced(config, table.load(file), f"--prices {file}")
+    return config if file is None else _merge_prices(config, table.load_prices(file), f"--prices {file}")
 
 
 def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str], *, where: str) -> AgentSettings:
@@ -170,7 +170,7 @@ def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str
     """
     if name not in definitions and name != BUILT_IN_AGENT:
         known = [BUILT_IN_AGENT, *definitions]
-        hint = suggest(name, known)
+        hint = suggest_nearest(name, known)
         raise UsageError(f"{where}: no agent called {name!r}{hint}; defined: {', '.join(sorted(set(known)))}")
     return attrs.evolve(settings, agent=name, instructions=definitions.get(name))
 
@@ -195,80 +195,83 @@ def project_file(cwd: Path) -> Path | None:
 # --- files ------------------------------------------------------------------------------------------------------
 
 
-def _layer(config: Config, file: Path, *, trusted: bool) -> Config:
+def _apply_file(config: Config, file: Path, *, trusted: bool) -> Config:
     from store.documents.positions import read_json
 
     document = read_json(file)
-    prices = table.exact(document)
-    problems = [*_problems(document.value, trusted=trusted)]
-    if isinstance(document.value, dict) and table.KEY in document.value:
-        problems += table.problems(prices)
+    prices = table.read_exact_table(document)
+    problems = [*_find_problems(document.value, trusted=trusted)]
+    if isinstance(document.value, dict) and table.PRICES_KEY in document.value:
+        problems += table.find_table_problems(prices)
     if problems:
-        raise document.refusal(document.finding(path, message) for path, message in problems)
-    return _priced(_merged(config, dict(_flat(document)), str(file)), table.read(prices or {}), str(file))
+        raise document.make_usage_error(document.locate_problem(path, message) for path, message in problems)
+    return _merge_prices(
+        _merge_values(config, dict(_flatten_document(document)), str(file)), table.parse_prices(prices or {}), str(file)
+    )
 
 
-def _flat(document: Document) -> Iterator[tuple[str, Json]]:
+def _flatten_document(document: Document) -> Iterator[tuple[str, Json]]:
     for key, value in document.value.items():
         if key in GROUPS:
             yield from ((f"{key}.{name}", inner) for name, inner in value.items())
-        elif key not in {"schemaVersion", table.KEY}:
+        elif key not in {"schemaVersion", table.PRICES_KEY}:
             yield key, value
 
 
-def _problems(document: Json, *, trusted: bool) -> Iterator[Problem]:
+def _find_problems(document: Json, *, trusted: bool) -> Iterator[PathMessage]:
     if not isinstance(document, dict):
-        yield (), f"expected an object, got {show(document)}"
+        yield (), f"expected an object, got {describe_value(document)}"
         return
     if "schemaVersion" not in document:
         yield (), "missing required field 'schemaVersion'"
     for key, value in document.items():
         if key == "schemaVersion":
             if type(value) is not int or value != 1:
-                yield (key,), f"expected 1, got {show(value)}"
-        elif key == table.KEY:
+                yield (key,), f"expected 1, got {describe_value(value)}"
+        elif key == table.PRICES_KEY:
             pass  # looked at where its numbers are exact
         elif key in GROUPS:
-            yield from _group(key, value, trusted=trusted)
+            yield from _check_group(key, value, trusted=trusted)
         elif key in NEEDS_TRUST and not trusted:
-            yield (key,), _untrusted(key)
+            yield (key,), _explain_untrusted(key)
         else:
             check = _check_of(key) if "." not in key else None
             if check is None:
-                yield (key,), f"unknown field {key!r}{suggest(key, [*GROUPS, *_names(), table.KEY, 'schemaVersion'])}"
+                known = [*GROUPS, *_list_known_keys(), table.PRICES_KEY, "schemaVersion"]
+                yield (key,), f"unknown field {key!r}{suggest_nearest(key, known)}"
             elif problem := check(value):
                 yield (key,), problem
 
 
-def _untrusted(name: str) -> str:
+def _explain_untrusted(name: str) -> str:
     return f"a project's file may set this only with --trust-project: {NEEDS_TRUST[name]}"
 
 
-def _group(group: str, value: Json, *, trusted: bool) -> Iterator[Problem]:
+def _check_group(group: str, value: Json, *, trusted: bool) -> Iterator[PathMessage]:
     if not isinstance(value, dict):
-        yield (group,), f"expected an object, got {show(value)}"
+        yield (group,), f"expected an object, got {describe_value(value)}"
         return
     for name, inner in value.items():
         check = _check_of(f"{group}.{name}")
         if f"{group}.{name}" == DEFINITIONS:
-            yield from _definitions(inner)
+            yield from _check_definitions(inner)
         elif check is None:
-            known = [key.partition(".")[2] for key in (*_names(), DEFINITIONS) if key.startswith(f"{group}.")]
-            yield (group, name), f"unknown field {name!r}{suggest(name, known)}"
+            known = [key.partition(".")[2] for key in (*_list_known_keys(), DEFINITIONS) if key.startswith(f"{group}.")]
+            yield (group, name), f"unknown field {name!r}{suggest_nearest(name, known)}"
         elif f"{group}.{name}" in NEEDS_TRUST and not trusted:
-            yield (group, name), _untrusted(f"{group}.{name}")
+            yield (group, name), _explain_untrusted(f"{group}.{name}")
         elif problem := check(inner):
             yield (group, name), problem
 
 
-def _definitions(value: Json) -> Iterator[Problem]:
+def _check_definitions(value: Json) -> Iterator[PathMessage]:
     if not isinstance(value, dict):
-        yield ("agents", "definitions"), f"expected an object, got {show(value)}"
+        yield ("agents", "definitions"), f"expected an object, got {describe_value(value)}"
         return
     for agent, definition in value.items():
         at = ("agents", "definitions", agent)
         if not isinstance(definition, dict):
-            yield at, f"expected an object, got {show(definition)}"
+            yield at, f"expected an object, got {describe_value(definition)}"
             continue
         if "instructions" not in definition:
             yield at, "missing required field 'instructions'"
@@ -278,7 +281,7 @@ def _definitions(value: Json) -> Iterator[Problem]:
                 yield (*at, key), problem
 
 
-def _names() -> list[str]:
+def _list_known_keys() -> list[str]:
     return [*MEASURED, *CONNECTION]
 
 
@@ -288,7 +291,7 @@ def _check_of(name: str) -> Check | None:
     return CONNECTION[name][1] if name in CONNECTION else None
 
 
-def _merged(config: Config, values: Mapping[str, Json], source: str) -> Config:
+def _merge_values(config: Config, values: Mapping[str, Json], source: str) -> Config:
     settings: dict[str, Json] = {}
     connection: dict[str, Json] = {}
     definitions = dict(config.definitions)
@@ -308,13 +311,13 @@ def _merged(config: Config, values: Mapping[str, Json], source: str) -> Config:
     )
 
 
-def _priced(config: Config, prices: table.Prices, source: str) -> Config:
+def _merge_prices(config: Config, prices: table.Prices, source: str) -> Config:
     """Later prices win model by model, all tiers together: parts of two price lists are no price."""
-    origins = {**config.origins, **{f"{table.KEY}.{model}": source for model in prices}}
+    origins = {**config.origins, **{f"{table.PRICES_KEY}.{model}": source for model in prices}}
     return attrs.evolve(config, prices={**config.prices, **prices}, origins=origins)
 
 
-def _activate(config: Config) -> Config:
+def _activate_agent(config: Config) -> Config:
     """Give the active agent its instructions, now that all layers are known."""
     where = f"{config.origins.get('agents.active', '')}: agents.active".removeprefix(": ")
     return attrs.evolve(config, agent=with_agent(config.agent, config.agent.agent, config.definitions, where=where))

@@ -70,7 +70,7 @@ class Effective:
     """Bounds that no setting changes."""
 
 
-def effective(
+def resolve_effective(
     config: Config,
     flags: Sequence[Setting],
     *,
@@ -88,15 +88,15 @@ def effective(
 
     return Effective(
         config_hash=config_hash(config.agent),
-        settings=(*_measured(config), *_connection(config), *flags),
-        credential=_credential(config, environment),
-        agents=tuple(_agents(config, tasks)),
+        settings=(*_measured_settings(config), *_connection_settings(config), *flags),
+        credential=_find_credential(config, environment),
+        agents=tuple(_agents_of_tasks(config, tasks)),
         tools=tuple(OfferedTool(name=tool.name, effect=tool.effect, granted=tool.effect in effects) for tool in TOOLS),
         limits=FIXED,
     )
 
 
-def document(found: Effective) -> dict[str, Json]:
+def effective_to_json(found: Effective) -> dict[str, Json]:
     """As a JSON object."""
     return {
         "schema": SCHEMA,
@@ -115,12 +115,12 @@ def document(found: Effective) -> dict[str, Json]:
     }
 
 
-def rows(found: Effective) -> list[tuple[Literal["*", ""], str, Json, str]]:
+def effective_rows(found: Effective) -> list[tuple[Literal["*", ""], str, Json, str]]:
     """For people: whether it is measured, key, value, origin."""
     return [("*" if one.measured else "", one.key, one.value, one.origin) for one in found.settings]
 
 
-def _measured(config: Config) -> Iterable[Setting]:
+def _measured_settings(config: Config) -> Iterable[Setting]:
     for name, value in measured_document(config.agent).items():
         key = "agents.definitions" if name == "agents.definition" else name
         used = value is not None or key != "agents.definitions"
@@ -129,7 +129,7 @@ def _measured(config: Config) -> Iterable[Setting]:
         )
 
 
-def _connection(config: Config) -> Iterable[Setting]:
+def _connection_settings(config: Config) -> Iterable[Setting]:
     for name, (field, _check) in CONNECTION.items():
         yield Setting(key=name, value=getattr(config, field), origin=config.origins.get(name, DEFAULT))
     for model, price in config.prices.items():
@@ -137,17 +137,17 @@ def _connection(config: Config) -> Iterable[Setting]:
         yield Setting(key=key, value=price.to_json(), origin=config.origins.get(key, DEFAULT))
 
 
-def _credential(config: Config, environment: Mapping[str, str]) -> Credential | None:
-    from providers.registry import DEFAULT_KEY_VARIABLE
+def _find_credential(config: Config, environment: Mapping[str, str]) -> Credential | None:
+    from providers.registry import DEFAULT_KEY_VARIABLES
 
-    variable = config.api_key_env or DEFAULT_KEY_VARIABLE.get(config.provider or "")
+    variable = config.api_key_env or DEFAULT_KEY_VARIABLES.get(config.provider or "")
     if variable is None:
         return None
     origin = config.origins.get("apiKeyEnv", f"usual for {config.provider}")
     return Credential(variable=variable, is_set=bool(environment.get(variable)), origin=origin)
 
 
-def _agents(config: Config, tasks: Iterable[Task]) -> Iterable[AgentOfTask]:
+def _agents_of_tasks(config: Config, tasks: Iterable[Task]) -> Iterable[AgentOfTask]:
     for task in tasks:
         if task.agent is not None:
             own = with_agent(config.agent, task.agent, config.definitions, where=f"task '{task.id}': agent")

@@ -20,7 +20,7 @@ class Grants:
     read_only: bool = False
     suite_full: bool = False
 
-    def usable(self) -> frozenset[Effect]:
+    def usable_effects(self) -> frozenset[Effect]:
         """What runs may be given at most; reading is always granted."""
         always: frozenset[Effect] = frozenset({"read"})
         return always if self.read_only else always | self.effects
@@ -36,7 +36,7 @@ def refuse_ungranted(tasks: Iterable[Task], grants: Grants) -> None:
     missing: set[str] = set()
     for task in tasks:
         for effect in task.policy.allow:
-            if effect not in grants.usable() and not task.policy.read_only:
+            if effect not in grants.usable_effects() and not task.policy.read_only:
                 problems.append(f"task '{task.id}' asks for the effect '{effect}', which was not granted")
                 missing.add(f"--allow-{effect}")
         if task.policy.mode == "full" and not grants.suite_full:
@@ -57,11 +57,11 @@ def policy_for(task: Task, grants: Grants) -> Policy:
     read: frozenset[Effect] = frozenset({"read"})
     if task.policy.read_only or grants.read_only:
         return Policy(mode=task.policy.mode, granted=read)
-    asked = frozenset(task.policy.allow) & grants.usable()
+    asked = frozenset(task.policy.allow) & grants.usable_effects()
     match task.policy.mode:
         case "ask":
             return Policy(mode="ask", granted=read | asked, askable=frozenset(get_args(Effect)) - read - asked)
         case "full":
-            return Policy(mode="full", granted=grants.usable())
+            return Policy(mode="full", granted=grants.usable_effects())
         case _:
             return Policy(mode="auto", granted=read | asked)

@@ -15,14 +15,14 @@ from orchestrator.engine.kind import RunContext
 from orchestrator.suite.effects import policy_for
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
-from orchestrator.workspaces.fixture import Fixtures, Workspace, workspace
+from orchestrator.workspaces.fixture import Fixtures, Workspace, open_workspace
 from providers.base import Assignment, Done, Origin, Subject
 from providers.system.sandbox import Sandbox
-from providers.system.tree import changes
+from providers.system.tree import list_changes
 from providers.usage import Usage
 from store.events import Json, WorkEnded
 from store.rows import Claim, Ending, FileChange
-from verifiers.aggregate import all_only_look, judge, verdict_of
+from verifiers.aggregate import are_read_only, combine_verdicts, run_verifiers
 from verifiers.base import Evidence
 
 JUDGED = ("pass", "fail", "budget_exceeded")
@@ -77,8 +77,8 @@ class Executor:
     async def _try_task(self, work: AgentWork) -> AttemptResult:
         attempt, task, keep = work.attempt, work.task, self.settings.keep
         claim = attempt.claim
-        fixture = await self.fixtures.fixture(self.suite.root / task.fixture)
-        async with workspace(
+        fixture = await self.fixtures.read_cached(self.suite.root / task.fixture)
+        async with open_workspace(
             fixture,
             git=task.fixture_git,
             keep=keep,
@@ -93,12 +93,12 @@ class Executor:
             assignment = self._build_assignment(work, made)
             ask = GateOfRun(self.gate, attempt.requests, self._retry_policy(claim))
             with attempt.work_time():
-                work.done = await work.subject.work(assignment, ask, attempt.note)
-            changed = changes(made.before, made.path) if made.made else ()
+                work.done = await work.subject.work(assignment, ask, attempt.record_event)
+            changed = list_changes(made.before, made.path) if made.made else ()
             if attempt.watch.expired:
                 work.done = work.subject.so_far("maxWallMs")
             done = work.done
-            attempt.note(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
+            attempt.record_event(WorkEnded(stop=done.stop, reason=done.reason, text=done.text))
             if done.stop == "budget":
                 return AttemptResult(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
             if done.stop == "failed":
@@ -109,10 +109,10 @@ class Executor:
         self, work: AgentWork, made: Workspace, done: Done, changed: tuple[FileChange, ...]
     ) -> AttemptResult:
         verifiers, environment = work.task.verifiers, self.environment
-        if not all_only_look(verifiers):
-            made.materialise()
+        if not are_read_only(verifiers):
+            made.copy_fixture()
             environment = {**environment, "HOME": str(made.home), "TMPDIR": str(made.home)}
-        verdicts = await judge(
+        verdicts = await run_verifiers(
             verifiers,
             Evidence(
                 workspace=made.path if made.made else made.fixture.root,
@@ -124,7 +124,7 @@ class Executor:
                 sandbox=self._sandbox_for(work.task),
             ),
         )
-        verdict, composite = verdict_of(verdicts)
+        verdict, composite = combine_verdicts(verdicts)
         return AttemptResult(
             outcome=verdict,
             reason="verifier" if verdict == "error" else None,
@@ -153,7 +153,7 @@ class Executor:
             sandbox=self._sandbox_for(task),
             marker=work.attempt.key,
             home=made.beside,
-            materialise=made.materialise,
+            materialise=made.copy_fixture,
         )
 
     def _retry_policy(self, claim: Claim) -> RetryPolicy:
@@ -169,7 +169,7 @@ class Executor:
 
     def _build_ending(self, work: AgentWork, result: AttemptResult) -> Ending:
         done, tally = work.done_so_far(result.reason or ""), work.attempt.requests.work
-        measured = work.attempt.measure(
+        measured = work.attempt.take_measurements(
             (done.usage if done is not None else None) or Usage(),
             cost_known=tally.calls > 0 and not tally.unpriced,
             turns=done.turns if done is not None else None,

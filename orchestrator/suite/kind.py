@@ -13,7 +13,7 @@ from orchestrator.engine.nouns import KindNouns
 from orchestrator.suite.execute import Executor
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.nouns import NOUNS
-from orchestrator.suite.plan import plan
+from orchestrator.suite.plan import plan_sweep
 from orchestrator.suite.settings import Settings
 from providers.agent.loop import BuiltinAgent
 from providers.base import Provider, Subject
@@ -90,7 +90,7 @@ class SuiteKind:
 
     def plan_sweep(self, request: PlanRequest) -> NewSweep:
         """See `orchestrator.engine.kind.RunKind`."""
-        return plan(
+        return plan_sweep(
             self.suite,
             self.tasks,
             self.settings,

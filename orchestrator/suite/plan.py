@@ -7,11 +7,11 @@ from typing import cast
 
 import attrs
 
-from orchestrator.engine.run_order import ordered
+from orchestrator.engine.run_order import order_runs
 from orchestrator.measured import config_hash
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
-from store.documents.canonical import digest
+from store.documents.canonical import compute_digest
 from store.errors import UsageError
 from store.events import Json
 from store.identity import Identity, identify_cell
@@ -21,7 +21,7 @@ TARGET = "agent"
 """The built-in agent; agent CLIs have names of their own."""
 
 
-def choose(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
+def select_tasks(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
     """The tasks named by *wanted* (`id` or `suite/id`), in the suite's order; all of them when it is empty.
 
     Raises:
@@ -55,8 +55,8 @@ def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> Cel
         ),
         suite_version=suite.suite_version,
         content={
-            "task": digest(_task_document(task)).hex(),
-            "fixture": digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
+            "task": compute_digest(_task_document(task)).hex(),
+            "fixture": compute_digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
         },
         config_hash=config_hash(settings.agent_for(task.agent, variant)),
         provider=settings.provider,
@@ -64,7 +64,7 @@ def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> Cel
     )
 
 
-def plan(
+def plan_sweep(
     suite: Suite,
     tasks: Sequence[Task],
     settings: Settings,
@@ -86,7 +86,7 @@ def plan(
             pair=slot.pair,
         )
         for position, slot in enumerate(
-            ordered(cases=len(tasks), variants=len(variants), repetitions=settings.k, seed=settings.seed),
+            order_runs(cases=len(tasks), variants=len(variants), repetitions=settings.k, seed=settings.seed),
             start=1,
         )
     )

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.engine.open_store import writing
+from orchestrator.engine.open_store import open_for_writing
 from orchestrator.suite.catalog import find_again
 from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.plan import choose
+from orchestrator.suite.plan import select_tasks
 from orchestrator.suite.settings import Settings
-from orchestrator.text import counted, list_lines
-from orchestrator.workspaces.fixture import Workspace, read_fixture, workspace
+from orchestrator.text import format_count, list_lines
+from orchestrator.workspaces.fixture import Workspace, open_workspace, read_fixture
 from orchestrator.world import World
 from providers.base import ToolUse
 from providers.system.paths import PathEscapes, resolve_inside
 from store.errors import EvalctlError
 from store.rows import FileChange, RunRecord, SweepRow
-from store.secrets.redactor import MARK, Redactor, credentials
+from store.secrets.redactor import MARK_PREFIX, Redactor, find_credentials
 from store.sql.reader import Reader
 from store.sql.verifications import Verification, store_verification
-from verifiers.aggregate import judge, verdict_of
+from verifiers.aggregate import combine_verdicts, run_verifiers
 from verifiers.base import Evidence
-from verifiers.pristine import protected_files
+from verifiers.pristine import find_check_files
 
 if TYPE_CHECKING:
     from providers.system.sandbox import Sandbox
@@ -71,9 +71,9 @@ class Verified:
             "left": dict(sorted(self.left.items())),
         }
 
-    def lines(self) -> Iterator[str]:
+    def result_lines(self) -> Iterator[str]:
         """For people."""
-        again = counted(self.verified, "run")
+        again = format_count(self.verified, "run")
         yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with another outcome"
         yield from list_lines((f"{run}: {before} -> {now}" for run, before, now in self.changed), CHANGES_NAMED)
         yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.left.items()))
@@ -90,9 +90,9 @@ async def verify_sweep(
         UsageError: there is no such sweep, suite or task.
         StoreFailed: the store cannot be written.
     """
-    redactor = Redactor(credentials(world.environment))
+    redactor = Redactor(find_credentials(world.environment))
     with Reader(store) as reader:
-        row = reader.sweep(name)
+        row = reader.find_sweep(name)
         check(row)
         planned = row.conditions["suite"]
         suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
@@ -101,30 +101,30 @@ async def verify_sweep(
             reader=reader,
             sweep=row,
             suite=suite,
-            tasks={task.id: task for task in choose(suite, tasks)},
-            cases={cell.id: cell.case_id for cell in reader.cells(row.id)},
+            tasks={task.id: task for task in select_tasks(suite, tasks)},
+            cases={cell.id: cell.case_id for cell in reader.list_cells(row.id)},
             environment={name: world.environment[name] for name in VERIFIER_VARIABLES if name in world.environment},
-            sandbox=await _sandbox(settings, store, world),
+            sandbox=await _open_sandbox(settings, store, world),
             redactor=redactor,
             found=Verified(sweep=row.name),
         )
         if settings.suite != suite.suite_id or planned["version"] != suite.suite_version:
             say(f"warning: the sweep was run with version {planned['version']}, this is {suite.suite_version}")
-        async with writing(store, say=say, max_stall_s=settings.max_stall_s) as writer:
+        async with open_for_writing(store, say=say, max_stall_s=settings.max_stall_s) as writer:
             with tempfile.TemporaryDirectory(prefix="evalctl-verify-") as place:
-                for run in reader.runs(row.id):
-                    await round_.run(run, Path(place), writer)
+                for run in reader.iterate_runs(row.id):
+                    await round_.verify_run(run, Path(place), writer)
         return round_.found
 
 
-async def _sandbox(settings: Settings, store: Path, world: World) -> Sandbox | None:
+async def _open_sandbox(settings: Settings, store: Path, world: World) -> Sandbox | None:
     """What confined the sweep's commands confines these."""
     if settings.sandbox == "none":
         return None
-    from providers.system.sandbox import bubblewrap, prove
+    from providers.system.sandbox import find_bubblewrap, prove_sandbox
 
-    sandbox = bubblewrap(world.environment, store=store)
-    await prove(sandbox, world.environment)
+    sandbox = find_bubblewrap(world.environment, store=store)
+    await prove_sandbox(sandbox, world.environment)
     return sandbox
 
 
@@ -142,7 +142,7 @@ class _Round:
     redactor: Redactor
     found: Verified
 
-    async def run(self, run: RunRecord, place: Path, writer: Writer) -> None:
+    async def verify_run(self, run: RunRecord, place: Path, writer: Writer) -> None:
         """Verify one run and store what was said."""
         task, case = self.tasks.get(self.cases[run.cell_id]), self.cases[run.cell_id]
         if task is None:
@@ -150,11 +150,11 @@ class _Round:
                 self.found.left["the suite has no such task any more"] += 1
             return
         try:
-            verification = await self._verify(run, task, place)
+            verification = await self._run_verifiers(run, task, place)
         except NotVerifiable as error:
             self.found.left[str(error)] += 1
             return
-        if not await writer.transact(store_verification(verification, self.redactor)):
+        if not await writer.submit_and_wait(store_verification(verification, self.redactor)):
             self.found.left["it got another result meanwhile"] += 1
             return
         self.found.verified += 1
@@ -162,7 +162,7 @@ class _Round:
             where = f"{self.sweep.name}/{run.position} ({task.id})"
             self.found.changed.append((where, str(run.outcome), verification.outcome))
 
-    async def _verify(self, run: RunRecord, task: Task, place: Path) -> Verification:
+    async def _run_verifiers(self, run: RunRecord, task: Task, place: Path) -> Verification:
         if run.attempt_id is None:
             raise NotVerifiable("it has no result")
         decided = run.outcome in ("pass", "fail") or (run.outcome == "error" and run.reason == "verifier")
@@ -170,10 +170,10 @@ class _Round:
             raise NotVerifiable("no verifier had decided it")
         root = self.suite.root / task.fixture
         self._same_fixture(task, root)
-        changes = tuple(self.reader.file_changes(run.attempt_id))
-        _check(changes)
+        changes = tuple(self.reader.iterate_file_changes(run.attempt_id))
+        _check_changes(changes)
         marker = f"{self.sweep.name}/{run.position}/{run.attempt_number}"
-        async with workspace(
+        async with open_workspace(
             read_fixture(root),
             git=task.fixture_git,
             keep=False,
@@ -182,20 +182,20 @@ class _Round:
             environment=self.environment,
             marker=marker,
         ) as made:
-            _apply(changes, made)
-            verdicts = await judge(
+            _apply_changes(changes, made)
+            verdicts = await run_verifiers(
                 task.verifiers,
                 Evidence(
                     workspace=made.path,
                     fixture=made.fixture.root,
                     changes=changes,
-                    tools=self._tools(run.attempt_id),
+                    tools=self._read_tool_uses(run.attempt_id),
                     marker=marker,
                     environment={**self.environment, "HOME": str(made.home), "TMPDIR": str(made.home)},
-                    sandbox=self._confinement(task),
+                    sandbox=self._sandbox_for(task),
                 ),
             )
-        verdict, composite = verdict_of(verdicts)
+        verdict, composite = combine_verdicts(verdicts)
         return Verification(
             run_id=run.run_id,
             attempt_id=run.attempt_id,
@@ -205,7 +205,7 @@ class _Round:
             verdicts=verdicts,
         )
 
-    def _confinement(self, task: Task) -> Sandbox | None:
+    def _sandbox_for(self, task: Task) -> Sandbox | None:
         if self.sandbox is None:
             return None
         return attrs.evolve(self.sandbox, network="external" in task.policy.allow)
@@ -214,17 +214,17 @@ class _Round:
         """What a run had changed belongs to the fixture that it was given; check files are put in fresh anyway."""
         before, prefix = self.sweep.conditions["suite"]["content"], f"{task.fixture}/"
         now = self.suite.content
-        checks = {f"{prefix}{path}" for path in protected_files(task.verifiers, root)}
+        checks = {f"{prefix}{path}" for path in find_check_files(task.verifiers, root)}
         names = {path for path in before.keys() | now.keys() if path.startswith(prefix)} - checks
         if any(before.get(path) != now.get(path) for path in names):
             raise NotVerifiable("the fixture has changed since")
 
-    def _tools(self, attempt_id: int) -> tuple[ToolUse, ...]:
+    def _read_tool_uses(self, attempt_id: int) -> tuple[ToolUse, ...]:
         """The attempt's tool calls, in the order in which they were begun, which is that of the calls."""
         arguments: dict[str, Json] = {}
         names: dict[str, str] = {}
         failed: dict[str, bool] = {}
-        for event in self.reader.events(attempt_id):
+        for event in self.reader.iterate_events(attempt_id):
             payload = event.payload
             if event.kind == "tool_started":
                 names[payload["id"]], arguments[payload["id"]] = payload["name"], payload.get("arguments")
@@ -237,15 +237,15 @@ class _Round:
         )
 
 
-def _check(changes: Sequence[FileChange]) -> None:
+def _check_changes(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.change != "deleted" and change.link is None and change.content is None:
             raise NotVerifiable("a file that it left was not kept")
-        if change.content is not None and MARK.encode() in change.content:
+        if change.content is not None and MARK_PREFIX.encode() in change.content:
             raise NotVerifiable("a file that it left holds the mark of a secret, and what was there is gone")
 
 
-def _apply(changes: Sequence[FileChange], made: Workspace) -> None:
+def _apply_changes(changes: Sequence[FileChange], made: Workspace) -> None:
     """Make the workspace what the run had left. Links come last, so that nothing is written through one."""
     try:
         for change in changes:

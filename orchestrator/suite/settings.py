@@ -19,7 +19,7 @@ from providers.base import AgentSettings
 from store.events import Json
 
 if TYPE_CHECKING:
-    from providers.system.sandbox import Kind
+    from providers.system.sandbox import SandboxKind
 
 
 STORED = (
@@ -65,7 +65,7 @@ class Settings(Terms):
     input_rate: str | None = None
     output_rate: str | None = None
     """USD per million tokens as decimal text: both or neither; only for the report's estimate."""
-    sandbox: Kind = "none"
+    sandbox: SandboxKind = "none"
     """Confines programs of the agent and of the suite."""
 
     def agent_for(self, name: str | None, variant: str = "") -> AgentSettings:

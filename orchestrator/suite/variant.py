@@ -27,10 +27,10 @@ def find_variant(variants: Sequence[str], wanted: str, *, sweep: str, noun: str 
     """
     if wanted in variants:
         return wanted
-    from store.documents.structure import suggest
+    from store.documents.structure import suggest_nearest
 
     if not variants:
         raise UsageError(f"sweep {sweep} has no {noun}s", f"Name it without one: {sweep}.")
     raise UsageError(
-        f"sweep {sweep} has no {noun} {wanted!r}{suggest(wanted, variants)}", f"It has {', '.join(variants)}."
+        f"sweep {sweep} has no {noun} {wanted!r}{suggest_nearest(wanted, variants)}", f"It has {', '.join(variants)}."
     )

@@ -17,7 +17,7 @@ import anyio.to_thread
 import attrs
 
 from providers.system.removal import remove_tree
-from providers.system.tree import Tree, snapshot
+from providers.system.tree import Tree, take_snapshot
 from store.errors import EvalctlError
 
 SMALL = 64 * 2**10
@@ -101,10 +101,10 @@ class Workspace:
             if beside.is_symlink() or not beside.is_dir():
                 _make_directory(beside)
         except OSError as error:
-            raise SetupFailed(str(self.fixture.root), _told(error)) from error
+            raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
         return beside
 
-    def materialise(self) -> None:
+    def copy_fixture(self) -> None:
         """Copy the fixture, unless that has been done.
 
         Raises:
@@ -115,15 +115,15 @@ class Workspace:
         try:
             _make_directory(self.path)
         except OSError as error:
-            raise SetupFailed(str(self.fixture.root), _told(error)) from error
+            raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
         self.made = True
         try:
             for entry in self.fixture.entries:
-                _make(entry, self.fixture.root, f"{self.path}/{entry.path}")
+                _make_entry(entry, self.fixture.root, f"{self.path}/{entry.path}")
         except OSError as error:
             self.made = False
             remove_tree(self.path)
-            raise SetupFailed(str(self.fixture.root), _told(error)) from error
+            raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
 
 
 class Fixtures:
@@ -132,7 +132,7 @@ class Fixtures:
     def __init__(self) -> None:
         self._read: dict[Path, Fixture] = {}
 
-    async def fixture(self, root: Path) -> Fixture:
+    async def read_cached(self, root: Path) -> Fixture:
         """The fixture in the directory *root*.
 
         Raises:
@@ -153,7 +153,7 @@ def read_fixture(root: Path) -> Fixture:
         SetupFailed: it is no directory, cannot be read, or holds a link that leads outside, a FIFO, socket or device.
     """
     try:
-        entries = tuple(_walk(root, root.resolve(strict=True)))
+        entries = tuple(_walk_entries(root, root.resolve(strict=True)))
         total = sum((root / entry.path).stat().st_size for entry in entries if entry.kind == "file")
         small = total <= SMALL and len(entries) <= FEW
         if small:
@@ -161,12 +161,12 @@ def read_fixture(root: Path) -> Fixture:
                 attrs.evolve(entry, content=(root / entry.path).read_bytes()) if entry.kind == "file" else entry
                 for entry in entries
             )
-        return Fixture(root=root, entries=entries, small=small, tree=snapshot(root))
+        return Fixture(root=root, entries=entries, small=small, tree=take_snapshot(root))
     except OSError as error:
-        raise SetupFailed(str(root), _told(error)) from error
+        raise SetupFailed(str(root), _describe_os_error(error)) from error
 
 
-def _walk(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
+def _walk_entries(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
     with os.scandir(root / under) as listing:
         found = sorted(listing, key=lambda entry: entry.name)
     for item in found:
@@ -178,7 +178,7 @@ def _walk(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
         elif item.is_dir(follow_symlinks=False):
             if item.name not in CACHES:
                 yield Entry(path=path, kind="directory", mode=mode)
-                yield from _walk(root, real, path)
+                yield from _walk_entries(root, real, path)
         elif stat.S_ISREG(status.st_mode):
             yield Entry(path=path, kind="file", mode=mode)
         else:
@@ -194,7 +194,7 @@ def _checked_target(root: Path, real: Path, path: str) -> str:
 
 
 @asynccontextmanager
-async def workspace(
+async def open_workspace(
     fixture: Fixture,
     *,
     git: bool,
@@ -208,31 +208,31 @@ async def workspace(
     """A private copy of *fixture* below *parent*, removed at the end unless *keep*.
 
     With *git* it is a repository with one commit; *environment* (PATH) and *marker* are for the git processes. With
-    *lazy* it is made by `Workspace.materialise`, if at all: where that takes neither a thread nor git, and nobody wants
-    to keep it. Two lazy ones at the same time have different names.
+    *lazy* it is made by `Workspace.copy_fixture`, if at all: where that takes neither a thread nor git, and nobody
+    wants to keep it. Two lazy ones at the same time have different names.
 
     Raises:
         SetupFailed: it cannot be copied, or git fails.
     """
     wait = lazy and fixture.small and not git and not keep
-    made = Workspace(fixture=fixture, path=_place(parent, name) if wait else _free_place(parent, name))
+    made = Workspace(fixture=fixture, path=_make_private_directory(parent, name) if wait else _free_place(parent, name))
     try:
         if not fixture.small:
-            await anyio.to_thread.run_sync(made.materialise)
+            await anyio.to_thread.run_sync(made.copy_fixture)
         elif not wait:
-            made.materialise()
+            made.copy_fixture()
         if git:
-            await _commit(made, environment or {}, marker)
+            await _commit_fixture(made, environment or {}, marker)
         yield made
     finally:
         if made.made:
             made.kept = keep
-            if not keep and not _remove(made, at_most=FEW):
+            if not keep and not _remove_workspace(made, at_most=FEW):
                 with anyio.CancelScope(shield=True):
-                    made.kept = not await anyio.to_thread.run_sync(_remove, made)
+                    made.kept = not await anyio.to_thread.run_sync(_remove_workspace, made)
 
 
-async def _commit(made: Workspace, environment: Mapping[str, str], marker: str) -> None:
+async def _commit_fixture(made: Workspace, environment: Mapping[str, str], marker: str) -> None:
     from orchestrator.workspaces.git import CommitFailed, commit_all
 
     try:
@@ -241,16 +241,16 @@ async def _commit(made: Workspace, environment: Mapping[str, str], marker: str) 
         raise SetupFailed(str(made.fixture.root), str(error)) from error
 
 
-def _remove(made: Workspace, at_most: int | None = None) -> bool:
+def _remove_workspace(made: Workspace, at_most: int | None = None) -> bool:
     return remove_tree(made.path, at_most=at_most) and remove_tree(made.beside, at_most=at_most)
 
 
-def _place(parent: Path, name: str) -> Path:
+def _make_private_directory(parent: Path, name: str) -> Path:
     return parent / (_ODD.sub("-", name)[:100].lstrip(".") or "run")
 
 
 def _free_place(parent: Path, name: str) -> Path:
-    path = wanted = _place(parent, name)
+    path = wanted = _make_private_directory(parent, name)
     for number in count(2):
         if not os.path.lexists(path):
             break
@@ -282,7 +282,7 @@ def _make_directory(path: Path) -> None:
         path.mkdir(mode=0o700)
 
 
-def _make(entry: Entry, root: Path, path: str) -> None:
+def _make_entry(entry: Entry, root: Path, path: str) -> None:
     if entry.kind == "directory":
         os.mkdir(path, entry.mode | stat.S_IRWXU)  # noqa: PTH102 - called for every file of every run
     elif entry.kind == "link":
@@ -303,6 +303,6 @@ def _make(entry: Entry, root: Path, path: str) -> None:
             os.close(handle)
 
 
-def _told(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     what = error.strerror or type(error).__name__
     return f"{what}: {error.filename}" if error.filename else what

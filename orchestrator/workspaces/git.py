@@ -58,10 +58,10 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
             said = finished.stderr.decode("utf-8", "replace").strip()[-500:]
             ended = "took too long" if finished.timed_out else f"ended with {finished.exit_code}"
             raise CommitFailed(f"git {step[0]} {ended}: {said}")
-    _introduce(path / ".git" / "config")
+    _set_identity(path / ".git" / "config")
 
 
-def _introduce(config: Path) -> None:
+def _set_identity(config: Path) -> None:
     """Let the agent commit: it has no identity of its own."""
     with config.open("a", encoding="utf-8") as file:
         file.write(f"[user]\n\tname = {WHO['NAME']}\n\temail = {WHO['EMAIL']}\n")

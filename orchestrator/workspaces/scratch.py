@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from providers.system.marks import HOME, home_of
+from providers.system.marks import HOME_PREFIX, build_home_prefix
 from providers.system.removal import remove_tree
 from store.errors import UsageError
 
 
-def temporary() -> Path:
+def find_temporary_directory() -> Path:
     """The system's temporary directory.
 
     Raises:
@@ -25,9 +25,9 @@ def temporary() -> Path:
 
 
 @contextmanager
-def scratch(sweep: str, worker_id: int) -> Iterator[Path]:
+def make_scratch(sweep: str, worker_id: int) -> Iterator[Path]:
     """A private directory (0700) below the system's temporary one, removed at the end."""
-    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=temporary()))
+    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=find_temporary_directory()))
     try:
         yield made
     finally:
@@ -39,7 +39,7 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
     prefix = f"evalctl-{sweep}-"
     abandoned = [
         found
-        for found in temporary().glob(f"{prefix}*")
+        for found in find_temporary_directory().glob(f"{prefix}*")
         if (worker := found.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
     ]
     for directory in abandoned:
@@ -49,8 +49,8 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
 
 def remove_homes(dead: Collection[tuple[str, int, int]]) -> int:
     """Remove the homes that programs of *dead* attempts (sweep, position, number) had; how many there were."""
-    names = tuple(home_of(f"{sweep}/{position}/{number}") for sweep, position, number in dead)
-    abandoned = [found for found in temporary().glob(f"{HOME}*") if found.name.startswith(names)]
+    names = tuple(build_home_prefix(f"{sweep}/{position}/{number}") for sweep, position, number in dead)
+    abandoned = [found for found in find_temporary_directory().glob(f"{HOME_PREFIX}*") if found.name.startswith(names)]
     for directory in abandoned:
         remove_tree(directory)
     return len(abandoned)

@@ -6,7 +6,7 @@ from providers.base import Answer
 from providers.errors import ProviderError
 
 
-def broken_off(answer: Answer) -> str | None:
+def diagnose_answer(answer: Answer) -> str | None:
     """The reason why the agent cannot continue from *answer*; None if it can.
 
     Raises:

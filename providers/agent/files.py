@@ -18,19 +18,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from providers.agent.tools import Place, Tool, ToolFailed, integer_up_to, parameters
+from providers.agent.tools import Tool, ToolContext, ToolFailed, build_parameters, integer_up_to
 from providers.base import ToolSpec
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
-from providers.system.tree import IGNORED
+from providers.system.tree import IGNORED_NAMES
 from store.events import Json
 
 T = TypeVar("T")
 
-READ_BYTES = 16 << 20
+MAX_READ_BYTES = 16 << 20
 """Largest file that can be read."""
-WRITE_BYTES = 1 << 20
+MAX_WRITE_BYTES = 1 << 20
 """Largest file that can be written or edited."""
-INLINE_BYTES = 1 << 18
+MAX_INLINE_BYTES = 1 << 18
 """Largest file that is handled on the event loop instead of in a thread."""
 
 DEFAULT_LINES = 200
@@ -40,79 +40,79 @@ MAX_CHARS = 28_000
 MAX_ENTRIES = 1000
 
 
-async def read_file(place: Place, arguments: Mapping[str, Json]) -> str:
+async def read_file(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """Read lines of a file with their numbers, and the hash of the whole file."""
     relative = arguments["path"]
-    path = _inside(place.workspace, relative)
+    path = _resolve_path(place.workspace, relative)
     show = functools.partial(
-        _shown, path, relative, first=arguments.get("startLine", 1), most=arguments.get("lines", DEFAULT_LINES)
+        _render_lines, path, relative, first=arguments.get("startLine", 1), most=arguments.get("lines", DEFAULT_LINES)
     )
-    return await _off_loop(_size(path), show)
+    return await _run_off_loop(_stat_size(path), show)
 
 
-async def list_files(place: Place, arguments: Mapping[str, Json]) -> str:
+async def list_files(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """List every file below a directory, sorted; an empty directory is listed with a trailing slash."""
     relative = arguments.get("path", ".")
-    path = _inside(place.workspace, relative)
+    path = _resolve_path(place.workspace, relative)
     if not path.is_dir():
         raise ToolFailed(f"{relative} is no directory" if path.exists() else f"{relative} does not exist")
-    return await _off_loop(None, functools.partial(_listing, path, relative))
+    return await _run_off_loop(None, functools.partial(_render_listing, path, relative))
 
 
-async def write_file(place: Place, arguments: Mapping[str, Json]) -> str:
+async def write_file(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """Create a file, or replace the one whose hash is given."""
     relative, expected = arguments["path"], arguments["expectedHash"]
     content = arguments["content"].encode()
-    path = _target(place.workspace, relative)
+    path = _resolve_write_path(place.workspace, relative)
 
-    def write() -> None:
+    def write_content() -> None:
         if expected is None:
             if path.exists():
                 raise ToolFailed(f"{relative} exists already: read it and give its sha256 as expectedHash")
             path.parent.mkdir(parents=True, exist_ok=True)
         else:
-            _check_hash(_read(path, relative, READ_BYTES), expected, relative)
-        _replace(path, content, relative)
+            _check_hash(_read_regular_file(path, relative, MAX_READ_BYTES), expected, relative)
+        _replace_file(path, content, relative)
 
-    await _off_loop(max(len(content), _size(path)), write)
-    return _written(relative, content)
+    await _run_off_loop(max(len(content), _stat_size(path)), write_content)
+    return _render_written(relative, content)
 
 
-async def edit_file(place: Place, arguments: Mapping[str, Json]) -> str:
+async def edit_file(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """Replace the one occurrence of a text in a file whose hash is given."""
     relative = arguments["path"]
     old, new = arguments["oldText"].encode(), arguments["newText"].encode()
     if not old:
         raise ToolFailed("oldText is empty")
-    path = _target(place.workspace, relative)
+    path = _resolve_write_path(place.workspace, relative)
 
-    def edit() -> bytes:
-        content = _read(path, relative, WRITE_BYTES)
+    def edit_content() -> bytes:
+        content = _read_regular_file(path, relative, MAX_WRITE_BYTES)
         _check_hash(content, arguments["expectedHash"], relative)
         first = content.find(old)
         if first < 0 or first != content.rfind(old):
             number = "does not occur" if first < 0 else "occurs more than once"
             raise ToolFailed(f"oldText {number} in {relative}; it must occur exactly once")
         edited = content.replace(old, new)
-        _replace(path, edited, relative)
+        _replace_file(path, edited, relative)
         return edited
 
-    return _written(relative, await _off_loop(_size(path), edit))
+    return _render_written(relative, await _run_off_loop(_stat_size(path), edit_content))
 
 
 # --- the disk -----------------------------------------------------------------------------------------------------
 
 
-async def _off_loop(size: int | None, work: Callable[[], T]) -> T:
+async def _run_off_loop(size: int | None, work: Callable[[], T]) -> T:
     """Do *work*, in a thread if *size* (bytes; None: unknown) is large."""
-    if size is not None and size <= INLINE_BYTES:
+    if size is not None and size <= MAX_INLINE_BYTES:
         return work()
     import anyio.to_thread
 
     return await anyio.to_thread.run_sync(work)
 
 
-def _size(path: Path) -> int:
+def _stat_size(path: Path) -> int:
     """Size of the file in bytes; 0 if it does not exist."""
     try:
         return path.stat(follow_symlinks=False).st_size
@@ -120,14 +120,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _inside(workspace: Path, relative: str) -> Path:
+def _resolve_path(workspace: Path, relative: str) -> Path:
     """Resolve *relative* in the workspace; refuse if a command has replaced the workspace itself by a link."""
     if workspace.is_symlink():
         raise PathEscapes(relative, "the workspace has become a symbolic link")
     return resolve_inside(workspace, relative)
 
 
-def _target(workspace: Path, relative: str) -> Path:
+def _resolve_write_path(workspace: Path, relative: str) -> Path:
     """Resolve a path to write to: no symbolic link itself; directories on the way may be links that stay inside."""
     problem = check_relative(relative)
     if problem is not None:
@@ -135,13 +135,13 @@ def _target(workspace: Path, relative: str) -> Path:
     folder, _, name = relative.rstrip("/").rpartition("/")
     if name in ("", "."):
         raise ToolFailed(f"{relative} names a directory")
-    path = _inside(workspace, folder or ".") / name
+    path = _resolve_path(workspace, folder or ".") / name
     if path.is_symlink():
         raise ToolFailed(f"{relative} is a symbolic link; name the file it points to")
     return path
 
 
-def _read(path: Path, relative: str, limit: int) -> bytes:
+def _read_regular_file(path: Path, relative: str, limit: int) -> bytes:
     """Read a regular file; anything else is closed as soon as its type is known."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -157,8 +157,8 @@ def _read(path: Path, relative: str, limit: int) -> bytes:
     return content
 
 
-def _shown(path: Path, relative: str, *, first: int, most: int) -> str:
-    content = _read(path, relative, READ_BYTES)
+def _render_lines(path: Path, relative: str, *, first: int, most: int) -> str:
+    content = _read_regular_file(path, relative, MAX_READ_BYTES)
     lines = content.decode("utf-8", "replace").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -183,10 +183,10 @@ def _check_hash(content: bytes, expected: str, relative: str) -> None:
         raise ToolFailed(f"expectedHash is stale: {relative} has changed; read it again and give its current sha256")
 
 
-def _replace(path: Path, content: bytes, relative: str) -> None:
+def _replace_file(path: Path, content: bytes, relative: str) -> None:
     """Replace the file by *content* atomically and keep its mode."""
-    if len(content) > WRITE_BYTES:
-        raise ToolFailed(f"{relative} would have {len(content)} bytes; at most {WRITE_BYTES} can be written")
+    if len(content) > MAX_WRITE_BYTES:
+        raise ToolFailed(f"{relative} would have {len(content)} bytes; at most {MAX_WRITE_BYTES} can be written")
     interim = path.with_name(f".{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(interim, flags, 0o666), "wb") as file:
@@ -201,16 +201,16 @@ def _replace(path: Path, content: bytes, relative: str) -> None:
             raise
 
 
-def _written(relative: str, content: bytes) -> str:
+def _render_written(relative: str, content: bytes) -> str:
     return json.dumps({"path": relative, "sha256": hashlib.sha256(content).hexdigest()}, ensure_ascii=False)
 
 
-def _listing(path: Path, relative: str) -> str:
+def _render_listing(path: Path, relative: str) -> str:
     entries: list[str] = []
     room = MAX_CHARS
     truncated = False
     prefix = "/".join(part for part in relative.split("/") if part not in ("", "."))
-    for entry in _below(path, prefix):
+    for entry in _walk_below(path, prefix):
         room -= len(entry)
         truncated = room < 0 or len(entries) == MAX_ENTRIES
         if truncated:
@@ -219,7 +219,7 @@ def _listing(path: Path, relative: str) -> str:
     return json.dumps({"path": relative, "files": entries, "truncated": truncated}, ensure_ascii=False)
 
 
-def _below(path: Path, prefix: str) -> Iterator[str]:
+def _walk_below(path: Path, prefix: str) -> Iterator[str]:
     """The entries below *path* in path order. Pending directories are kept on a list, so depth needs no stack."""
     waiting = [f"{prefix}/" if prefix else ""]
     while waiting:
@@ -231,7 +231,9 @@ def _below(path: Path, prefix: str) -> Iterator[str]:
             with os.scandir(f"{path}/{shown.removeprefix(prefix)}") as listing:
                 names = (f"{item.name}/" if item.is_dir(follow_symlinks=False) else item.name for item in listing)
                 # Every name gives an entry, so more of them could never be shown.
-                first = heapq.nsmallest(MAX_ENTRIES + 1, (name for name in names if name.rstrip("/") not in IGNORED))
+                first = heapq.nsmallest(
+                    MAX_ENTRIES + 1, (name for name in names if name.rstrip("/") not in IGNORED_NAMES)
+                )
         except OSError:  # not allowed, gone, or deeper than a path can be
             first = []
         waiting += [shown + name for name in reversed(first)]
@@ -241,8 +243,8 @@ def _below(path: Path, prefix: str) -> Iterator[str]:
 
 # --- tool specs, as the model sees them ------------------------------------------------------------------------------
 
-_PATH = {"type": "string", "description": "Relative to the workspace, with /."}
-_HASH = "The sha256 that read_file, write_file or edit_file gave last for this file."
+_PATH_SCHEMA = {"type": "string", "description": "Relative to the workspace, with /."}
+_HASH_DESCRIPTION = "The sha256 that read_file, write_file or edit_file gave last for this file."
 
 FILE_TOOLS = (
     Tool(
@@ -252,10 +254,10 @@ FILE_TOOLS = (
                 "Read lines of a text file. Returns the sha256 of the whole file and its lines, each after its number "
                 f"and a colon. At most {MAX_CHARS} characters are returned; truncated says whether more follow."
             ),
-            input_schema=parameters(
+            input_schema=build_parameters(
                 required=("path",),
-                path=_PATH,
-                startLine=integer_up_to(READ_BYTES, "First line; 1 unless given."),
+                path=_PATH_SCHEMA,
+                startLine=integer_up_to(MAX_READ_BYTES, "First line; 1 unless given."),
                 lines=integer_up_to(MAX_LINES, f"How many lines; {DEFAULT_LINES} unless given."),
             ),
         ),
@@ -269,7 +271,9 @@ FILE_TOOLS = (
                 "List all files below a directory, sorted, without those in .git, node_modules and __pycache__. At "
                 f"most {MAX_ENTRIES} are returned; truncated says whether there are more."
             ),
-            input_schema=parameters(path={**_PATH, "description": "A directory; the workspace unless given."}),
+            input_schema=build_parameters(
+                path={**_PATH_SCHEMA, "description": "A directory; the workspace unless given."}
+            ),
         ),
         effect="read",
         run=list_files,
@@ -281,11 +285,11 @@ FILE_TOOLS = (
                 "Create a file, or replace a whole file that was read before. Missing directories are made. Returns "
                 "the file's new sha256."
             ),
-            input_schema=parameters(
+            input_schema=build_parameters(
                 required=("path", "content", "expectedHash"),
-                path=_PATH,
-                content={"type": "string", "description": f"The whole content, at most {WRITE_BYTES} bytes."},
-                expectedHash={"type": ["string", "null"], "description": f"{_HASH} null for a new file."},
+                path=_PATH_SCHEMA,
+                content={"type": "string", "description": f"The whole content, at most {MAX_WRITE_BYTES} bytes."},
+                expectedHash={"type": ["string", "null"], "description": f"{_HASH_DESCRIPTION} null for a new file."},
             ),
         ),
         effect="write",
@@ -295,10 +299,10 @@ FILE_TOOLS = (
         spec=ToolSpec(
             name="edit_file",
             description="Replace a text that occurs exactly once in a file. Returns the file's new sha256.",
-            input_schema=parameters(
+            input_schema=build_parameters(
                 required=("path", "expectedHash", "oldText", "newText"),
-                path=_PATH,
-                expectedHash={"type": "string", "description": _HASH},
+                path=_PATH_SCHEMA,
+                expectedHash={"type": "string", "description": _HASH_DESCRIPTION},
                 oldText={"type": "string", "description": "The text to replace, as it is in the file."},
                 newText={"type": "string", "description": "What to put in its place."},
             ),

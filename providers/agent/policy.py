@@ -20,21 +20,21 @@ class Refusal:
     """Name of the incident to record; None for none."""
 
 
-def offered(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
+def select_offered_tools(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
     """The tools that the model sees: those granted, and in `ask` mode those that could be approved."""
-    return tuple(tool for tool in tools if tool.effect in policy.granted or _askable(tool, policy))
+    return tuple(tool for tool in tools if tool.effect in policy.granted or _may_ask(tool, policy))
 
 
-def refusal(tool: Tool, policy: Policy) -> Refusal | None:
+def check_permission(tool: Tool, policy: Policy) -> Refusal | None:
     """The refusal of a call of *tool*; None if it is allowed."""
     if tool.effect in policy.granted:
         return None
-    if _askable(tool, policy):
+    if _may_ask(tool, policy):
         return Refusal(
             message=f"Capability denied: {tool.effect} (approval was asked for and denied)", incident="approval_denied"
         )
     return Refusal(message=f"Capability denied: {tool.effect}")
 
 
-def _askable(tool: Tool, policy: Policy) -> bool:
+def _may_ask(tool: Tool, policy: Policy) -> bool:
     return policy.mode == "ask" and tool.effect in policy.askable

@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-CPU_S = 1
+CPU_LIMIT_S = 1
 """Seconds of processor time, after which the kernel ends the process."""
-MEMORY_BYTES = 1 << 29
+MEMORY_LIMIT_BYTES = 1 << 29
 SNIFFED_BYTES = 8192
 """Bytes at the start of a file that are checked: a NUL byte among them makes it binary."""
 
 
-def files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
+def walk_files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Every file at or below *root* in path order, as (path, displayed name); links are not followed."""
     waiting = [(root, shown)]
     while waiting:
@@ -44,7 +44,7 @@ def files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str,
         ]
 
 
-def content(path: str, limit: int) -> bytes | None:
+def read_text_file(path: str, limit: int) -> bytes | None:
     """Read a file; None if it is not regular, binary, larger than *limit* bytes, or unreadable."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -58,7 +58,7 @@ def content(path: str, limit: int) -> bytes | None:
     return None if b"\0" in held[:SNIFFED_BYTES] else held
 
 
-def search(wanted: dict[str, Any]) -> Iterator[Any]:
+def search_files(wanted: dict[str, Any]) -> Iterator[Any]:
     """Yield one list per match and, at the end, one object about the search as a whole."""
     try:
         pattern = re.compile(wanted["pattern"])
@@ -67,8 +67,8 @@ def search(wanted: dict[str, Any]) -> Iterator[Any]:
         return
     found = skipped = 0
     room = wanted["maxChars"]
-    for path, name in files(wanted["root"], wanted["shown"], frozenset(wanted["ignored"])):
-        held = content(path, wanted["maxBytes"])
+    for path, name in walk_files(wanted["root"], wanted["shown"], frozenset(wanted["ignored"])):
+        held = read_text_file(path, wanted["maxBytes"])
         if held is None:
             skipped += 1
             continue
@@ -85,7 +85,7 @@ def search(wanted: dict[str, Any]) -> Iterator[Any]:
     yield {"truncated": False, "skipped": skipped}
 
 
-def bound(what: int, most: int) -> None:
+def limit_resource(what: int, most: int) -> None:
     """Set a resource limit of this process; a lower hard limit stays."""
     hard = resource.getrlimit(what)[1]
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
@@ -93,9 +93,9 @@ def bound(what: int, most: int) -> None:
 
 def main() -> None:
     """Run the search that the argument describes."""
-    bound(resource.RLIMIT_CPU, CPU_S)
-    bound(resource.RLIMIT_AS, MEMORY_BYTES)
-    for item in search(json.loads(sys.argv[1])):
+    limit_resource(resource.RLIMIT_CPU, CPU_LIMIT_S)
+    limit_resource(resource.RLIMIT_AS, MEMORY_LIMIT_BYTES)
+    for item in search_files(json.loads(sys.argv[1])):
         print(json.dumps(item), flush=True)  # noqa: T201 - this program's own output
 
 

@@ -9,29 +9,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from providers.agent.tools import Place, Tool, integer_up_to, parameters
+from providers.agent.tools import Tool, ToolContext, build_parameters, integer_up_to
 from providers.base import ToolSpec
-from providers.system.marks import HOME
-from providers.system.process import tool_environment
+from providers.system.marks import HOME_PREFIX
+from providers.system.process import build_tool_environment
 from providers.system.sandbox import run_confined
-from store.documents.text import without_last_word
+from store.documents.text import drop_last_word
 from store.events import Json
 
 DEFAULT_TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 600_000
 
-OUTPUT_BYTES = 32_000
+MAX_OUTPUT_BYTES = 32_000
 """Bytes kept of a command's standard output and standard error together."""
 
 
-async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
+async def run_command(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """Run the command. Any exit code is a result, not an error.
 
     Raises:
         ProcessNotStarted: the shell could not be started, or the command contains a NUL character or cannot be encoded.
     """
     home = place.home()
-    environment = tool_environment(home)
+    environment = build_tool_environment(home)
     shell = "bash" if shutil.which("bash", path=environment["PATH"]) else "sh"
     finished = await run_confined(
         place.sandbox,
@@ -40,13 +40,13 @@ async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
         environment=environment,
         marker=place.marker,
         timeout_s=arguments.get("timeoutMs", DEFAULT_TIMEOUT_MS) / 1000,
-        output_limit=OUTPUT_BYTES,
+        output_limit=MAX_OUTPUT_BYTES,
     )
     return json.dumps(
         {
             "exitCode": finished.exit_code,
-            "stdout": _text(finished.stdout, cut=finished.truncated),
-            "stderr": _text(finished.stderr, cut=finished.truncated),
+            "stdout": _decode_output(finished.stdout, cut=finished.truncated),
+            "stderr": _decode_output(finished.stderr, cut=finished.truncated),
             "truncated": finished.truncated,
             "timedOut": finished.timed_out,
         },
@@ -54,13 +54,13 @@ async def run_command(place: Place, arguments: Mapping[str, Json]) -> str:
     )
 
 
-def _text(said: bytes, *, cut: bool) -> str:
+def _decode_output(said: bytes, *, cut: bool) -> str:
     """Decode output as UTF-8. If it was cut, drop the last word, which may be incomplete."""
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
-    return without_last_word(text) if cut else text
+    return drop_last_word(text) if cut else text
 
 
-class Home:
+class CommandHome:
     """The HOME directory of a run's commands, at a given path or a temporary one; created on first use."""
 
     def __init__(self, given: Path | None) -> None:
@@ -72,7 +72,7 @@ class Home:
         if self.path is None:
             import tempfile
 
-            self.path = Path(tempfile.mkdtemp(prefix=HOME))
+            self.path = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
             self.made = True
         else:
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -80,9 +80,9 @@ class Home:
 
 
 @contextmanager
-def home_of_run(given: Path | None) -> Iterator[Home]:
+def provide_home(given: Path | None) -> Iterator[CommandHome]:
     """Provide the HOME of a run's commands; a temporary one is removed at the end."""
-    home = Home(given)
+    home = CommandHome(given)
     try:
         yield home
     finally:
@@ -99,9 +99,9 @@ BASH = Tool(
             "Run a shell command in the workspace and return exitCode, stdout and stderr. Nobody can answer a prompt: "
             "standard input is empty. Every process the command has started ends with it, background ones too. Only "
             "PATH, HOME, TMPDIR and LANG are set; HOME and TMPDIR are private to this run and lie outside the "
-            f"workspace. Output beyond {OUTPUT_BYTES} bytes is cut."
+            f"workspace. Output beyond {MAX_OUTPUT_BYTES} bytes is cut."
         ),
-        input_schema=parameters(
+        input_schema=build_parameters(
             required=("command",),
             command={"type": "string", "description": "What to run."},
             timeoutMs=integer_up_to(

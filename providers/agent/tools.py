@@ -27,7 +27,7 @@ class ToolFailed(EvalctlError):
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class ToolContext:
     """The context of tool calls: workspace, home, permissions and sandbox."""
 
     workspace: Path
@@ -42,7 +42,7 @@ class Place:
     """The sandbox of commands; None: no confinement."""
 
 
-Run = Callable[[Place, Mapping[str, Json]], Awaitable[str]]
+ToolFunction = Callable[[ToolContext, Mapping[str, Json]], Awaitable[str]]
 """Runs a tool with the given arguments and returns the text for the model.
 
 Raises:
@@ -56,7 +56,7 @@ class Tool:
 
     spec: ToolSpec
     effect: Effect
-    run: Run
+    run: ToolFunction
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class Tool:
         return self.spec.name
 
 
-def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json]) -> dict[str, Json]:
+def build_parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Json]) -> dict[str, Json]:
     """Build the JSON Schema of a tool's arguments; other arguments are refused."""
     return {
         "type": "object",
@@ -79,8 +79,8 @@ def integer_up_to(maximum: int, description: str) -> dict[str, Json]:
     return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
 
 
-def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | None:
-    """Validate *arguments* against a schema made by `parameters`; returns all problems as one text, or None.
+def find_argument_problems(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | None:
+    """Validate *arguments* against a schema made by `build_parameters`; returns all problems as one text, or None.
 
     Supports `type`, and `minimum` and `maximum`, which every integer has: no tool uses more.
     """
@@ -92,14 +92,14 @@ def misfit(schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> str | N
             problems.append(f"{name[:100]} is unknown (known: {', '.join(known)})")
             continue
         wanted = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
-        if not any(_is(value, word) for word in wanted):
+        if not any(_matches_type(value, word) for word in wanted):
             problems.append(f"{name} must be {' or '.join(wanted)}")
         elif isinstance(value, int) and not rule["minimum"] <= value <= rule["maximum"]:
             problems.append(f"{name} must be from {rule['minimum']} to {rule['maximum']}")
     return "; ".join(problems) if problems else None
 
 
-def _is(value: Json, word: str) -> bool:
+def _matches_type(value: Json, word: str) -> bool:
     match word:
         case "string":
             return isinstance(value, str)

@@ -11,9 +11,9 @@ from providers.usage import Usage
 
 CHARS_PER_TOKEN = 4
 """Rough estimate for text that no provider has counted yet."""
-LEAST_CUT = 2
+MIN_CUT_MESSAGES = 2
 """Minimum number of messages that are worth a summary."""
-KEPT_IN_TURN = 4
+KEPT_MESSAGES_IN_TURN = 4
 """Number of last messages that stay if the cut falls inside a user's turn."""
 
 
@@ -31,44 +31,44 @@ class Transcript:
     def append(self, message: Message, usage: Usage | None = None) -> None:
         """Add a message; *usage* is the provider's report for it."""
         self.messages.append(message)
-        chars = weight(message)
+        chars = count_chars(message)
         self.chars += chars
         if usage is not None and usage.input is not None and usage.output is not None:
             self._reported, self._newer = usage.input + usage.output, 0
         else:
             self._newer += chars
 
-    def replace(self, messages: Iterable[Message]) -> None:
+    def replace_messages(self, messages: Iterable[Message]) -> None:
         """Replace all messages; the provider's last count no longer applies."""
         self.messages = [*messages]
-        self.chars = sum(map(weight, self.messages))
+        self.chars = sum(map(count_chars, self.messages))
         self._reported, self._newer = None, 0
 
-    def tokens(self, beside: int) -> int:
+    def estimate_request_tokens(self, beside: int) -> int:
         """Estimate the tokens of the next request; *beside*: characters of instructions and tools."""
         if self._reported is not None:
-            return self._reported + tokens_of(self._newer)
-        return tokens_of(self.chars + beside)
+            return self._reported + estimate_tokens(self._newer)
+        return estimate_tokens(self.chars + beside)
 
 
-def weight(message: Message) -> int:
+def count_chars(message: Message) -> int:
     """Length of a message in characters, including the arguments of its calls."""
     if isinstance(message, AssistantTurn):
         return len(message.text) + sum(len(call.raw) for call in message.calls)
     return len(message.text)
 
 
-def weight_of_tools(specs: Iterable[ToolSpec]) -> int:
+def count_tool_chars(specs: Iterable[ToolSpec]) -> int:
     """Approximate length of tool specs in characters."""
     return sum(len(spec.name) + len(spec.description) + len(str(spec.input_schema)) for spec in specs)
 
 
-def tokens_of(chars: int) -> int:
+def estimate_tokens(chars: int) -> int:
     """Estimated tokens of *chars* characters, rounded up."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
-def boundaries(messages: Sequence[Message]) -> Iterator[int]:
+def find_boundaries(messages: Sequence[Message]) -> Iterator[int]:
     """Indexes at which the messages can be cut in two without separating a tool call from its answer."""
     waiting: set[str] = set()
     for index, message in enumerate(messages):
@@ -82,7 +82,7 @@ def boundaries(messages: Sequence[Message]) -> Iterator[int]:
         yield len(messages)
 
 
-def cut(messages: Sequence[Message], keep_turns: int) -> int | None:
+def choose_cut(messages: Sequence[Message], keep_turns: int) -> int | None:
     """Choose the number of messages to summarise; None if a summary is not worth it.
 
     1. The last *keep_turns* user messages stay with everything after them; if there are fewer, the last one. With 0
@@ -90,7 +90,7 @@ def cut(messages: Sequence[Message], keep_turns: int) -> int | None:
     2. If that leaves too little to summarise, as in a run with one long turn, the cut falls inside the turn and keeps
        only the last few messages.
     """
-    safe = set(boundaries(messages))
+    safe = set(find_boundaries(messages))
     said = [index for index, message in enumerate(messages) if isinstance(message, UserText) and not message.summary]
     if not keep_turns:
         at = len(messages)
@@ -98,7 +98,7 @@ def cut(messages: Sequence[Message], keep_turns: int) -> int | None:
         at = said[-keep_turns]
     else:
         at = said[-1] if said else 0
-    if at in safe and at >= LEAST_CUT:
+    if at in safe and at >= MIN_CUT_MESSAGES:
         return at
-    inside = [index for index in safe if LEAST_CUT <= index <= len(messages) - KEPT_IN_TURN]
+    inside = [index for index in safe if MIN_CUT_MESSAGES <= index <= len(messages) - KEPT_MESSAGES_IN_TURN]
     return max(inside, default=None)

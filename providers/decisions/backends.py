@@ -8,21 +8,21 @@ from pathlib import Path
 import attrs
 
 from providers.base import Provider
-from providers.decisions.model import AskingNode, Capability, Daemon, Exec, Model
+from providers.decisions.model import AskingNode, Capability, DaemonConfig, ExecNode, ModelNode
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
 
-KeyOf = Callable[[str | None, str], tuple[str | None, str | None]]
+KeyLookup = Callable[[str | None, str], tuple[str | None, str | None]]
 """Finds a credential: (variable named in the configuration or None, kind of the backend or `http`) -> (variable,
 credential), each None if no credential is sent.
 """
 
 
 @attrs.frozen(kw_only=True)
-class _Opening:
+class _OpenOptions:
     """Common options of all backends and specialists; see `open_providers`."""
 
-    key_of: KeyOf
+    key_of: KeyLookup
     base: Path
     idle_timeout_ms: int | None
     proxy: str | None = attrs.field(repr=False)
@@ -31,24 +31,24 @@ class _Opening:
 
 
 def open_providers(
-    daemon: Daemon,
+    daemon: DaemonConfig,
     capabilities: Iterable[Capability],
     *,
-    key_of: KeyOf,
+    key_of: KeyLookup,
     base: Path,
     idle_timeout_ms: int | None = None,
     proxy: str | None = None,
     wall: Callable[[], int] | None = None,
     keep_bodies: bool = False,
 ) -> dict[str, Provider]:
-    """Open every provider that *capabilities* may call, by the names of `Capability.asked`.
+    """Open every provider that *capabilities* may call, by the names of `Capability.find_provider_name`.
 
     Connections are opened, and processes started, with the first request.
 
     Args:
         daemon: the configuration with the backends.
         capabilities: the flows with the calling nodes.
-        key_of: see `KeyOf`.
+        key_of: see `KeyLookup`.
         base: the configuration's directory as an absolute path; commands and scripts are relative to it.
         idle_timeout_ms: timeout between two pieces of a model's answer; None: only its nodes' timeouts apply.
         proxy: `http://host:port`; may contain credentials.
@@ -59,23 +59,23 @@ def open_providers(
         UsageError: a backend is not defined, has an unknown kind or invalid options, or a named credential is not
             set.
     """
-    opening = _Opening(
+    opening = _OpenOptions(
         key_of=key_of, base=base, idle_timeout_ms=idle_timeout_ms, proxy=proxy, wall=wall, keep_bodies=keep_bodies
     )
     asked: dict[str, list[AskingNode]] = {}
     for capability in capabilities:
-        for node in capability.asking():
-            asked.setdefault(capability.asked(node), []).append(node)
-    return {name: _opened(daemon, name, nodes, opening) for name, nodes in asked.items()}
+        for node in capability.list_asking_nodes():
+            asked.setdefault(capability.find_provider_name(node), []).append(node)
+    return {name: _open_provider(daemon, name, nodes, opening) for name, nodes in asked.items()}
 
 
-def _opened(daemon: Daemon, name: str, nodes: list[AskingNode], opening: _Opening) -> Provider:
+def _open_provider(daemon: DaemonConfig, name: str, nodes: list[AskingNode], opening: _OpenOptions) -> Provider:
     node = nodes[0]
-    if isinstance(node, Model):
-        return _backend(daemon, node, max(one.timeout_ms for one in nodes), opening)
+    if isinstance(node, ModelNode):
+        return _open_backend(daemon, node, max(one.timeout_ms for one in nodes), opening)
     from providers.decisions.specialists import ExecSpecialist, HttpSpecialist
 
-    if isinstance(node, Exec):
+    if isinstance(node, ExecNode):
         return ExecSpecialist(node, name=name, base=opening.base)
     from providers.system.http import HttpPool
 
@@ -88,7 +88,7 @@ def _opened(daemon: Daemon, name: str, nodes: list[AskingNode], opening: _Openin
     )
 
 
-def _backend(daemon: Daemon, node: Model, longest_ms: int, opening: _Opening) -> Provider:
+def _open_backend(daemon: DaemonConfig, node: ModelNode, longest_ms: int, opening: _OpenOptions) -> Provider:
     backend = daemon.backends.get(node.backend)
     if backend is None:
         known = ", ".join(sorted(daemon.backends)) or "none"

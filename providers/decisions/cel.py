@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import attrs
 
-from providers.decisions.shown import line, value
+from providers.decisions.shown import render_line, render_value
 from store.errors import EvalctlError
 from store.events import Json
 
-LONGEST_EXPRESSION = 4096
+MAX_EXPRESSION_BYTES = 4096
 """Maximum length of an expression in bytes."""
-MAX_DEPTH = 200
+MAX_VALUE_DEPTH = 200
 """Maximum nesting of a value; the evaluator recurses, and 20 000 levels crash the process."""
 
 VariableType = Literal["string", "dyn"]
@@ -39,17 +39,17 @@ ASSERTION_VARIABLES: Mapping[str, VariableType] = {
 RULE_VARIABLES: Mapping[str, VariableType] = {"input": "dyn", "answers": "dyn"}
 """Variables of rules."""
 
-_LONGEST_VALUE = 80
-_AROUND = 60
+_MAX_VALUE_CHARS = 80
+_EXCERPT_CHARS = 60
 """Characters shown on either side of an error."""
-_FINDING = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
-_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
-_CONTAINER = re.compile(r" \(in container '[^']*'\)$")
-_UNDECLARED = re.compile(r"^undeclared reference to '(\w+)")
+_COMPILER_FINDING = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
+_ERROR_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_CONTAINER_NOTE = re.compile(r" \(in container '[^']*'\)$")
+_UNDECLARED_NAME = re.compile(r"^undeclared reference to '(\w+)")
 
 
 @attrs.define(slots=False)
-class Uncompilable(EvalctlError):
+class CelCompileError(EvalctlError):
     """An expression is not valid CEL, uses an undeclared name, or is not boolean."""
 
     text: str
@@ -63,28 +63,30 @@ class Uncompilable(EvalctlError):
     def __str__(self) -> str:
         if self.line is None or self.column is None:
             return self.message
-        return f"{self.message}\n{self.pointed()}"
+        return f"{self.message}\n{self.render_excerpt()}"
 
-    def pointed(self) -> str:
+    def render_excerpt(self) -> str:
         """The line of the expression with a caret below the error."""
-        row = self._row()
+        row = self._find_row()
         at = min((self.column or 1) - 1, len(row))
-        start = max(0, at - _AROUND)
-        before = ("…" if start else "") + line(row[start:at], 4 * _AROUND)
-        after = line(row[at : at + _AROUND], 4 * _AROUND) + ("…" if at + _AROUND < len(row) else "")
+        start = max(0, at - _EXCERPT_CHARS)
+        before = ("…" if start else "") + render_line(row[start:at], 4 * _EXCERPT_CHARS)
+        after = render_line(row[at : at + _EXCERPT_CHARS], 4 * _EXCERPT_CHARS) + (
+            "…" if at + _EXCERPT_CHARS < len(row) else ""
+        )
         return f"  {before}{after}\n  {' ' * len(before)}^"
 
-    def rest(self) -> str:
+    def find_rest_of_line(self) -> str:
         """The rest of the line from the error on."""
-        return self._row()[(self.column or 1) - 1 :]
+        return self._find_row()[(self.column or 1) - 1 :]
 
-    def _row(self) -> str:
+    def _find_row(self) -> str:
         rows = self.text.split("\n")
         return rows[min(self.line or 1, len(rows)) - 1]
 
 
 @attrs.define(slots=False)
-class Unevaluable(EvalctlError):
+class CelEvaluationError(EvalctlError):
     """The evaluation of an expression gave neither true nor false."""
 
     reason: str
@@ -105,7 +107,7 @@ class Expression:
         """Evaluate the expression over *values*, one for each declared variable.
 
         Raises:
-            Unevaluable: an error (such as a missing key), a result that is not boolean, too many iterations, or values
+            CelEvaluationError: an error (such as a missing key), a result that is not boolean, too many iterations, or values
                 that the evaluator would misread: nesting of more than 200 levels, integers beyond 64 bits, lone
                 surrogates, NUL characters, values that are not JSON.
         """
@@ -113,38 +115,40 @@ class Expression:
 
         for name in self.variables:
             if name not in values:
-                raise Unevaluable(f"{name} has no value")
-            if (problem := unfit(values[name])) is not None:
-                raise Unevaluable(f"{name} {problem}")
+                raise CelEvaluationError(f"{name} has no value")
+            if (problem := find_value_problem(values[name])) is not None:
+                raise CelEvaluationError(f"{name} {problem}")
         try:
             result = self._compiled.eval(data={name: values[name] for name in self.variables})
             kind = result.type()
         except Exception as error:  # the boundary to foreign code, which raises what its own code raised
-            raise Unevaluable(_reason(error)) from error
+            raise CelEvaluationError(_describe_exception(error)) from error
         if kind == cel.Type.ERROR:
-            raise Unevaluable(_failed(str(result)))
+            raise CelEvaluationError(_describe_error_value(str(result)))
         if kind != cel.Type.BOOL:
-            raise Unevaluable(f"expected true or false, got {_type_name(kind)}{_shown(result, kind)}")
+            raise CelEvaluationError(
+                f"expected true or false, got {_name_type(kind)}{_render_plain_value(result, kind)}"
+            )
         return result.value() is True
 
-    def named(self) -> tuple[str, ...]:
+    def list_required_variables(self) -> tuple[str, ...]:
         """The variables that the expression uses, in the order of their declaration."""
         return tuple(name for name in self.variables if not self._compiles_without(name))
 
     def _compiles_without(self, name: str) -> bool:
         others = {other: kind for other, kind in self.variables.items() if other != name}
         try:
-            compile(self.text, others)
-        except Uncompilable:
+            compile_expression(self.text, others)
+        except CelCompileError:
             return False
         return True
 
 
-def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # noqa: A001 - what CEL calls it
+def compile_expression(text: str, variables: Mapping[str, VariableType]) -> Expression:
     """Compile *text*, which may use only *variables*.
 
     Raises:
-        Uncompilable: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types, or
+        CelCompileError: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types, or
             an expression that is not boolean.
     """
     from cel_expr_python import cel
@@ -152,25 +156,29 @@ def compile(text: str, variables: Mapping[str, VariableType]) -> Expression:  # 
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise Uncompilable(text, "an expression cannot contain a lone surrogate", *_place(text, error.start)) from error
+        raise CelCompileError(
+            text, "an expression cannot contain a lone surrogate", *_locate_offset(text, error.start)
+        ) from error
     if "\0" in text:
-        raise Uncompilable(text, "an expression cannot contain a NUL character", *_place(text, text.index("\0")))
-    if size > LONGEST_EXPRESSION:
-        raise Uncompilable(text, f"an expression has at most {LONGEST_EXPRESSION} bytes, this one has {size}")
+        raise CelCompileError(
+            text, "an expression cannot contain a NUL character", *_locate_offset(text, text.index("\0"))
+        )
+    if size > MAX_EXPRESSION_BYTES:
+        raise CelCompileError(text, f"an expression has at most {MAX_EXPRESSION_BYTES} bytes, this one has {size}")
     try:
-        compiled = _environment(tuple(variables.items())).compile(text)
+        compiled = _build_environment(tuple(variables.items())).compile(text)
         kind = compiled.return_type()
     except Exception as error:  # the boundary to foreign code, which raises what its own code raised
-        raise _uncompilable(text, str(error), variables) from error
+        raise _build_compile_error(text, str(error), variables) from error
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
-        raise Uncompilable(text, f"expected a boolean expression, this one is {_type_name(kind)}", 1, 1)
+        raise CelCompileError(text, f"expected a boolean expression, this one is {_name_type(kind)}", 1, 1)
     return Expression(text=text, variables=dict(variables), compiled=compiled)
 
 
-def unfit(given: Json) -> str | None:
+def find_value_problem(given: Json) -> str | None:
     """The reason why the evaluator cannot accept *given*, as the end of a sentence; None if it can."""
     level: list[Any] = [given]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_VALUE_DEPTH + 1):
         inner: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -183,7 +191,7 @@ def unfit(given: Json) -> str | None:
             elif isinstance(item, str):
                 if "\0" in item:  # the evaluator would see only the text before it
                     return "holds a NUL character"
-                if not item.isascii() and _surrogate(item):
+                if not item.isascii() and _has_surrogate(item):
                     return "holds a lone surrogate, which is no text"
             elif isinstance(item, float):
                 if not math.isfinite(item):
@@ -196,11 +204,11 @@ def unfit(given: Json) -> str | None:
         if not inner:
             return None
         level = inner
-    return f"is nested more than {MAX_DEPTH} levels deep"
+    return f"is nested more than {MAX_VALUE_DEPTH} levels deep"
 
 
 @functools.cache
-def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
+def _build_environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
     from cel_expr_python import cel
     from cel_expr_python.ext import (  # type: ignore[import-untyped]
         ext_bindings,
@@ -223,67 +231,67 @@ def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
     )
 
 
-def _uncompilable(text: str, said: str, variables: Mapping[str, VariableType]) -> Uncompilable:
+def _build_compile_error(text: str, said: str, variables: Mapping[str, VariableType]) -> CelCompileError:
     """Build the error from the compiler's output: the first one in the expression's order."""
-    placed = [(int(found[1]), int(found[2]), _clean(found[3])) for found in _FINDING.finditer(said)]
+    placed = [(int(found[1]), int(found[2]), _strip_codes(found[3])) for found in _COMPILER_FINDING.finditer(said)]
     if not placed:
-        return Uncompilable(text, _clean(said))
+        return CelCompileError(text, _strip_codes(said))
     row, column, message = min(placed, key=lambda one: one[:2])
     if row < 1 or column < 1:
-        return Uncompilable(text, message)
-    error = Uncompilable(text, _CONTAINER.sub("", message), row, column)
-    named = _UNDECLARED.match(message)
-    if named is not None and not error.rest().startswith("("):
+        return CelCompileError(text, message)
+    error = CelCompileError(text, _CONTAINER_NOTE.sub("", message), row, column)
+    named = _UNDECLARED_NAME.match(message)
+    if named is not None and not error.find_rest_of_line().startswith("("):
         near = difflib.get_close_matches(named[1], variables, n=1)
         hint = f"did you mean {near[0]!r}? There are" if near else "there are"
         error.message += f" ({hint}: {', '.join(variables)})"
     return error
 
 
-def _place(text: str, offset: int) -> tuple[int, int]:
+def _locate_offset(text: str, offset: int) -> tuple[int, int]:
     """Line and column of an offset, both from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - before.rfind("\n")
 
 
-def _reason(error: Exception) -> str:
+def _describe_exception(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "it needs more memory than is available"
-    return _clean(str(error)) or type(error).__name__
+    return _strip_codes(str(error)) or type(error).__name__
 
 
-def _failed(said: str) -> str:
+def _describe_error_value(said: str) -> str:
     """Describe an error value; an optional value has the type of an error."""
     return (
-        _clean(said)
-        if _CODE.match(said)
+        _strip_codes(said)
+        if _ERROR_CODE.match(said)
         else "expected true or false, got an optional value; orValue(...) takes it out"
     )
 
 
-def _shown(result: Any, kind: Any) -> str:
+def _render_plain_value(result: Any, kind: Any) -> str:
     """Render a result that is not boolean, if it is a plain value. Lists and maps are not rendered: an optional value
     in one crashes the process, and the order of a map differs between processes.
     """
     from cel_expr_python import cel
 
     if kind in (cel.Type.INT, cel.Type.UINT, cel.Type.DOUBLE, cel.Type.STRING):
-        return f": {value(result.plain_value(), _LONGEST_VALUE)}"
+        return f": {render_value(result.plain_value(), _MAX_VALUE_CHARS)}"
     return ""
 
 
-def _type_name(kind: Any) -> str:
+def _name_type(kind: Any) -> str:
     name = str(kind.name()).lower().partition("<")[0]
     return "nothing (null)" if name == "null" else f"of type {name}"
 
 
-def _clean(said: str) -> str:
+def _strip_codes(said: str) -> str:
     """The first line of the evaluator's output without its error codes."""
-    first = _CODE.sub("", said.strip())
-    return line(first.partition("\n")[0])
+    first = _ERROR_CODE.sub("", said.strip())
+    return render_line(first.partition("\n")[0])
 
 
-def _surrogate(text: str) -> bool:
+def _has_surrogate(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -15,10 +15,10 @@ Cause = Literal["input", "rule", "provider", "auth", "quota", "timeout", "specia
 `provider`, `auth`, `quota`, `timeout`: a request failed; `specialist`: it crashed or gave no valid answer;
 `bad_answer`: a model's answer has the wrong form; `output`: the decision violates its schema."""
 
-Outcome = Literal["decided", "answered", "passed", "abstained", "failed"]
+NodeOutcome = Literal["decided", "answered", "passed", "abstained", "failed"]
 """Outcome of a node. `answered`: an answer for later nodes; `passed`: a rule whose condition was false."""
 
-INFRASTRUCTURAL: frozenset[Cause] = frozenset({"provider", "auth", "quota", "timeout", "specialist"})
+INFRASTRUCTURE_CAUSES: frozenset[Cause] = frozenset({"provider", "auth", "quota", "timeout", "specialist"})
 """Causes that say nothing about the quality of decisions."""
 
 
@@ -41,7 +41,7 @@ class Step:
 
     node: str
     source: Literal["rule", "model", "exec", "http"]
-    outcome: Outcome
+    outcome: NodeOutcome
     backend: str | None = None
     model: str | None = None
     """The requested model."""
@@ -54,7 +54,7 @@ class Step:
 
     def to_json(self) -> dict[str, Json]:
         """The form that assertions and reports see. Equal answers give equal values, except for `ms`."""
-        return attrs.asdict(self) | {"usage": self.usage.reported() if self.usage is not None else None}
+        return attrs.asdict(self) | {"usage": self.usage.to_json() if self.usage is not None else None}
 
 
 @attrs.frozen(kw_only=True)

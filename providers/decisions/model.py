@@ -9,7 +9,7 @@ import attrs
 
 from store.events import Json
 
-DEFAULT_TIMEOUT_MS = 60_000
+DEFAULT_ANSWER_TIMEOUT_MS = 60_000
 
 
 @attrs.frozen(kw_only=True)
@@ -25,7 +25,7 @@ class Backend:
 
 
 @attrs.frozen(kw_only=True)
-class Rule:
+class RuleNode:
     """Rule node: decides by a condition, without any request; if it is false, the flow continues."""
 
     kind: ClassVar[Literal["rule"]] = "rule"
@@ -36,11 +36,11 @@ class Rule:
 
 
 @attrs.frozen(kw_only=True)
-class Asking:
+class AskingBase:
     """Common fields of model nodes and specialist nodes."""
 
     id: str
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    timeout_ms: int = DEFAULT_ANSWER_TIMEOUT_MS
     """Timeout of one answer in milliseconds."""
     min_confidence: float | None = None
     """Minimum confidence, below or without which the node abstains; None: the capability's."""
@@ -51,7 +51,7 @@ class Asking:
 
 
 @attrs.frozen(kw_only=True)
-class Model(Asking):
+class ModelNode(AskingBase):
     """Model node: asks a model for a structured answer with a confidence."""
 
     kind: ClassVar[Literal["model"]] = "model"
@@ -68,7 +68,7 @@ class Model(Asking):
 
 
 @attrs.frozen(kw_only=True)
-class Specialist(Asking):
+class SpecialistNode(AskingBase):
     """Specialist node: an external program or service, JSON in, JSON out. Its whole answer is the decision."""
 
     provider: str | None = None
@@ -80,7 +80,7 @@ class Specialist(Asking):
 
 
 @attrs.frozen(kw_only=True)
-class Exec(Specialist):
+class ExecNode(SpecialistNode):
     """Specialist as a process, started for each answer: the input on stdin, the answer on stdout."""
 
     kind: ClassVar[Literal["exec"]] = "exec"
@@ -89,7 +89,7 @@ class Exec(Specialist):
 
 
 @attrs.frozen(kw_only=True)
-class Http(Specialist):
+class HttpNode(SpecialistNode):
     """Specialist as an HTTP endpoint, which receives the input by POST."""
 
     kind: ClassVar[Literal["http"]] = "http"
@@ -98,8 +98,8 @@ class Http(Specialist):
     """Environment variable of the bearer token; None sends no token."""
 
 
-Node = Rule | Model | Exec | Http
-AskingNode = Model | Exec | Http
+Node = RuleNode | ModelNode | ExecNode | HttpNode
+AskingNode = ModelNode | ExecNode | HttpNode
 
 
 @attrs.frozen(kw_only=True)
@@ -113,26 +113,27 @@ class Capability:
     min_confidence: float = 0.0
     """Default minimum confidence of nodes; 0 accepts any answer, even one without a confidence."""
     flow: tuple[Node, ...]
-    """Nodes in the order in which they are tried; see `flow.decide`."""
+    """Nodes in the order in which they are tried; see `flow.run_flow`."""
 
-    def asking(self) -> tuple[AskingNode, ...]:
+    def list_asking_nodes(self) -> tuple[AskingNode, ...]:
         """The nodes that make requests: models and specialists."""
-        return tuple(node for node in self.flow if not isinstance(node, Rule))
+        return tuple(node for node in self.flow if not isinstance(node, RuleNode))
 
-    def aimed(self, backend: str, model: str) -> Capability:
+    def replace_model(self, backend: str, model: str) -> Capability:
         """Copy the capability with *backend* and *model* in every model node."""
         flow = tuple(
-            attrs.evolve(node, backend=backend, model=model) if isinstance(node, Model) else node for node in self.flow
+            attrs.evolve(node, backend=backend, model=model) if isinstance(node, ModelNode) else node
+            for node in self.flow
         )
         return attrs.evolve(self, flow=flow)
 
-    def asked(self, node: AskingNode) -> str:
-        """The provider's name of *node* for `flow.AskOf`: a backend's name, or a unique name for a specialist."""
-        return node.backend if isinstance(node, Model) else f"{node.kind}:{self.name}/{node.id}"
+    def find_provider_name(self, node: AskingNode) -> str:
+        """The provider's name of *node* for `flow.AskByName`: a backend's name, or a unique name for a specialist."""
+        return node.backend if isinstance(node, ModelNode) else f"{node.kind}:{self.name}/{node.id}"
 
 
 @attrs.frozen(kw_only=True)
-class Daemon:
+class DaemonConfig:
     """A complete daemon configuration."""
 
     backends: Mapping[str, Backend]

@@ -10,21 +10,21 @@ import anyio.lowlevel
 import attrs
 
 from providers.base import Answer, Emit, Request, Responded, TextDelta
-from providers.decisions.tape import Recorded
-from providers.endpoints.faults import refusal
+from providers.decisions.tape import RecordedAnswer
+from providers.endpoints.faults import build_refusal
 from providers.errors import ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
 from store.events import Json
 
-NAME = "recorded"
+PLAYER_NAME = "recorded"
 
 Reread = Callable[[int, bytes, Request, Emit], Answer]
 """Reads a recorded status and body like the original response; see `Endpoint.reread`."""
 
 
 @runtime_checkable
-class Rereads(Protocol):
+class RereadingProvider(Protocol):
     """Optional part of the provider port: a provider that can read its recorded answers."""
 
     def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
@@ -42,11 +42,11 @@ class HandWritten:
     value: Json
 
 
-Answers = Mapping[str, HandWritten | Sequence[Recorded]]
+AnswersByNode = Mapping[str, HandWritten | Sequence[RecordedAnswer]]
 """Answers of one run by node. The last recorded one counts, since earlier ones are failed tries."""
 
 
-def plain(status: int, body: bytes, request: Request, emit: Emit) -> Answer:  # noqa: ARG001 - as every `Reread`
+def read_plain_text(status: int, body: bytes, request: Request, emit: Emit) -> Answer:  # noqa: ARG001 - as every `Reread`
     """Read a recording without a wire format: the body is the answer's text.
 
     Raises:
@@ -54,26 +54,26 @@ def plain(status: int, body: bytes, request: Request, emit: Emit) -> Answer:  # 
     """
     emit(Responded(status=status))
     if not 200 <= status < 300:
-        raise refusal(status, {}, body)
+        raise build_refusal(status, {}, body)
     text = body.decode("utf-8", "replace")
     if text:
         emit(TextDelta(text))
     return Answer(text=text, finish="stop")
 
 
-def format_of(kind: str, base_url: str | None = None) -> Reread:
+def find_answer_reader(kind: str, base_url: str | None = None) -> Reread:
     """Find the reader for recorded answers of the provider *kind*, which is opened without a key and gets no request.
 
     Raises:
         UsageError: there is no such provider, or it cannot be opened without a key.
     """
     if kind == "scripted":  # its scripts are not needed to read what it said
-        return plain
+        return read_plain_text
     provider = find_provider(kind)(ProviderOptions(base_url=base_url))
-    return provider.reread if isinstance(provider, Rereads) else plain
+    return provider.reread if isinstance(provider, RereadingProvider) else read_plain_text
 
 
-class Player:
+class AnswerPlayer:
     """Plays given answers; implements `providers.base.Provider`. Its errors are never retryable.
 
     Args:
@@ -82,10 +82,10 @@ class Player:
             text.
     """
 
-    name = NAME
-    account = NAME
+    name = PLAYER_NAME
+    account = PLAYER_NAME
 
-    def __init__(self, answers: Mapping[tuple[str, str], Answers], formats: Mapping[str, Reread]) -> None:
+    def __init__(self, answers: Mapping[tuple[str, str], AnswersByNode], formats: Mapping[str, Reread]) -> None:
         self._answers = answers
         self._formats = formats
 
@@ -104,12 +104,14 @@ class Player:
         origin = request.origin
         given = self._answers.get((origin.case_id, origin.variant), {}).get(origin.node)
         if isinstance(given, HandWritten):
-            return plain(200, json.dumps(given.value, ensure_ascii=False).encode("utf-8", "replace"), request, emit)
+            return read_plain_text(
+                200, json.dumps(given.value, ensure_ascii=False).encode("utf-8", "replace"), request, emit
+            )
         if not given:
             raise NotRecorded(origin.case_id, f"there is no recorded answer of node {origin.node!r}")
         recorded = given[-1]
         # requests to specialists name no model
-        read = self._formats.get(origin.variant, plain) if request.model else plain
+        read = self._formats.get(origin.variant, read_plain_text) if request.model else read_plain_text
         try:
             return read(recorded.status, recorded.content, request, emit)
         except ProviderError as error:

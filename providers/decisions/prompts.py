@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from providers.decisions.shown import line
+from providers.decisions.shown import render_line
 from store.errors import EvalctlError
 from store.events import Json
 
-ROOTS = ("input", "answers")
+TEMPLATE_ROOTS = ("input", "answers")
 """Names that a placeholder may begin with."""
 
-_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_STEP = re.compile(r"[\w-]+")
+_PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_PATH_STEP = re.compile(r"[\w-]+")
 
 
 @attrs.define(slots=False)
@@ -31,43 +31,43 @@ class BadTemplate(EvalctlError):
         return self.message
 
 
-def places(template: str) -> tuple[tuple[str, ...], ...]:
+def list_placeholders(template: str) -> tuple[tuple[str, ...], ...]:
     """The paths of the placeholders in *template*, in order: `{{ input.tool_input.command }}` is
     `("input", "tool_input", "command")`.
 
     Raises:
         BadTemplate: a `{{` without `}}`, an invalid path, or one that begins with neither `input` nor `answers`.
     """
-    found = tuple(_path(place) for place in _PLACE.finditer(template))
-    rest = _PLACE.sub(lambda place: " " * len(place[0]), template)
+    found = tuple(_parse_path(place) for place in _PLACEHOLDER.finditer(template))
+    rest = _PLACEHOLDER.sub(lambda place: " " * len(place[0]), template)
     if (open_at := rest.find("{{")) >= 0:
         raise BadTemplate("`{{` without `}}`", open_at)
     return found
 
 
-def rendered(template: str, values: Mapping[str, Json]) -> str:
+def render_template(template: str, values: Mapping[str, Json]) -> str:
     """Render *template*: a string is inserted unchanged, any other value as JSON, a missing one as `null`.
 
     Inserted text is not searched for placeholders.
 
     Raises:
-        BadTemplate: see `places`.
+        BadTemplate: see `list_placeholders`.
     """
-    places(template)
-    return _PLACE.sub(lambda place: _written(_found(values, _path(place))), template)
+    list_placeholders(template)
+    return _PLACEHOLDER.sub(lambda place: _render_value(_look_up(values, _parse_path(place))), template)
 
 
-def _path(place: re.Match[str]) -> tuple[str, ...]:
+def _parse_path(place: re.Match[str]) -> tuple[str, ...]:
     text = place[1].strip()
     steps = tuple(text.split("."))
-    if not all(_STEP.fullmatch(step) for step in steps):
-        raise BadTemplate(f"expected a path such as input.name, got {line(text, 60)!r}", place.start())
-    if steps[0] not in ROOTS:
-        raise BadTemplate(f"expected input or answers, got {line(steps[0], 60)!r}", place.start())
+    if not all(_PATH_STEP.fullmatch(step) for step in steps):
+        raise BadTemplate(f"expected a path such as input.name, got {render_line(text, 60)!r}", place.start())
+    if steps[0] not in TEMPLATE_ROOTS:
+        raise BadTemplate(f"expected input or answers, got {render_line(steps[0], 60)!r}", place.start())
     return steps
 
 
-def _found(values: Mapping[str, Json], path: tuple[str, ...]) -> Json:
+def _look_up(values: Mapping[str, Json], path: tuple[str, ...]) -> Json:
     here: Json = dict(values)
     for step in path:
         if isinstance(here, dict):
@@ -79,5 +79,5 @@ def _found(values: Mapping[str, Json], path: tuple[str, ...]) -> Json:
     return here
 
 
-def _written(found: Json) -> str:
+def _render_value(found: Json) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

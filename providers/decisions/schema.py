@@ -13,18 +13,18 @@ from typing import Any, Never
 
 import attrs
 
-from providers.decisions.cel import unfit
-from providers.decisions.shown import line, value
+from providers.decisions.cel import find_value_problem
+from providers.decisions.shown import render_line, render_value
 from store.errors import EvalctlError
 from store.events import Json
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Maximum number of reported problems of one value."""
 
-Path = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
-_OUTSIDE = re.compile(r"Resource '(.*)' is not present in a registry")
-_PLACE = "\N{WHITE SQUARE CONTAINING BLACK SMALL SQUARE}"
+_UNKNOWN_RESOURCE = re.compile(r"Resource '(.*)' is not present in a registry")
+_VALUE_MARK = "\N{WHITE SQUARE CONTAINING BLACK SMALL SQUARE}"
 """Mask for the value in the validator's messages, which would otherwise contain all of it."""
 
 
@@ -32,29 +32,29 @@ _PLACE = "\N{WHITE SQUARE CONTAINING BLACK SMALL SQUARE}"
 class BadSchema(EvalctlError):
     """A document is not a valid JSON Schema."""
 
-    path: Path
+    path: ValuePath
     """Path in the schema."""
     message: str
 
     def __str__(self) -> str:
-        return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
+        return f"{render_path(self.path)}: {self.message}" if self.path else self.message
 
 
 @attrs.frozen
-class Problem:
+class SchemaProblem:
     """One problem of a value."""
 
-    path: Path
+    path: ValuePath
     """Path in the value."""
     message: str
-    schema_path: Path
+    schema_path: ValuePath
     """Path of the violated keyword in the schema."""
 
     def __str__(self) -> str:
-        return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
+        return f"{render_path(self.path)}: {self.message}" if self.path else self.message
 
 
-class Schema:
+class JsonSchema:
     """A compiled schema.
 
     Raises:
@@ -66,62 +66,65 @@ class Schema:
 
         # the library would read a string as JSON
         if not isinstance(document, bool | Mapping):
-            raise BadSchema((), f"a JSON Schema must be an object, got {value(document)}")
+            raise BadSchema((), f"a JSON Schema must be an object, got {render_value(document)}")
         plain = dict(document) if isinstance(document, Mapping) else document
-        if (problem := unfit(plain)) is not None:
+        if (problem := find_value_problem(plain)) is not None:
             raise BadSchema((), f"the schema {problem}")
         try:
             self._validator = jsonschema_rs.validator_for(
-                plain, retriever=_refuse, validate_formats=True, ignore_unknown_formats=True, mask=_PLACE
+                plain, retriever=_refuse_fetch, validate_formats=True, ignore_unknown_formats=True, mask=_VALUE_MARK
             )
         except jsonschema_rs.ValidationError as error:
-            raise BadSchema(tuple(error.instance_path), _bad(error)) from error
+            raise BadSchema(tuple(error.instance_path), _describe_schema_error(error)) from error
         except jsonschema_rs.ReferencingError as error:
-            raise BadSchema((), line(str(error))) from error
+            raise BadSchema((), render_line(str(error))) from error
         except (ValueError, TypeError, RecursionError, UnicodeError) as error:
-            raise BadSchema((), line(str(error)) or type(error).__name__) from error
+            raise BadSchema((), render_line(str(error)) or type(error).__name__) from error
 
-    def problems(self, given: Json) -> tuple[Problem, ...]:
+    def find_problems(self, given: Json) -> tuple[SchemaProblem, ...]:
         """The problems of *given* in the schema's order: at most 20, empty if it is valid."""
-        if (problem := unfit(given)) is not None:
-            return (Problem((), f"the value {problem}", ()),)
-        found = islice(self._validator.iter_errors(given), MOST_PROBLEMS)
-        return tuple(Problem(tuple(error.instance_path), _said(error), tuple(error.schema_path)) for error in found)
+        if (problem := find_value_problem(given)) is not None:
+            return (SchemaProblem((), f"the value {problem}", ()),)
+        found = islice(self._validator.iter_errors(given), MAX_PROBLEMS)
+        return tuple(
+            SchemaProblem(tuple(error.instance_path), _describe_error(error), tuple(error.schema_path))
+            for error in found
+        )
 
 
-def shown_path(path: Path) -> str:
+def render_path(path: ValuePath) -> str:
     """Render a path in a value, such as `tool_input.command` or `items[2].name`."""
     text = ""
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{line(step, 60)}" if text else line(step, 60)
-    return line(text)
+            text += f".{render_line(step, 60)}" if text else render_line(step, 60)
+    return render_line(text)
 
 
-def told(problems: tuple[Problem, ...], most: int = 3) -> str:
+def summarise_problems(problems: tuple[SchemaProblem, ...], most: int = 3) -> str:
     """The first *most* problems on one line, and the number of others."""
     more = len(problems) - most
     text = "; ".join(str(problem) for problem in problems[:most])
     return f"{text}; and {more} more" if more > 0 else text
 
 
-def _said(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     if error.kind.name == "falseSchema":
-        return f"{value(error.instance)} is not allowed here"
-    return line(str(error.message).replace(_PLACE, value(error.instance)))
+        return f"{render_value(error.instance)} is not allowed here"
+    return render_line(str(error.message).replace(_VALUE_MARK, render_value(error.instance)))
 
 
-def _bad(error: Any) -> str:
+def _describe_schema_error(error: Any) -> str:
     """Describe an error in a schema, more precisely than the library where it only says that no alternative fits."""
     message = str(error.message)
-    if (outside := _OUTSIDE.match(message)) is not None:
-        return line(f"a $ref must stay within its schema, nothing is fetched: {outside[1]!r}")
+    if (outside := _UNKNOWN_RESOURCE.match(message)) is not None:
+        return render_line(f"a $ref must stay within its schema, nothing is fetched: {outside[1]!r}")
     if tuple(error.instance_path)[-1:] == ("type",) and error.kind.name == "anyOf":
-        return f"{value(error.instance)} is not a type (array, boolean, integer, null, number, object, string)"
-    return line(message.replace(_PLACE, value(error.instance)))
+        return f"{render_value(error.instance)} is not a type (array, boolean, integer, null, number, object, string)"
+    return render_line(message.replace(_VALUE_MARK, render_value(error.instance)))
 
 
-def _refuse(uri: str) -> Never:
+def _refuse_fetch(uri: str) -> Never:
     raise ValueError(f"a $ref must stay within its document, nothing is fetched: {uri}")

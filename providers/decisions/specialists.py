@@ -13,22 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from providers.base import Answer, Emit, Request, Responded, TextDelta, UserText
-from providers.decisions.model import DEFAULT_TIMEOUT_MS, Exec
-from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
-from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
+from providers.decisions.model import DEFAULT_ANSWER_TIMEOUT_MS, ExecNode
+from providers.endpoints.credential import build_bearer_header, build_post_headers, check_key, derive_account
+from providers.endpoints.faults import MAX_ERROR_BODY_BYTES, build_refusal, clean_excerpt
 from providers.errors import ErrorKind, ProviderError
-from providers.system.http import HttpPool, HttpResponse, checked_base
-from providers.system.marks import home_of
-from providers.system.process import Finished, ProcessNotStarted, run_process, tool_environment
-from store.documents.text import without_first_word
+from providers.system.http import HttpPool, HttpResponse, check_base_url
+from providers.system.marks import build_home_prefix
+from providers.system.process import FinishedProcess, ProcessNotStarted, build_tool_environment, run_process
+from store.documents.text import drop_first_word
 
-OUTPUT_LIMIT = 2**20
+MAX_OUTPUT_BYTES = 2**20
 """Maximum bytes of an answer; of a process on both streams together."""
-GRACE_S = 1.0
+TERMINATION_GRACE_S = 1.0
 """Seconds that a process has to end after its timeout and SIGTERM."""
-_TAIL = 160
+_STDERR_EXCERPT_CHARS = 160
 """Characters of complete lines at the end of stderr in a message; the last line may be longer."""
-_READ = 8192
+_STDERR_READ_BYTES = 8192
 """Bytes at the end of stderr that are searched."""
 
 
@@ -41,11 +41,11 @@ class ExecSpecialist:
 
     Args:
         node: the node with the command.
-        name: see `Capability.asked`.
+        name: see `Capability.find_provider_name`.
         base: the configuration's directory as an absolute path.
     """
 
-    def __init__(self, node: Exec, *, name: str, base: Path) -> None:
+    def __init__(self, node: ExecNode, *, name: str, base: Path) -> None:
         program, *arguments = node.command
         self._argv = [str(base / program) if "/" in program else program, *arguments]
         self._shown = program
@@ -57,7 +57,7 @@ class ExecSpecialist:
 
     @property
     def name(self) -> str:
-        """The name in flows; see `Capability.asked`."""
+        """The name in flows; see `Capability.find_provider_name`."""
         return self._name
 
     @property
@@ -67,7 +67,7 @@ class ExecSpecialist:
 
     def size(self, request: Request) -> int:
         """Size of the input in bytes."""
-        return len(_input(request))
+        return len(_encode_input(request))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Run the process once and read its answer.
@@ -81,52 +81,52 @@ class ExecSpecialist:
 
         from providers.system.removal import remove_tree
 
-        allowed_ms = request.timeout_ms or DEFAULT_TIMEOUT_MS
+        allowed_ms = request.timeout_ms or DEFAULT_ANSWER_TIMEOUT_MS
         attempt = request.key.rpartition("/")[0]
         try:
-            home = Path(tempfile.mkdtemp(prefix=home_of(attempt)))
+            home = Path(tempfile.mkdtemp(prefix=build_home_prefix(attempt)))
         except OSError as error:
-            raise self._unstarted(f"a home for it: {error.strerror or 'failed'}") from error
+            raise self._build_start_error(f"a home for it: {error.strerror or 'failed'}") from error
         try:
             finished = await run_process(
                 self._argv,
                 cwd=self._base,
-                environment=tool_environment(home),
+                environment=build_tool_environment(home),
                 marker=attempt,
                 timeout_s=allowed_ms / 1000,
-                output_limit=OUTPUT_LIMIT,
-                grace_s=GRACE_S,
-                stdin=_input(request) + b"\n",
+                output_limit=MAX_OUTPUT_BYTES,
+                grace_s=TERMINATION_GRACE_S,
+                stdin=_encode_input(request) + b"\n",
             )
         except ProcessNotStarted as error:
-            raise self._unstarted(error.problem) from error
+            raise self._build_start_error(error.problem) from error
         finally:
             remove_tree(home)
         if finished.timed_out:
-            raise _failed("timeout", f"no whole answer within {allowed_ms} ms")
+            raise _build_error("timeout", f"no whole answer within {allowed_ms} ms")
         if finished.exit_code != 0:
-            raise _failed("server_error", f"{self._shown} {_ended(finished)}")
+            raise _build_error("server_error", f"{self._shown} {_describe_exit(finished)}")
         if finished.truncated:
-            raise _failed("bad_payload", f"{self._shown} wrote more than {OUTPUT_LIMIT >> 20} MiB")
+            raise _build_error("bad_payload", f"{self._shown} wrote more than {MAX_OUTPUT_BYTES >> 20} MiB")
         emit(Responded(status=200))
         try:
             text = finished.stdout.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise _failed("bad_payload", f"the answer of {self._shown} is not valid UTF-8") from error
-        return _answered(text, emit)
+            raise _build_error("bad_payload", f"the answer of {self._shown} is not valid UTF-8") from error
+        return _build_answer(text, emit)
 
     async def aclose(self) -> None:
         """Do nothing, as nothing is kept open."""
 
-    def _unstarted(self, problem: str) -> ProviderError:
-        return _failed("server_error", f"cannot start {self._shown}: {problem}", turned_away=True)
+    def _build_start_error(self, problem: str) -> ProviderError:
+        return _build_error("server_error", f"cannot start {self._shown}: {problem}", turned_away=True)
 
 
 class HttpSpecialist:
     """A specialist as an HTTP endpoint that receives the input by POST; implements `providers.base.Provider`.
 
     Args:
-        name: see `Capability.asked`.
+        name: see `Capability.find_provider_name`.
         url: the endpoint; redirects are not followed.
         api_key: sent as a bearer token; None sends none.
         pool: closed together with this provider.
@@ -145,12 +145,12 @@ class HttpSpecialist:
         pool: HttpPool,
         wall: Callable[[], int] | None = None,
     ) -> None:
-        checked_base(url)
-        checked_key(api_key, called=f"the key of {name}")
+        check_base_url(url)
+        check_key(api_key, called=f"the key of {name}")
         self._url = url.strip().partition("#")[0]
         self._secrets = (api_key,) if api_key is not None else ()
-        self._headers = headers_of_posts(accept="application/json") | bearer(api_key)
-        self._account = account_of(self._url, api_key)
+        self._headers = build_post_headers(accept="application/json") | build_bearer_header(api_key)
+        self._account = derive_account(self._url, api_key)
         self._name = name
         self._pool = pool
         self._wall = wall
@@ -160,7 +160,7 @@ class HttpSpecialist:
 
     @property
     def name(self) -> str:
-        """The name in flows; see `Capability.asked`."""
+        """The name in flows; see `Capability.find_provider_name`."""
         return self._name
 
     @property
@@ -170,30 +170,33 @@ class HttpSpecialist:
 
     def size(self, request: Request) -> int:
         """Size of the input in bytes."""
-        return len(_input(request))
+        return len(_encode_input(request))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Post the input once.
 
         Raises:
-            ProviderError: no complete answer arrived: see `providers/system/http.py` and `faults.refusal`; an answer
+            ProviderError: no complete answer arrived: see `providers/system/http.py` and `faults.build_refusal`; an
+            answer
                 of more than 1 MiB, or not in UTF-8, is a `bad_payload`; one without a length that is not JSON is
                 `truncated`, as its end may be missing.
         """
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
         # the caller limits the whole answer; one second more distinguishes that from a silent connection
-        patience_s = (request.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000 + 1
-        posted = self._pool.post(self._url, headers, _input(request), first_byte_s=patience_s, idle_s=patience_s)
+        patience_s = (request.timeout_ms or DEFAULT_ANSWER_TIMEOUT_MS) / 1000 + 1
+        posted = self._pool.post(self._url, headers, _encode_input(request), first_byte_s=patience_s, idle_s=patience_s)
         async with posted as response:
             emit(Responded(status=response.status))
             if not 200 <= response.status < 300:
-                body = await response.start(MAX_ERROR_BODY)
-                raise refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
+                body = await response.read_start(MAX_ERROR_BODY_BYTES)
+                raise build_refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
             try:
-                text = await _read(response, emit)
+                text = await _read_body(response, emit)
                 stated = "content-length" in response.headers or "transfer-encoding" in response.headers
                 if not stated and not _is_json(text):
-                    raise _failed("truncated", f"{response.where}: the answer may have been cut off: it is not JSON")
+                    raise _build_error(
+                        "truncated", f"{response.where}: the answer may have been cut off: it is not JSON"
+                    )
             except ProviderError as error:
                 error.status = response.status
                 raise
@@ -204,66 +207,66 @@ class HttpSpecialist:
         await self._pool.aclose()
 
 
-async def _read(response: HttpResponse, emit: Emit) -> str:
+async def _read_body(response: HttpResponse, emit: Emit) -> str:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     pieces: list[str] = []
     taken = 0
 
-    def heard(data: bytes, *, final: bool = False) -> None:
+    def decode_piece(data: bytes, *, final: bool = False) -> None:
         try:
             piece = decoder.decode(data, final)
         except UnicodeDecodeError as error:
-            raise _failed("bad_payload", f"{response.where}: the answer is not valid UTF-8") from error
+            raise _build_error("bad_payload", f"{response.where}: the answer is not valid UTF-8") from error
         if piece:
             pieces.append(piece)
             emit(TextDelta(piece))
 
-    async for part in response.chunks():
+    async for part in response.read_chunks():
         taken += len(part)
-        if taken > OUTPUT_LIMIT:
-            message = f"{response.where}: the answer is larger than {OUTPUT_LIMIT >> 20} MiB"
-            raise _failed("bad_payload", message)
-        heard(part)
-    heard(b"", final=True)
+        if taken > MAX_OUTPUT_BYTES:
+            message = f"{response.where}: the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB"
+            raise _build_error("bad_payload", message)
+        decode_piece(part)
+    decode_piece(b"", final=True)
     return "".join(pieces)
 
 
-def _answered(text: str, emit: Emit) -> Answer:
+def _build_answer(text: str, emit: Emit) -> Answer:
     if text:
         emit(TextDelta(text))
     return Answer(text=text, finish="stop")
 
 
-def _input(request: Request) -> bytes:
+def _encode_input(request: Request) -> bytes:
     last = request.messages[-1]
     assert isinstance(last, UserText), "a flow asks with the input"
     return last.text.encode("utf-8", "replace")
 
 
-def _ended(finished: Finished) -> str:
+def _describe_exit(finished: FinishedProcess) -> str:
     """Describe how a process failed, with the end of its stderr."""
     code = finished.exit_code or 0
-    how = f"ended by {_signal(-code)}" if code < 0 else f"ended with exit code {code}"
-    said = excerpt(_last_lines(finished.stderr))
+    how = f"ended by {_name_signal(-code)}" if code < 0 else f"ended with exit code {code}"
+    said = clean_excerpt(_take_last_lines(finished.stderr))
     return f"{how}: {said}" if said else how
 
 
-def _last_lines(stderr: bytes) -> str:
+def _take_last_lines(stderr: bytes) -> str:
     """The last complete lines of *stderr*; the end of the last line if that is too long."""
-    text = stderr[-_READ:].decode("utf-8", "replace")
-    if len(stderr) > _READ:
+    text = stderr[-_STDERR_READ_BYTES:].decode("utf-8", "replace")
+    if len(stderr) > _STDERR_READ_BYTES:
         _, _, text = text.partition("\n")
         if not text.strip():
-            return without_first_word(stderr[-_TAIL:].decode("utf-8", "replace"))
+            return drop_first_word(stderr[-_STDERR_EXCERPT_CHARS:].decode("utf-8", "replace"))
     kept = ""
     for one in reversed(text.splitlines()):
-        if kept and len(one) + 1 + len(kept) > _TAIL:
+        if kept and len(one) + 1 + len(kept) > _STDERR_EXCERPT_CHARS:
             break
         kept = f"{one}\n{kept}" if kept else one.rstrip()
     return kept
 
 
-def _signal(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -280,6 +283,6 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _failed(kind: ErrorKind, message: str, *, turned_away: bool = False) -> ProviderError:
+def _build_error(kind: ErrorKind, message: str, *, turned_away: bool = False) -> ProviderError:
     """Build an error; only a truncated answer is retryable, since a specialist repeats any other failure."""
     return ProviderError(kind=kind, message=message[:400], retryable=kind == "truncated", turned_away=turned_away)

@@ -9,20 +9,20 @@ import anyio
 import attrs
 
 from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request
-from providers.endpoints.arguments import deeper
+from providers.endpoints.arguments import exceeds_depth
 from providers.errors import ErrorKind, ProviderError
 from providers.wrapper import ProviderWrapper
 from store.documents.positions import parse_json
 from store.errors import UsageError
 from store.events import Json
 
-LATE = "the answer did not come in time"
-MAX_DEPTH = 90
+TIMEOUT_BODY = "the answer did not come in time"
+MAX_JSON_DEPTH = 90
 """Maximum nesting of a body that is kept as JSON; readers of files accept a few levels more."""
 MAX_JSON_BYTES = 256 * 1024
 """Maximum bytes of a body that is kept as JSON; a larger one does not fit in a recording."""
 
-_STANDS_FOR: Mapping[ErrorKind, int] = {
+_STATUS_BY_KIND: Mapping[ErrorKind, int] = {
     "auth": 401,
     "conflict": 409,
     "invalid_request": 400,
@@ -38,7 +38,7 @@ _STANDS_FOR: Mapping[ErrorKind, int] = {
 
 
 @attrs.frozen(kw_only=True)
-class Recorded:
+class RecordedAnswer:
     """One recorded response."""
 
     status: int
@@ -46,9 +46,9 @@ class Recorded:
     """An object or an array; otherwise text, in which bytes that are not UTF-8 are replaced."""
 
     @classmethod
-    def of(cls, status: int, content: bytes) -> Recorded:
+    def from_content(cls, status: int, content: bytes) -> RecordedAnswer:
         """Record a response with the body *content*."""
-        return cls(status=status, body=_settled(content))
+        return cls(status=status, body=_decode_body(content))
 
     @property
     def content(self) -> bytes:
@@ -57,11 +57,11 @@ class Recorded:
         return text.encode("utf-8", "replace")
 
 
-Keep = Callable[[Origin, Recorded], None]
+KeepAnswer = Callable[[Origin, RecordedAnswer], None]
 """Callback for recorded responses, called for every try: the last response of an origin counts."""
 
 
-class Taped(ProviderWrapper):
+class AnswerRecorder(ProviderWrapper):
     """Records the responses of an inner provider; implements `providers.base.Provider`.
 
     An endpoint must be opened with `keep_bodies`. If a provider emits no body, the answer's text or the error's message
@@ -73,7 +73,7 @@ class Taped(ProviderWrapper):
         keep: receives the responses.
     """
 
-    def __init__(self, inner: Provider, keep: Keep) -> None:
+    def __init__(self, inner: Provider, keep: KeepAnswer) -> None:
         super().__init__(inner)
         self._keep = keep
 
@@ -85,53 +85,58 @@ class Taped(ProviderWrapper):
         """
         came: list[Body] = []
 
-        def heard(item: Emitted) -> None:
+        def collect_body(item: Emitted) -> None:
             if isinstance(item, Body):
                 came.append(item)
             emit(item)
 
         try:
-            answer = await self._inner.answer(request, heard)
+            answer = await self._inner.answer(request, collect_body)
         except ProviderError as error:
-            self._keep(request.origin, _of(came[-1]) if came else failed(error))
+            self._keep(request.origin, _record_body(came[-1]) if came else build_error_answer(error))
             raise
         except anyio.get_cancelled_exc_class():
-            self._keep(request.origin, Recorded(status=_STANDS_FOR["timeout"], body=LATE))
+            self._keep(request.origin, RecordedAnswer(status=_STATUS_BY_KIND["timeout"], body=TIMEOUT_BODY))
             raise
-        self._keep(request.origin, _of(came[-1]) if came else Recorded.of(200, answer.text.encode("utf-8", "replace")))
+        self._keep(
+            request.origin,
+            _record_body(came[-1])
+            if came
+            else RecordedAnswer.from_content(200, answer.text.encode("utf-8", "replace")),
+        )
         return answer
 
 
 @attrs.define
-class Tape:
-    """Keeps the last response of each node of each run; its `keep` is the callback of `Taped`."""
+class AnswerLog:
+    """Keeps the last response of each node of each run; its `keep_answer` is the callback of `AnswerRecorder`."""
 
-    _answers: dict[tuple[str, str, int], dict[str, Recorded]] = attrs.field(factory=dict, init=False)
+    _answers: dict[tuple[str, str, int], dict[str, RecordedAnswer]] = attrs.field(factory=dict, init=False)
 
-    def keep(self, origin: Origin, recorded: Recorded) -> None:
+    def keep_answer(self, origin: Origin, recorded: RecordedAnswer) -> None:
         """Keep a response; it replaces an earlier one of the same origin."""
         run = origin.case_id, origin.variant, origin.repetition
         self._answers.setdefault(run, {})[origin.node] = recorded
 
-    def of(self, case_id: str, variant: str, repetition: int = 0) -> dict[str, tuple[Recorded, ...]]:
+    def list_answers(self, case_id: str, variant: str, repetition: int = 0) -> dict[str, tuple[RecordedAnswer, ...]]:
         """The responses of one run by node, sorted."""
         answers = self._answers.get((case_id, variant, repetition), {})
         return {node: (recorded,) for node, recorded in sorted(answers.items())}
 
 
-def failed(error: ProviderError) -> Recorded:
+def build_error_answer(error: ProviderError) -> RecordedAnswer:
     """Record an error without a body by its status and message."""
     status = error.status
     if status is None or not 300 <= status <= 599:
-        status = _STANDS_FOR.get(error.kind, 500)
-    return Recorded.of(status, error.message.encode("utf-8", "replace"))
+        status = _STATUS_BY_KIND.get(error.kind, 500)
+    return RecordedAnswer.from_content(status, error.message.encode("utf-8", "replace"))
 
 
-def _of(body: Body) -> Recorded:
-    return Recorded.of(body.status, body.content)
+def _record_body(body: Body) -> RecordedAnswer:
+    return RecordedAnswer.from_content(body.status, body.content)
 
 
-def _settled(content: bytes) -> Json:
+def _decode_body(content: bytes) -> Json:
     """The body for a recording: as JSON only if encoding it anew loses nothing."""
     text = content.decode("utf-8", "replace")
     if text.lstrip(" \t\r\n")[:1] not in {"{", "["} or len(content) > MAX_JSON_BYTES:
@@ -140,4 +145,4 @@ def _settled(content: bytes) -> Json:
         value = parse_json(text.encode(), name="").value
     except UsageError:
         return text
-    return text if deeper(value, MAX_DEPTH) else value
+    return text if exceeds_depth(value, MAX_JSON_DEPTH) else value

@@ -12,18 +12,18 @@ from typing import Any
 import attrs
 
 from providers.base import Answer, Finish, ToolCall
-from providers.endpoints.arguments import INVALID, as_text, parsed, tool_call
-from providers.endpoints.reader import EventReader, Hear, unheard
+from providers.endpoints.arguments import INVALID_JSON, build_tool_call, encode_arguments, parse_model_json
+from providers.endpoints.reader import EmitDelta, EventReader, ignore_delta
 from providers.endpoints.usage import read_messages_usage
 from providers.usage import Usage
 from store.events import Json
 
-CALL = "call"
+CALL_PLACEHOLDER = "call"
 """The type of the placeholder for a tool call in a continuation."""
-RESTARTED = "stream_restarted"
+STREAM_RESTARTED = "stream_restarted"
 """Note: a gateway restarted the answer inside one stream; earlier deltas do not count."""
 
-_FINISH: Mapping[str, Finish] = {
+_FINISH_BY_REASON: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -31,7 +31,7 @@ _FINISH: Mapping[str, Finish] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-_CONTEXT_FULL = "model_context_window_exceeded"
+_CONTEXT_FULL_REASON = "model_context_window_exceeded"
 
 
 @attrs.define(eq=False)
@@ -49,16 +49,16 @@ class _Block:
         kind = self.content.get("type")
         return kind if isinstance(kind, str) else ""
 
-    def add(self, field: str, piece: Any) -> None:
+    def add_piece(self, field: str, piece: Any) -> None:
         if isinstance(piece, str):
             self.pieces.setdefault(field, []).append(piece)
 
-    def raw_input(self) -> str:
+    def join_raw_input(self) -> str:
         """The arguments as the model wrote them: from fragments, or from the start of the block."""
         raw = "".join(self.pieces.get("input", ()))
-        return raw or as_text(self.content.get("input"))
+        return raw or encode_arguments(self.content.get("input"))
 
-    def whole(self) -> dict[str, Json]:
+    def build_content(self) -> dict[str, Json]:
         """The complete block, as in an answer that is one document."""
         whole = dict(self.content)
         for field, pieces in self.pieces.items():
@@ -67,55 +67,55 @@ class _Block:
                 before = whole.get(field)
                 whole[field] = (before if isinstance(before, str) else "") + text
             elif text:
-                value = parsed(text)
-                whole[field] = value if value is not INVALID else {}
+                value = parse_model_json(text)
+                whole[field] = value if value is not INVALID_JSON else {}
         return whole
 
 
 class MessageStream(EventReader):
     """Reads the body of one answer in pieces of any size: a stream of blocks, or one document."""
 
-    def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, emit: EmitDelta = ignore_delta, *, secrets: Iterable[str] = ()) -> None:
         super().__init__(emit, secrets=secrets)
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Json] = {}
         self._restarted = False
 
-    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         """The last usage report and its notes."""
         return read_messages_usage(self._usage)
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def _whole(self, document: dict[str, Any]) -> None:
+    def _take_document(self, document: dict[str, Any]) -> None:
         if document.get("error"):
-            self._report(document)
+            self._note_error(document)
         elif not isinstance(blocks := document.get("content"), list):
-            self._bad("the document contains no content")
+            self._note_unreadable("the document contains no content")
         else:
-            self._named(document.get("model"))
-            self._count(document)
+            self._note_model(document.get("model"))
+            self._update_usage(document)
             for index, block in enumerate(blocks):
-                self._begin(index, block)
-            self._stopped(document)
+                self._begin_block(index, block)
+            self._note_stop_reason(document)
 
-    def _chunk(self, chunk: dict[str, Any]) -> None:
+    def _take_chunk(self, chunk: dict[str, Any]) -> None:
         match chunk.get("type"):
             case "content_block_delta":
-                self._continue(chunk.get("index"), chunk.get("delta"))
+                self._extend_block(chunk.get("index"), chunk.get("delta"))
             case "content_block_start":
-                self._begin(chunk.get("index"), chunk.get("content_block"))
+                self._begin_block(chunk.get("index"), chunk.get("content_block"))
             case "message_start":
-                self._start(chunk.get("message"))
+                self._start_message(chunk.get("message"))
             case "message_delta":
-                self._stopped(chunk.get("delta"))
-                self._count(chunk)
+                self._note_stop_reason(chunk.get("delta"))
+                self._update_usage(chunk)
             case "message_stop":
                 self.done = True
             case _ if chunk.get("error"):
-                self._report(chunk)
+                self._note_error(chunk)
 
-    def _start(self, message: Any) -> None:
+    def _start_message(self, message: Any) -> None:
         """Start the answer; some gateways restart it after a fault of their own."""
         if self._blocks:
             self._restarted = True
@@ -124,50 +124,50 @@ class MessageStream(EventReader):
         self._reasoning.clear()
         self.finish_raw = None
         if isinstance(message, dict):
-            self._named(message.get("model"))
+            self._note_model(message.get("model"))
             self._usage = {}
-            self._count(message)
+            self._update_usage(message)
 
-    def _count(self, holder: dict[str, Any]) -> None:
+    def _update_usage(self, holder: dict[str, Any]) -> None:
         """Merge a usage report. Reports are cumulative: each replaces the fields that it contains."""
         if isinstance(usage := holder.get("usage"), dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
-    def _stopped(self, holder: Any) -> None:
+    def _note_stop_reason(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(reason := holder.get("stop_reason"), str) and reason:
             self.finish_raw = reason
 
-    def _begin(self, index: Any, content: Any) -> None:
+    def _begin_block(self, index: Any, content: Any) -> None:
         if not isinstance(content, dict):
             return
         self._blocks[index if isinstance(index, int) else len(self._blocks)] = _Block(content)
         match content.get("type"):
             case "text":
-                self._say(content.get("text"))
+                self._emit_text(content.get("text"))
             case "thinking":
-                self._think(content.get("thinking"))
+                self._emit_reasoning(content.get("thinking"))
 
-    def _continue(self, index: Any, delta: Any) -> None:
+    def _extend_block(self, index: Any, delta: Any) -> None:
         if not isinstance(delta, dict):
             return
         latest = next(reversed(self._blocks.values()), None)
         block = self._blocks.get(index) if isinstance(index, int) else latest
         if block is None and delta.get("type") == "text_delta":
-            self._begin(index, {"type": "text", "text": ""})
+            self._begin_block(index, {"type": "text", "text": ""})
             block = next(reversed(self._blocks.values()))
         if block is None:
             return
         match delta.get("type"):
             case "text_delta":
-                block.add("text", piece := delta.get("text"))
-                self._say(piece)
+                block.add_piece("text", piece := delta.get("text"))
+                self._emit_text(piece)
             case "thinking_delta":
-                block.add("thinking", piece := delta.get("thinking"))
-                self._think(piece)
+                block.add_piece("thinking", piece := delta.get("thinking"))
+                self._emit_reasoning(piece)
             case "signature_delta":
-                block.add("signature", delta.get("signature"))
+                block.add_piece("signature", delta.get("signature"))
             case "input_json_delta":
-                block.add("input", delta.get("partial_json"))
+                block.add_piece("input", delta.get("partial_json"))
             case "citations_delta" if isinstance(block.content.get("citations"), list):
                 block.content["citations"].append(delta.get("citation"))
             case "citations_delta":
@@ -177,15 +177,17 @@ class MessageStream(EventReader):
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _complete(self) -> Answer:
+    def _build_answer(self) -> Answer:
         raw = self.finish_raw
-        if raw == _CONTEXT_FULL:
-            raise self._failed("context_length", "the answer reached the end of the context window", retryable=False)
-        finish = _FINISH.get(raw) if raw is not None else None
-        calls = self._calls()
+        if raw == _CONTEXT_FULL_REASON:
+            raise self._build_error(
+                "context_length", "the answer reached the end of the context window", retryable=False
+            )
+        finish = _FINISH_BY_REASON.get(raw) if raw is not None else None
+        calls = self._build_calls()
         if calls and finish in {"stop", None}:
             finish = "tool_calls"
-        usage, notes = self.usage()
+        usage, notes = self.last_usage()
         return Answer(
             text=self.text,
             reasoning=self.reasoning,
@@ -194,28 +196,30 @@ class MessageStream(EventReader):
             finish=finish,
             finish_raw=raw,
             model=self.model,
-            continuation=self._continuation(),
-            notes=(*notes, RESTARTED) if self._restarted else notes,
+            continuation=self._build_continuation(),
+            notes=(*notes, STREAM_RESTARTED) if self._restarted else notes,
         )
 
-    def _calls(self) -> tuple[ToolCall, ...]:
+    def _build_calls(self) -> tuple[ToolCall, ...]:
         blocks = [block for block in self._blocks.values() if block.kind == "tool_use"]
         return tuple(
-            tool_call(_word(block, "id") or f"call_{number}", _word(block, "name"), block.raw_input())
+            build_tool_call(
+                _read_string(block, "id") or f"call_{number}", _read_string(block, "name"), block.join_raw_input()
+            )
             for number, block in enumerate(blocks, start=1)
         )
 
-    def _continuation(self) -> Json:
+    def _build_continuation(self) -> Json:
         if all(block.kind in {"text", "tool_use"} for block in self._blocks.values()):
             return None
         blocks: list[Json] = [
-            {"type": CALL} if block.kind == "tool_use" else block.whole()
+            {"type": CALL_PLACEHOLDER} if block.kind == "tool_use" else block.build_content()
             for block in self._blocks.values()
             if block.understood or block.kind in {"text", "tool_use"}
         ]
         return {"blocks": blocks}
 
 
-def _word(block: _Block, field: str) -> str:
+def _read_string(block: _Block, field: str) -> str:
     value = block.content.get(field)
     return value if isinstance(value, str) else ""

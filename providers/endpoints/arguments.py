@@ -9,38 +9,38 @@ from typing import Any
 from providers.base import ToolCall
 from store.events import Json
 
-INVALID = object()
+INVALID_JSON = object()
 """Result for invalid JSON, as None is a JSON value."""
 
-MAX_DEPTH = 200
+MAX_NESTING = 200
 """Maximum nesting of arguments: requests and records contain them, and their encoders recurse."""
 
 
-def parsed(text: str | bytes) -> Any:
-    """Parse JSON; `INVALID` for bad syntax, NaN and Infinity, excessive nesting or excessive numbers."""
+def parse_model_json(text: str | bytes) -> Any:
+    """Parse JSON; `INVALID_JSON` for bad syntax, NaN and Infinity, excessive nesting or excessive numbers."""
     try:
-        return json.loads(text, parse_constant=no_constant, parse_float=finite)
+        return json.loads(text, parse_constant=reject_constant, parse_float=parse_finite_number)
     except (ValueError, RecursionError):
-        return INVALID
+        return INVALID_JSON
 
 
-def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
+def build_tool_call(call_id: str, name: str, raw: str) -> ToolCall:
     """Build a call from arguments written as *raw*. An empty text and `null` mean an empty object."""
     if raw.strip() in {"", "null"}:
         return ToolCall(id=call_id, name=name, arguments={}, raw=raw)
-    arguments = parsed(raw)
-    if arguments is INVALID:
+    arguments = parse_model_json(raw)
+    if arguments is INVALID_JSON:
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="invalid_json")
     if not isinstance(arguments, dict):
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="not_an_object")
-    if deeper(arguments, MAX_DEPTH):
+    if exceeds_depth(arguments, MAX_NESTING):
         return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="nested_too_deeply")
     return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
 
 
-def as_text(given: Json) -> str:
-    """Encode arguments that arrived as a value instead of a text, for `tool_call`; None becomes an empty text. A value
-    nested too deeply to encode becomes invalid JSON.
+def encode_arguments(given: Json) -> str:
+    """Encode arguments that arrived as a value instead of a text, for `build_tool_call`; None becomes an empty text. A
+    value nested too deeply to encode becomes invalid JSON.
     """
     if given is None:
         return ""
@@ -50,7 +50,7 @@ def as_text(given: Json) -> str:
         return "["
 
 
-def written(call: ToolCall) -> str:
+def render_call_arguments(call: ToolCall) -> str:
     """The arguments as the model wrote them; anything but a JSON object goes back as an empty one.
 
     Chat templates of open models parse the arguments again and would refuse the whole request. The tool's answer
@@ -61,7 +61,7 @@ def written(call: ToolCall) -> str:
     return call.raw or json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def deeper(value: Json, limit: int) -> bool:
+def exceeds_depth(value: Json, limit: int) -> bool:
     """True if *value* is nested more than *limit* levels deep."""
     level = [value]
     for _ in range(limit + 1):
@@ -77,7 +77,7 @@ def deeper(value: Json, limit: int) -> bool:
     return True
 
 
-def finite(digits: str) -> float:
+def parse_finite_number(digits: str) -> float:
     """Parse a number; a `parse_float` for JSON decoders.
 
     Raises:
@@ -89,7 +89,7 @@ def finite(digits: str) -> float:
     return number
 
 
-def no_constant(constant: str) -> Any:
+def reject_constant(constant: str) -> Any:
     """Refuse NaN and Infinity; a `parse_constant` for JSON decoders.
 
     Raises:

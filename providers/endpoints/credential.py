@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from providers.system.http import shown
+from providers.system.http import render_url
 from store.errors import UsageError
 
 
-def checked_key(key: str | None, *, called: str = "the API key") -> None:
+def check_key(key: str | None, *, called: str = "the API key") -> None:
     """Validate an API key; messages call it *called* and never show it.
 
     Raises:
@@ -21,12 +21,12 @@ def checked_key(key: str | None, *, called: str = "the API key") -> None:
         )
 
 
-def bearer(key: str | None) -> dict[str, str]:
+def build_bearer_header(key: str | None) -> dict[str, str]:
     """The Authorization header for the key; empty without a key."""
     return {"Authorization": f"Bearer {key}"} if key is not None else {}
 
 
-def headers_of_posts(*, accept: str) -> dict[str, str]:
+def build_post_headers(*, accept: str) -> dict[str, str]:
     """The headers of every JSON POST request."""
     return {
         "Accept": accept,
@@ -36,7 +36,7 @@ def headers_of_posts(*, accept: str) -> dict[str, str]:
     }
 
 
-def account_of(url: str, key: str | None) -> str:
+def derive_account(url: str, key: str | None) -> str:
     """The account for rate limits: the endpoint and a digest of the key."""
     owner = hashlib.sha256(key.encode()).hexdigest()[:8] if key is not None else "nokey"
-    return f"{shown(url)}#{owner}"
+    return f"{render_url(url)}#{owner}"

@@ -13,20 +13,20 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from providers.base import Answer, Body, Emit, Message, Request, Responded, ToolSpec
-from providers.endpoints.credential import account_of, bearer, checked_key, headers_of_posts
-from providers.endpoints.faults import MAX_ERROR_BODY, excerpt, refusal
+from providers.endpoints.credential import build_bearer_header, build_post_headers, check_key, derive_account
+from providers.endpoints.faults import MAX_ERROR_BODY_BYTES, build_refusal, clean_excerpt
 from providers.endpoints.quirks import Quirks
 from providers.endpoints.reader import AnswerReader
 from providers.errors import ErrorKind, ProviderError
 from providers.registry import ProviderOptions
-from providers.system.http import FIRST_BYTE_S, IDLE_S, HttpPool, HttpResponse, checked_base
+from providers.system.http import FIRST_BYTE_TIMEOUT_S, IDLE_TIMEOUT_S, HttpPool, HttpResponse, check_base_url
 from store.events import Json
 
-DRAIN_S = 0.25
+DRAIN_TIMEOUT_S = 0.25
 """Seconds to read the rest of a body after its terminal marker, before the connection is closed."""
-MAX_KEPT = 1024 * 1024
+MAX_KEPT_BYTES = 1024 * 1024
 """Maximum bytes of a kept body (`keep_bodies`): more than a recording may contain."""
-_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-generation-id")
 
 Q = TypeVar("Q", bound=Quirks)
 
@@ -64,32 +64,32 @@ class Endpoint(ABC, Generic[Q]):
         api_key: str | None,
         pool: HttpPool,
         name: str | None = None,
-        first_byte_s: float = FIRST_BYTE_S,
-        idle_s: float = IDLE_S,
+        first_byte_s: float = FIRST_BYTE_TIMEOUT_S,
+        idle_s: float = IDLE_TIMEOUT_S,
         wall: Callable[[], int] | None = None,
         keep_bodies: bool = False,
     ) -> None:
-        base = urlsplit(checked_base(base_url))
-        checked_key(api_key)
+        base = urlsplit(check_base_url(base_url))
+        check_key(api_key)
         root = "" if base.path.endswith(self.root) else self.root
         self._url = base._replace(path=f"{base.path}{root}{self.path}").geturl()
         self._name = name or self.format_name
         self._secrets = (api_key,) if api_key is not None else ()
-        self._headers = headers_of_posts(accept=self.accept) | self.headers(api_key)
-        self._account = account_of(base.geturl(), api_key)
+        self._headers = build_post_headers(accept=self.accept) | self.make_headers(api_key)
+        self._account = derive_account(base.geturl(), api_key)
         self._pool = pool
         self._first_byte_s = first_byte_s
         self._idle_s = idle_s
         self._wall = wall
         self._keep_bodies = keep_bodies
-        self._quirks = self.unlearnt()
+        self._quirks = self.initial_quirks()
         self._written: tuple[Request, Q, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._account}>"
 
     @classmethod
-    def opened(cls, options: ProviderOptions) -> Self:
+    def open_endpoint(cls, options: ProviderOptions) -> Self:
         """Open the endpoint at the options' base URL, else at the format's default one.
 
         Raises:
@@ -108,20 +108,20 @@ class Endpoint(ABC, Generic[Q]):
     # --- for each format ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def unlearnt(self) -> Q:
+    def initial_quirks(self) -> Q:
         """The initial quirks, before any refusal."""
 
     @abstractmethod
-    def body(self, request: Request, quirks: Q) -> bytes:
+    def encode_request(self, request: Request, quirks: Q) -> bytes:
         """Encode the request in this format."""
 
     @abstractmethod
-    def reader(self, request: Request, emit: Emit) -> AnswerReader:
+    def make_reader(self, request: Request, emit: Emit) -> AnswerReader:
         """Create the reader for the answer to *request*."""
 
-    def headers(self, api_key: str | None) -> dict[str, str]:
+    def make_headers(self, api_key: str | None) -> dict[str, str]:
         """The headers of this format, including the credential's."""
-        return bearer(api_key)
+        return build_bearer_header(api_key)
 
     # --- the port -----------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Endpoint(ABC, Generic[Q]):
 
     def size(self, request: Request) -> int:
         """Size in bytes of the encoded body with the current quirks."""
-        return len(self._body(request, self._quirks))
+        return len(self._encode_body(request, self._quirks))
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Send the request once.
@@ -155,24 +155,24 @@ class Endpoint(ABC, Generic[Q]):
         """
         quirks = self._quirks
         headers = self._headers | ({"Idempotency-Key": request.key} if request.key else {})
-        body, self._written = self._body(request, quirks), None
+        body, self._written = self._encode_body(request, quirks), None
         timeout_ms = request.first_token_timeout_ms
         first_byte_s = self._first_byte_s if timeout_ms is None else timeout_ms / 1000
         posted = self._pool.post(self._url, headers, body, first_byte_s=first_byte_s, idle_s=self._idle_s)
         async with posted as response:
-            emit(Responded(status=response.status, provider_request_id=_request_id(response.headers)))
+            emit(Responded(status=response.status, provider_request_id=_find_request_id(response.headers)))
             if not 200 <= response.status < 300:
-                raise await self._refused(response, quirks, emit)
+                raise await self._read_refusal(response, quirks, emit)
             try:
-                return await self._read(response, request, emit)
+                return await self._read_answer(response, request, emit)
             except ProviderError as error:
                 error.status = response.status
                 raise
 
-    def _body(self, request: Request, quirks: Q) -> bytes:
+    def _encode_body(self, request: Request, quirks: Q) -> bytes:
         """The encoded request, cached: a caller that asks for the size usually sends the request next."""
         if self._written is None or self._written[0] is not request or self._written[1] is not quirks:
-            self._written = (request, quirks, self.body(request, quirks))
+            self._written = (request, quirks, self.encode_request(request, quirks))
         return self._written[2]
 
     def reread(self, status: int, body: bytes, request: Request, emit: Emit) -> Answer:
@@ -183,11 +183,11 @@ class Endpoint(ABC, Generic[Q]):
         """
         emit(Responded(status=status))
         if not 200 <= status < 300:
-            raise refusal(status, {}, body, secrets=self._secrets, wall=self._wall)
-        reader = self.reader(request, emit)
+            raise build_refusal(status, {}, body, secrets=self._secrets, wall=self._wall)
+        reader = self.make_reader(request, emit)
         try:
             reader.feed(body)
-            return reader.finish()
+            return reader.finish_answer()
         except ProviderError as error:
             error.status = status
             raise
@@ -196,22 +196,22 @@ class Endpoint(ABC, Generic[Q]):
         """Close the connections."""
         await self._pool.aclose()
 
-    async def _read(self, response: HttpResponse, request: Request, emit: Emit) -> Answer:
-        reader, kept = self.reader(request, emit), bytearray()
+    async def _read_answer(self, response: HttpResponse, request: Request, emit: Emit) -> Answer:
+        reader, kept = self.make_reader(request, emit), bytearray()
         broke: ProviderError | None = None
         try:
-            async for piece in response.chunks():
+            async for piece in response.read_chunks():
                 if self._keep_bodies:
-                    kept += piece[: MAX_KEPT - len(kept)]
+                    kept += piece[: MAX_KEPT_BYTES - len(kept)]
                 reader.feed(piece)
                 if reader.done:
-                    await response.drain(DRAIN_S)
+                    await response.drain_body(DRAIN_TIMEOUT_S)
                     break
         except ProviderError as error:
             broke = error
         kind: ErrorKind | None = None
         try:
-            return reader.finish() if broke is None else reader.broken(broke)
+            return reader.finish_answer() if broke is None else reader.finish_broken(broke)
         except ProviderError as error:
             kind = error.kind
             raise
@@ -219,10 +219,12 @@ class Endpoint(ABC, Generic[Q]):
             # A body does not always show that it broke: half a body does not show a timeout, and a connection may break
             # right after the last word.
             content = bytes(kept)
-            if self._keep_bodies and (broke is None or self._reread_as(response.status, content, request) == kind):
+            if self._keep_bodies and (
+                broke is None or self._reread_error_kind(response.status, content, request) == kind
+            ):
                 emit(Body(status=response.status, content=content))
 
-    def _reread_as(self, status: int, body: bytes, request: Request) -> ErrorKind | None:
+    def _reread_error_kind(self, status: int, body: bytes, request: Request) -> ErrorKind | None:
         """Read *body* again and return the kind of its error; None if it is an answer."""
         try:
             self.reread(status, body, request, lambda _item: None)
@@ -230,19 +232,19 @@ class Endpoint(ABC, Generic[Q]):
             return error.kind
         return None
 
-    async def _refused(self, response: HttpResponse, sent_by: Q, emit: Emit) -> ProviderError:
-        body = await response.start(MAX_ERROR_BODY)
+    async def _read_refusal(self, response: HttpResponse, sent_by: Q, emit: Emit) -> ProviderError:
+        body = await response.read_start(MAX_ERROR_BODY_BYTES)
         if self._keep_bodies:
             emit(Body(status=response.status, content=body))
-        error = refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
-        learnt = sent_by.after(error, body.decode("utf-8", "replace"))
+        error = build_refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
+        learnt = sent_by.learn_from_error(error, body.decode("utf-8", "replace"))
         if learnt != sent_by:
-            self._quirks = self._quirks.joined(learnt)
+            self._quirks = self._quirks.merge_with(learnt)
             error.retryable = True
         return error
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     """Encode a request body as JSON. Lone surrogates, which models produce and no endpoint accepts, become `?`.
 
     Raises:
@@ -255,7 +257,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
         raise ProviderError(kind="invalid_request", message=message, retryable=False) from error
 
 
-def with_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -> dict[str, Any]:
+def write_tools(request: Request, write: Callable[[ToolSpec], dict[str, Json]]) -> dict[str, Any]:
     """The `tools` field of a body: the agent's tools in this format and native tools as given; left out if empty."""
     tools = [*map(write, request.tools), *request.native_tools]
     return {"tools": tools} if tools else {}
@@ -269,12 +271,12 @@ def write_messages(request: Request, write: Callable[[Message], dict[str, Json]]
     return [*instructions, *map(write, request.messages)]
 
 
-def function_tool(tool: ToolSpec) -> dict[str, Json]:
+def write_function_tool(tool: ToolSpec) -> dict[str, Json]:
     """Write a tool as a chat completions function, which Ollama uses too."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.input_schema)}
     return {"type": "function", "function": function}
 
 
-def _request_id(headers: Mapping[str, str]) -> str | None:
-    given = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), None)
-    return excerpt(given) if given is not None else None
+def _find_request_id(headers: Mapping[str, str]) -> str | None:
+    given = next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None)
+    return clean_excerpt(given) if given is not None else None

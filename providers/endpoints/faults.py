@@ -19,24 +19,24 @@ from typing import Any
 import attrs
 
 from providers.errors import ErrorKind, ProviderError
-from store.documents.text import blank_unprintable, without_last_word
+from store.documents.text import blank_unprintable, drop_last_word
 from store.events import Json
-from store.secrets.redactor import CREDENTIAL
+from store.secrets.redactor import CREDENTIAL_MARK
 
-MAX_EXCERPT = 200
+MAX_EXCERPT_CHARS = 200
 """Characters of a body that go into a message."""
-MAX_ERROR_BODY = 64 * 1024
+MAX_ERROR_BODY_BYTES = 64 * 1024
 """Bytes of a refusal's body that are read."""
-_READ = 8192
+_MAX_READ_CHARS = 8192
 """Characters of a text that are searched and excerpted."""
-_SHORTEST_PIECE = 8
+_MIN_MASKED_CHARS = 8
 """Minimum length of a key's beginning that is masked: endpoints like to echo the beginning of a key."""
 
-RETRYABLE: frozenset[ErrorKind] = frozenset(
+RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset(
     {"network", "timeout", "truncated", "bad_payload", "rate_limit", "overloaded", "server_error", "conflict"}
 )
 
-_BY_WORD: Mapping[str, ErrorKind] = {
+_KIND_BY_CODE: Mapping[str, ErrorKind] = {
     "context_length_exceeded": "context_length",
     "exceed_context_size_error": "context_length",
     "model_context_window_exceeded": "context_length",
@@ -74,7 +74,7 @@ _BY_WORD: Mapping[str, ErrorKind] = {
 """Kind by an error's `code` or `type`. `invalid_request_error` is missing on purpose: endpoints use it for every error
 of the caller, including bad credentials and an exhausted quota."""
 
-_BY_STATUS: Mapping[int, ErrorKind] = {
+_KIND_BY_STATUS: Mapping[int, ErrorKind] = {
     400: "invalid_request",
     401: "auth",
     402: "quota",
@@ -90,7 +90,7 @@ _BY_STATUS: Mapping[int, ErrorKind] = {
     529: "overloaded",
 }
 
-_BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
+_KIND_BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
     (
         re.compile(
             r"maximum context length|context (?:size|window|length)|prompt is too long|input is too long"
@@ -112,12 +112,12 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
 )
 """Kind by the message, only for ambiguous statuses (400, 404, 413, 422) and for errors inside a stream."""
 
-_OPEN: frozenset[int | None] = frozenset({None, 400, 404, 413, 422})
+_AMBIGUOUS_STATUSES: frozenset[int | None] = frozenset({None, 400, 404, 413, 422})
 
 
 @attrs.frozen(kw_only=True)
 class ErrorBody:
-    """An endpoint's error, parsed from any of the usual forms. Not sanitised: `excerpt` does that."""
+    """An endpoint's error, parsed from any of the usual forms. Not sanitised: `clean_excerpt` does that."""
 
     message: str = ""
     code: str = ""
@@ -130,7 +130,7 @@ class ErrorBody:
     """True if a moderation layer flagged the input."""
 
 
-def refusal(
+def build_refusal(
     status: int,
     headers: Mapping[str, str],
     body: bytes,
@@ -143,15 +143,15 @@ def refusal(
     *headers* have lower-case names. *secrets* are masked in the message. *wall* (microseconds since 1970 UTC) is the
     clock for a Retry-After date if the response has no Date header.
     """
-    text = body[:MAX_ERROR_BODY].decode("utf-8", "replace")
-    told = error_body(_json(text))
-    kind = _kind(status, told)
-    after = retry_after(headers, wall)
-    retryable = kind in RETRYABLE or (status == 402 and after is not None)
+    text = body[:MAX_ERROR_BODY_BYTES].decode("utf-8", "replace")
+    told = parse_error_body(_parse_json(text))
+    kind = _classify_error(status, told)
+    after = parse_retry_after(headers, wall)
+    retryable = kind in RETRYABLE_KINDS or (status == 402 and after is not None)
     should = headers.get("x-should-retry", "").strip().lower()
     if should in {"true", "false"}:
         retryable = should == "true"
-    message = excerpt(told.message or text, secrets)
+    message = clean_excerpt(told.message or text, secrets)
     if 300 <= status < 400:
         message = "the endpoint redirects, and redirects are not followed: give the final base URL"
     return ProviderError(
@@ -165,22 +165,22 @@ def refusal(
     )
 
 
-def inside_answer(error: Json, *, secrets: Iterable[str] = (), mid_stream: bool = True) -> ProviderError:
+def build_inner_error(error: Json, *, secrets: Iterable[str] = (), mid_stream: bool = True) -> ProviderError:
     """Build the error for an error object inside a response with status 200.
 
     *error* is the object itself or the document that contains it.
     """
-    told = error_body(error)
-    kind = _kind(told.status, told)
+    told = parse_error_body(error)
+    kind = _classify_error(told.status, told)
     return ProviderError(
         kind=kind,
-        message=excerpt(told.message, secrets) or "the endpoint reports an error without an explanation",
-        retryable=kind in RETRYABLE,
+        message=clean_excerpt(told.message, secrets) or "the endpoint reports an error without an explanation",
+        retryable=kind in RETRYABLE_KINDS,
         mid_stream=mid_stream,
     )
 
 
-def error_body(document: Json) -> ErrorBody:
+def parse_error_body(document: Json) -> ErrorBody:
     """Find the error in a body: nested, flat, a string, a `detail`, or the first of a list; else an empty one."""
     if isinstance(document, list):
         document = document[0] if document and isinstance(document[0], dict) else {"detail": document}
@@ -196,19 +196,19 @@ def error_body(document: Json) -> ErrorBody:
     message = error.get("message") or error.get("detail") or error.get("msg") or ""
     inner = error.get("innererror")
     metadata = error.get("metadata")
-    code, kind = _word(error.get("code")), _word(error.get("type"))
-    words = {code, kind, _word(inner.get("code")) if isinstance(inner, dict) else ""}
+    code, kind = _read_string(error.get("code")), _read_string(error.get("type"))
+    words = {code, kind, _read_string(inner.get("code")) if isinstance(inner, dict) else ""}
     return ErrorBody(
         message=message if isinstance(message, str) else json.dumps(message, ensure_ascii=False),
         code=code,
         type=kind,
-        status=next(filter(None, (_status(error.get(key)) for key in ("status_code", "code", "status"))), None),
+        status=next(filter(None, (_read_status(error.get(key)) for key in ("status_code", "code", "status"))), None),
         words=frozenset(words - {""}),
         filtered=isinstance(metadata, dict) and bool(metadata.get("flagged_input") or metadata.get("reasons")),
     )
 
 
-def retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = None) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = None) -> float | None:
     """Parse the delay in seconds of `retry-after-ms` or `retry-after` (a number or a date); None if absent.
 
     A date is compared with the response's own `date`, so that a wrong local clock does no harm; a past date gives 0.
@@ -220,32 +220,32 @@ def retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = Non
             continue
         if math.isfinite(value):
             return max(0.0, value / unit)
-    at = _date(headers.get("retry-after", ""))
+    at = _parse_date(headers.get("retry-after", ""))
     if at is None:
         return None
-    now = _date(headers.get("date", ""))
+    now = _parse_date(headers.get("date", ""))
     if now is None and wall is not None:
         now = wall() / 1e6
     return None if now is None else max(0.0, at - now)
 
 
-def excerpt(text: str, secrets: Iterable[str] = ()) -> str:
+def clean_excerpt(text: str, secrets: Iterable[str] = ()) -> str:
     """At most 200 characters of *text* on one line: credentials masked, markup and control characters removed."""
-    text = masked(text[:MAX_ERROR_BODY], secrets)[:_READ]
+    text = mask_secrets(text[:MAX_ERROR_BODY_BYTES], secrets)[:_MAX_READ_CHARS]
     if _MARKUP.search(text):
-        text = html.unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
+        text = html.unescape(_TAG.sub(" ", _SCRIPT_OR_STYLE.sub(" ", text)))
         # Unescaping may have joined the characters of a credential.
-        text = masked(text, secrets)
+        text = mask_secrets(text, secrets)
     text = " ".join(blank_unprintable(text).split())
-    return text if len(text) <= MAX_EXCERPT else without_last_word(text[: MAX_EXCERPT - 1]) + "…"
+    return text if len(text) <= MAX_EXCERPT_CHARS else drop_last_word(text[: MAX_EXCERPT_CHARS - 1]) + "…"
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """Mask the secrets in *text*, and beginnings of a secret from 8 characters on."""
     for secret in sorted({secret for secret in secrets if secret}, key=len, reverse=True):
-        text = text.replace(secret, CREDENTIAL)
-        head = secret[:_SHORTEST_PIECE]
-        if len(secret) <= _SHORTEST_PIECE or head not in text:
+        text = text.replace(secret, CREDENTIAL_MARK)
+        head = secret[:_MIN_MASKED_CHARS]
+        if len(secret) <= _MIN_MASKED_CHARS or head not in text:
             continue
         first, *others = text.split(head)
         kept = [first]
@@ -253,50 +253,50 @@ def masked(text: str, secrets: Iterable[str]) -> str:
             shared = 0
             while shared < len(other) and secret.startswith(head + other[: shared + 1]):
                 shared += 1
-            kept += [CREDENTIAL, other[shared:]]
+            kept += [CREDENTIAL_MARK, other[shared:]]
         text = "".join(kept)
     return text
 
 
 _MARKUP = re.compile(r"<(?:!doctype|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)
-_HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_SCRIPT_OR_STYLE = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 
 
-def _kind(status: int | None, told: ErrorBody) -> ErrorKind:
+def _classify_error(status: int | None, told: ErrorBody) -> ErrorKind:
     # 1. Credentials: endpoints also call these invalid requests.
     if status == 401:
         return "auth"
     # 2. The error code.
     for word in (told.code, told.type, *sorted(told.words)):
-        if word in _BY_WORD:
-            kind = _BY_WORD[word]
+        if word in _KIND_BY_CODE:
+            kind = _KIND_BY_CODE[word]
             # A request that exceeds the allowance of a whole minute will not fit later either.
             return "request_too_large" if status == 413 and kind == "rate_limit" else kind
     if told.filtered and status in {400, 403}:
         return "content_filter"
     # 3. The message, if the status is ambiguous.
-    if status in _OPEN:
-        for pattern, kind in _BY_TEXT:
-            if pattern.search(told.message[:_READ]):
+    if status in _AMBIGUOUS_STATUSES:
+        for pattern, kind in _KIND_BY_TEXT:
+            if pattern.search(told.message[:_MAX_READ_CHARS]):
                 return kind
     # 4. The status.
     if status is None:
         return "invalid_request" if told.type == "invalid_request_error" else "server_error"
-    return _BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request")
+    return _KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request")
 
 
-def _word(value: Json) -> str:
+def _read_string(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _status(value: Json) -> int | None:
+def _read_status(value: Json) -> int | None:
     if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 else None
 
 
-def _date(text: str) -> float | None:
+def _parse_date(text: str) -> float | None:
     try:
         at = parsedate_to_datetime(text)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
@@ -304,7 +304,7 @@ def _date(text: str) -> float | None:
         return None
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -38,17 +38,17 @@ class NdjsonParser:
             )
         if not rest:
             return []
-        lines = [self._text(bytes(self._tail)), *map(self._text, rest[:-1])]
+        lines = [self._decode_line(bytes(self._tail)), *map(self._decode_line, rest[:-1])]
         self._tail = bytearray(rest[-1])
         return [line for line in lines if line]
 
     def close(self) -> str:
         """End the body and return the rest after the last line end: a complete line or half of one."""
-        tail = self._text(bytes(self._tail))
+        tail = self._decode_line(bytes(self._tail))
         self._tail.clear()
         return tail
 
-    def _text(self, line: bytes) -> str:
+    def _decode_line(self, line: bytes) -> str:
         if self._at_start:
             line = line.removeprefix(_BOM)
             self._at_start = False

@@ -11,23 +11,23 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
-from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools, write_messages
+from providers.endpoints.endpoint import Endpoint, encode_body, write_function_tool, write_messages, write_tools
 from providers.endpoints.ollama_stream import OllamaStream
 from providers.endpoints.quirks import Quirks
 from providers.registry import ProviderOptions
 from store.events import Json
 
-MIN_CONTEXT = 8_192
-MAX_CONTEXT = 131_072
+MIN_CONTEXT_TOKENS = 8_192
+MAX_CONTEXT_TOKENS = 131_072
 """Maximum context in tokens, since the server reserves memory for all of it. The server caps it at the model's own
 maximum."""
 BYTES_PER_TOKEN = 2
 """Less than the average of any language or code, so that the context is rather too large than too small."""
-DEFAULT_OUTPUT = 4_096
+DEFAULT_OUTPUT_TOKENS = 4_096
 """Tokens of context reserved for an answer without an output limit."""
 
-_INVENTED = re.compile(r"call_(\d{1,9})")
-_SWITCHES: dict[str, bool] = {"none": False, "off": False, "false": False, "on": True, "true": True}
+_NUMBERED_CALL_ID = re.compile(r"call_(\d{1,9})")
+_THINK_SWITCHES: dict[str, bool] = {"none": False, "off": False, "false": False, "on": True, "true": True}
 
 
 class OllamaChat(Endpoint[Quirks]):
@@ -46,25 +46,25 @@ class OllamaChat(Endpoint[Quirks]):
         """
         return {}
 
-    def unlearnt(self) -> Quirks:
+    def initial_quirks(self) -> Quirks:
         """No quirks are known for this API."""
         return Quirks()
 
-    def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
-        """Encode the request; see `encode`."""
-        self._contexts[request.model] = tokens = max(context(request), self._contexts.get(request.model, 0))
-        return encode(request, tokens)
+    def encode_request(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
+        """Encode the request; see `encode_request`."""
+        self._contexts[request.model] = tokens = max(choose_context_size(request), self._contexts.get(request.model, 0))
+        return encode_request(request, tokens)
 
-    def reader(self, request: Request, emit: Emit) -> OllamaStream:
+    def make_reader(self, request: Request, emit: Emit) -> OllamaStream:
         """A reader of JSON lines that continues the numbering of the conversation's calls."""
-        return OllamaStream(emit, secrets=self._secrets, first_call=first_call(request))
+        return OllamaStream(emit, secrets=self._secrets, first_call=find_first_call_number(request))
 
 
-def encode(request: Request, tokens: int) -> bytes:
+def encode_request(request: Request, tokens: int) -> bytes:
     """Encode a request as JSON with *tokens* of context."""
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": write_messages(request, _message),
+        "messages": write_messages(request, _write_message),
         "stream": True,
         "truncate": False,
         "shift": False,
@@ -73,27 +73,27 @@ def encode(request: Request, tokens: int) -> bytes:
     if request.max_output_tokens is not None:
         body["options"]["num_predict"] = request.max_output_tokens
     if request.reasoning_effort is not None:
-        body["think"] = _SWITCHES.get(request.reasoning_effort, request.reasoning_effort)
-    return encoded(body | with_tools(request, function_tool))
+        body["think"] = _THINK_SWITCHES.get(request.reasoning_effort, request.reasoning_effort)
+    return encode_body(body | write_tools(request, write_function_tool))
 
 
-def context(request: Request) -> int:
+def choose_context_size(request: Request) -> int:
     """Tokens of context for a request and its answer, rounded up to a power of two, since the server reloads the model
     at every change.
     """
-    size = len(encode(request, MAX_CONTEXT))
-    room = DEFAULT_OUTPUT if request.max_output_tokens is None else request.max_output_tokens
+    size = len(encode_request(request, MAX_CONTEXT_TOKENS))
+    room = DEFAULT_OUTPUT_TOKENS if request.max_output_tokens is None else request.max_output_tokens
     wanted = size // BYTES_PER_TOKEN + room
-    return min(MAX_CONTEXT, max(MIN_CONTEXT, 1 << (wanted - 1).bit_length()))
+    return min(MAX_CONTEXT_TOKENS, max(MIN_CONTEXT_TOKENS, 1 << (wanted - 1).bit_length()))
 
 
-def first_call(request: Request) -> int:
+def find_first_call_number(request: Request) -> int:
     """The number for the next call without an id: one more than the largest in the conversation."""
     ids = [call.id for turn in request.messages if isinstance(turn, AssistantTurn) for call in turn.calls]
-    return 1 + max((int(match[1]) for call_id in ids if (match := _INVENTED.fullmatch(call_id))), default=0)
+    return 1 + max((int(match[1]) for call_id in ids if (match := _NUMBERED_CALL_ID.fullmatch(call_id))), default=0)
 
 
-def _message(message: Message) -> dict[str, Json]:
+def _write_message(message: Message) -> dict[str, Json]:
     match message:
         case UserText():
             return {"role": "user", "content": message.text}
@@ -122,4 +122,4 @@ def open_provider(options: ProviderOptions) -> OllamaChat:
     Raises:
         UsageError: the base URL or the key is invalid.
     """
-    return OllamaChat.opened(options)
+    return OllamaChat.open_endpoint(options)

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from providers.base import Answer, Finish, ToolCall
-from providers.endpoints.arguments import as_text, parsed, tool_call
+from providers.endpoints.arguments import build_tool_call, encode_arguments, parse_model_json
 from providers.endpoints.ndjson import MAX_LINE_BYTES, NdjsonParser
-from providers.endpoints.reader import AnswerReader, Hear, unheard
+from providers.endpoints.reader import AnswerReader, EmitDelta, ignore_delta
 from providers.endpoints.usage import read_ollama_usage
 from providers.usage import Usage
 from store.events import Json
 
-_FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
-_NOT_ASKED = frozenset({"load", "unload"})
+_FINISH_BY_REASON: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+_LOAD_REASONS = frozenset({"load", "unload"})
 """Finish reasons of requests that only load or unload a model."""
 
 
@@ -28,7 +28,7 @@ class OllamaStream(AnswerReader):
     Calls without an id get `call_N`, counted from *first_call*, so that ids are unique in the conversation.
     """
 
-    def __init__(self, emit: Hear = unheard, *, secrets: Iterable[str] = (), first_call: int = 1) -> None:
+    def __init__(self, emit: EmitDelta = ignore_delta, *, secrets: Iterable[str] = (), first_call: int = 1) -> None:
         super().__init__(emit, secrets=secrets)
         self._lines = NdjsonParser()
         self._unread: list[str] = []
@@ -39,7 +39,7 @@ class OllamaStream(AnswerReader):
         self._last: Mapping[str, Json] | None = None
         """The line that ended the answer; it contains the usage report."""
 
-    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         """The usage report and its notes."""
         return read_ollama_usage(self._last)
 
@@ -52,82 +52,82 @@ class OllamaStream(AnswerReader):
         if self.done:
             return
         for line in self._lines.feed(data):
-            self._line(line)
+            self._take_line(line)
             if self.done:
                 return
 
-    def _line(self, line: str) -> None:
+    def _take_line(self, line: str) -> None:
         if not self._streamed:
-            self._keep(line)
+            self._keep_unread(line)
             return
-        chunk = parsed(line)
+        chunk = parse_model_json(line)
         if isinstance(chunk, dict):
-            self._chunk(chunk)
+            self._take_chunk(chunk)
         elif self._last is None and self.model is None and not self._error:
             self._streamed = False
-            self._keep(line)
+            self._keep_unread(line)
         else:
-            self._bad("a line of the stream is not a JSON object")
+            self._note_unreadable("a line of the stream is not a JSON object")
 
-    def _keep(self, line: str) -> None:
+    def _keep_unread(self, line: str) -> None:
         self._unread.append(line)
         self._unread_size += len(line)
         if self._unread_size > MAX_LINE_BYTES:
-            raise self._failed("bad_payload", "the document is longer than 64 MiB", retryable=False)
+            raise self._build_error("bad_payload", "the document is longer than 64 MiB", retryable=False)
 
-    def _chunk(self, chunk: dict[str, Any]) -> None:
-        self._named(chunk.get("model"))
+    def _take_chunk(self, chunk: dict[str, Any]) -> None:
+        self._note_model(chunk.get("model"))
         if chunk.get("error"):
-            self._report(chunk)
+            self._note_error(chunk)
         if isinstance(message := chunk.get("message"), dict):
-            self._think(message.get("thinking"))
-            self._say(message.get("content"))
+            self._emit_reasoning(message.get("thinking"))
+            self._emit_text(message.get("content"))
             calls = message.get("tool_calls")
             for call in calls if isinstance(calls, list) else ():
                 if isinstance(call, dict):
-                    self._call(call)
+                    self._add_call(call)
         if chunk.get("done") is True:
             self.done = True
             self._last = chunk
             if isinstance(reason := chunk.get("done_reason"), str) and reason:
                 self.finish_raw = reason
 
-    def _call(self, call: dict[str, Any]) -> None:
+    def _add_call(self, call: dict[str, Any]) -> None:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
-        given, name, arguments = call.get("id"), function.get("name"), as_text(function.get("arguments"))
+        given, name, arguments = call.get("id"), function.get("name"), encode_arguments(function.get("arguments"))
         if not (isinstance(given, str) and given):
             given = f"call_{self._next_call}"
             self._next_call += 1
-        self._calls.append(tool_call(given, name if isinstance(name, str) else "", arguments))
+        self._calls.append(build_tool_call(given, name if isinstance(name, str) else "", arguments))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _end(self) -> None:
+    def _read_rest(self) -> None:
         tail = self._lines.close()
         if self.done:
             return
         if not self._streamed or (tail and self.model is None and self._error is None):
             body = "\n".join([*self._unread, tail])
-            document = parsed(body)
+            document = parse_model_json(body)
             self._streamed = False
             if not isinstance(document, dict):
-                self._no_answer(body)
+                self._reject_body(body)
                 return
-            self._chunk(document)
+            self._take_chunk(document)
             if self._error is None and not self.done:
-                self._bad("the document contains no complete answer")
-        elif tail and isinstance(chunk := parsed(tail), dict):
-            self._chunk(chunk)  # the last line may lack its line end; half a line is ignored
+                self._note_unreadable("the document contains no complete answer")
+        elif tail and isinstance(chunk := parse_model_json(tail), dict):
+            self._take_chunk(chunk)  # the last line may lack its line end; half a line is ignored
 
-    def _complete(self) -> Answer:
+    def _build_answer(self) -> Answer:
         raw = self.finish_raw
-        if raw in _NOT_ASKED:
-            raise self._failed("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
-        finish = _FINISH.get(raw) if raw is not None else None
+        if raw in _LOAD_REASONS:
+            raise self._build_error("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
+        finish = _FINISH_BY_REASON.get(raw) if raw is not None else None
         if self._calls and finish in {"stop", None}:
             finish = "tool_calls"
-        usage, notes = self.usage()
+        usage, notes = self.last_usage()
         return Answer(
             text=self.text,
             reasoning=self.reasoning,

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 import attrs
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, UserText
-from providers.endpoints.arguments import written
-from providers.endpoints.endpoint import Endpoint, encoded, function_tool, with_tools, write_messages
+from providers.endpoints.arguments import render_call_arguments
+from providers.endpoints.endpoint import Endpoint, encode_body, write_function_tool, write_messages, write_tools
 from providers.endpoints.openai_stream import REASONING_CONTENT, ChatStream
 from providers.endpoints.quirks import Quirks
 from providers.registry import ProviderOptions
@@ -24,8 +24,8 @@ class ChatQuirks(Quirks):
     max_completion_tokens: bool = False
     """The output limit is sent as `max_completion_tokens`."""
 
-    def learnt(self, said: str, *, refused: bool) -> Self:
-        """Learn the quirk that the refusal mentions; see `Quirks.learnt`."""
+    def learn_from_words(self, said: str, *, refused: bool) -> Self:
+        """Learn the quirk that the refusal mentions; see `Quirks.learn_from_words`."""
         if not self.no_stream_options and "stream_options" in said:
             return attrs.evolve(self, no_stream_options=True)
         if not self.max_completion_tokens and refused and ("max_tokens" in said or "max_completion_tokens" in said):
@@ -40,22 +40,22 @@ class OpenAIChat(Endpoint[ChatQuirks]):
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     path: ClassVar[str] = "/chat/completions"
 
-    def unlearnt(self) -> ChatQuirks:
+    def initial_quirks(self) -> ChatQuirks:
         """Usage is requested, and the output limit has the name that all servers know."""
         return ChatQuirks()
 
-    def body(self, request: Request, quirks: ChatQuirks) -> bytes:
-        """Encode the request; see `encode`."""
-        return encode(request, quirks)
+    def encode_request(self, request: Request, quirks: ChatQuirks) -> bytes:
+        """Encode the request; see `encode_request`."""
+        return encode_request(request, quirks)
 
-    def reader(self, request: Request, emit: Emit) -> ChatStream:  # noqa: ARG002 - the format does not need it
+    def make_reader(self, request: Request, emit: Emit) -> ChatStream:  # noqa: ARG002 - the format does not need it
         """A reader for a stream of chunks, or for one document."""
         return ChatStream(emit, secrets=self._secrets)
 
 
-def encode(request: Request, quirks: ChatQuirks) -> bytes:
+def encode_request(request: Request, quirks: ChatQuirks) -> bytes:
     """Encode a request as JSON."""
-    body: dict[str, Any] = {"model": request.model, "messages": write_messages(request, _message), "stream": True}
+    body: dict[str, Any] = {"model": request.model, "messages": write_messages(request, _write_message), "stream": True}
     if not quirks.no_stream_options:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
@@ -63,10 +63,10 @@ def encode(request: Request, quirks: ChatQuirks) -> bytes:
         body[limit] = request.max_output_tokens
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
-    return encoded(body | with_tools(request, function_tool))
+    return encode_body(body | write_tools(request, write_function_tool))
 
 
-def _message(message: Message) -> dict[str, Json]:
+def _write_message(message: Message) -> dict[str, Json]:
     match message:
         case UserText():
             return {"role": "user", "content": message.text}
@@ -79,7 +79,7 @@ def _message(message: Message) -> dict[str, Json]:
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": written(call)},
+                        "function": {"name": call.name, "arguments": render_call_arguments(call)},
                     }
                     for call in message.calls
                 ]
@@ -98,4 +98,4 @@ def open_provider(options: ProviderOptions) -> OpenAIChat:
     Raises:
         UsageError: the base URL or the key is invalid.
     """
-    return OpenAIChat.opened(options)
+    return OpenAIChat.open_endpoint(options)

@@ -12,7 +12,7 @@ import attrs
 
 from providers.errors import ProviderError
 
-_UNSUPPORTED = (
+_UNSUPPORTED_WORDS = (
     "unsupported",
     "not supported",
     "not support",
@@ -35,20 +35,20 @@ class Quirks:
         """The names of the learnt quirks."""
         return tuple(field.name for field in attrs.fields(type(self)) if getattr(self, field.name))
 
-    def joined(self, other: Self) -> Self:
+    def merge_with(self, other: Self) -> Self:
         """The union of two sets of quirks, since two concurrent requests may learn different ones."""
         return attrs.evolve(self, **dict.fromkeys((*self.names(), *other.names()), True))
 
-    def after(self, error: ProviderError, said: str) -> Self:
+    def learn_from_error(self, error: ProviderError, said: str) -> Self:
         """The quirks after a refusal with the body *said* of a request made with these quirks; unchanged if the refusal
         teaches nothing.
         """
         if error.status not in {400, 422} or error.kind != "invalid_request":
             return self
         said = said.lower()
-        return self.learnt(said, refused=any(word in said for word in _UNSUPPORTED))
+        return self.learn_from_words(said, refused=any(word in said for word in _UNSUPPORTED_WORDS))
 
-    def learnt(self, said: str, *, refused: bool) -> Self:  # noqa: ARG002 - for formats that have quirks
+    def learn_from_words(self, said: str, *, refused: bool) -> Self:  # noqa: ARG002 - for formats that have quirks
         """Learn from the refusal of an invalid request; for each format to override.
 
         *said* is the body in lower case; *refused* is True if its words refuse a field itself, not its value.

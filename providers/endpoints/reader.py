@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from providers.base import Answer, ReasoningDelta, TextDelta
-from providers.endpoints.arguments import MAX_DEPTH, deeper, parsed
-from providers.endpoints.faults import RETRYABLE, excerpt, inside_answer
+from providers.endpoints.arguments import MAX_NESTING, exceeds_depth, parse_model_json
+from providers.endpoints.faults import RETRYABLE_KINDS, build_inner_error, clean_excerpt
 from providers.endpoints.sse import MAX_LINE_BYTES, SseEvent, SseParser
 from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
@@ -20,11 +20,11 @@ from providers.usage import Usage
 _BOM = b"\xef\xbb\xbf"
 
 
-Hear = Callable[[TextDelta | ReasoningDelta], None]
+EmitDelta = Callable[[TextDelta | ReasoningDelta], None]
 """Callback for deltas."""
 
 
-def unheard(_delta: TextDelta | ReasoningDelta) -> None:
+def ignore_delta(_delta: TextDelta | ReasoningDelta) -> None:
     """Discard a delta."""
 
 
@@ -33,7 +33,7 @@ class AnswerReader(ABC):
 
     def __init__(
         self,
-        emit: Hear = unheard,
+        emit: EmitDelta = ignore_delta,
         *,
         secrets: Iterable[str] = (),
     ) -> None:
@@ -61,36 +61,36 @@ class AnswerReader(ABC):
         """The reasoning so far."""
         return "".join(self._reasoning)
 
-    def finish(self) -> Answer:
+    def finish_answer(self) -> Answer:
         """End the body and return its answer.
 
         Raises:
             ProviderError: the body contains an error, is unreadable, or ended early. The part received is in its
             `text`,
-                `usage` and `model`.
+                `last_usage` and `model`.
         """
-        self._end()
+        self._read_rest()
         if self._error is not None:
-            raise self._with_evidence(self._error)
+            raise self._add_evidence(self._error)
         if self.finish_raw is None and not self.done:
-            raise self._failed("truncated", "stream ended without terminal marker", retryable=True)
-        answer = self._complete()
-        if deeper(answer.continuation, MAX_DEPTH):
+            raise self._build_error("truncated", "stream ended without terminal marker", retryable=True)
+        answer = self._build_answer()
+        if exceeds_depth(answer.continuation, MAX_NESTING):
             # the next request and records have to encode it again
-            raise self._failed("bad_payload", "the answer is nested too deeply to be sent back", retryable=False)
+            raise self._build_error("bad_payload", "the answer is nested too deeply to be sent back", retryable=False)
         return answer
 
-    def broken(self, error: ProviderError) -> Answer:
+    def finish_broken(self, error: ProviderError) -> Answer:
         """End the body after a broken connection or a timeout; returns the answer if it was complete nevertheless.
 
         Raises:
             ProviderError: *error* with the part received, or an error that the body had reported before.
         """
         if self._streamed and error.kind in {"truncated", "timeout"} and self.finish_raw is not None:
-            return self.finish()
+            return self.finish_answer()
         if self._error is not None:
-            raise self._with_evidence(self._error) from error
-        raise self._with_evidence(error)
+            raise self._add_evidence(self._error) from error
+        raise self._add_evidence(error)
 
     # --- for each format ---------------------------------------------------------------------------------------
 
@@ -103,15 +103,15 @@ class AnswerReader(ABC):
         """
 
     @abstractmethod
-    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         """The last usage report and its notes."""
 
     @abstractmethod
-    def _end(self) -> None:
+    def _read_rest(self) -> None:
         """Read the rest that was waiting for more bytes."""
 
     @abstractmethod
-    def _complete(self) -> Answer:
+    def _build_answer(self) -> Answer:
         """Build the answer from a complete body without errors.
 
         Raises:
@@ -120,44 +120,44 @@ class AnswerReader(ABC):
 
     # --- for all formats ---------------------------------------------------------------------------------------
 
-    def _named(self, model: object) -> None:
+    def _note_model(self, model: object) -> None:
         if isinstance(model, str) and model:
             self.model = model
 
-    def _say(self, piece: object) -> None:
+    def _emit_text(self, piece: object) -> None:
         if isinstance(piece, str) and piece:
             self._text.append(piece)
             self._emit(TextDelta(piece))
 
-    def _think(self, piece: object) -> None:
+    def _emit_reasoning(self, piece: object) -> None:
         if isinstance(piece, str) and piece:
             self._reasoning.append(piece)
             self._emit(ReasoningDelta(piece))
 
-    def _report(self, error: Mapping[str, Any]) -> None:
+    def _note_error(self, error: Mapping[str, Any]) -> None:
         """Note an error object in the body; the first one counts."""
         if self._error is None:
-            self._error = inside_answer(dict(error), secrets=self._secrets, mid_stream=self._streamed)
+            self._error = build_inner_error(dict(error), secrets=self._secrets, mid_stream=self._streamed)
 
-    def _bad(self, message: str) -> None:
+    def _note_unreadable(self, message: str) -> None:
         """Note an unreadable part; reading continues for the usage report."""
         if self._error is None:
             self._error = ProviderError(kind="bad_payload", message=message, retryable=True, mid_stream=self._streamed)
 
-    def _no_answer(self, body: str) -> None:
+    def _reject_body(self, body: str) -> None:
         """Note a body that is neither JSON nor events."""
         hint = "is the base URL right? " if body.lstrip().startswith("<") else ""
-        said = excerpt(body, self._secrets)
-        self._bad(f"the endpoint did not answer with JSON or events; {hint}It said: {said}"[:400])
+        said = clean_excerpt(body, self._secrets)
+        self._note_unreadable(f"the endpoint did not answer with JSON or events; {hint}It said: {said}"[:400])
 
-    def _failed(self, kind: ErrorKind, message: str, *, retryable: bool) -> ProviderError:
+    def _build_error(self, kind: ErrorKind, message: str, *, retryable: bool) -> ProviderError:
         error = ProviderError(
-            kind=kind, message=message, retryable=retryable and kind in RETRYABLE, mid_stream=self._streamed
+            kind=kind, message=message, retryable=retryable and kind in RETRYABLE_KINDS, mid_stream=self._streamed
         )
-        return self._with_evidence(error)
+        return self._add_evidence(error)
 
-    def _with_evidence(self, error: ProviderError) -> ProviderError:
-        error.usage = self.usage()[0]
+    def _add_evidence(self, error: ProviderError) -> ProviderError:
+        error.usage = self.last_usage()[0]
         error.text = self.text
         error.model = self.model
         return error
@@ -174,7 +174,7 @@ class EventReader(AnswerReader):
 
     def __init__(
         self,
-        emit: Hear = unheard,
+        emit: EmitDelta = ignore_delta,
         *,
         secrets: Iterable[str] = (),
     ) -> None:
@@ -193,26 +193,26 @@ class EventReader(AnswerReader):
         if self.done:
             return
         if not self._opened:
-            data = self._open(data)
+            data = self._detect_form(data)
         if not self._streamed:
             self._document += data
             if len(self._document) > MAX_LINE_BYTES:
-                raise self._failed("bad_payload", "the document is longer than 64 MiB", retryable=False)
+                raise self._build_error("bad_payload", "the document is longer than 64 MiB", retryable=False)
             return
         for event in self._events.feed(data):
-            self._event(event)
+            self._take_event(event)
             if self.done:
                 return
 
     @abstractmethod
-    def _chunk(self, chunk: dict[str, Any]) -> None:
+    def _take_chunk(self, chunk: dict[str, Any]) -> None:
         """Read the data of one event."""
 
     @abstractmethod
-    def _whole(self, document: dict[str, Any]) -> None:
+    def _take_document(self, document: dict[str, Any]) -> None:
         """Read an answer, or an error, that is one document."""
 
-    def _open(self, data: bytes) -> bytes:
+    def _detect_form(self, data: bytes) -> bytes:
         """Detect stream or document by the first character; returns the bytes to read."""
         self._markup += data
         seen = self._markup.removeprefix(_BOM).lstrip()
@@ -228,28 +228,28 @@ class EventReader(AnswerReader):
             return seen
         return data
 
-    def _event(self, event: SseEvent) -> None:
+    def _take_event(self, event: SseEvent) -> None:
         if event.data.strip() == "[DONE]":
             self.done = self.done or self.done_marker
             return
-        chunk = parsed(event.data)
+        chunk = parse_model_json(event.data)
         if not isinstance(chunk, dict):
-            self._bad("a chunk of the stream is not a JSON object")
+            self._note_unreadable("a chunk of the stream is not a JSON object")
         elif event.name == "error" and "error" not in chunk:
-            self._report(chunk)
+            self._note_error(chunk)
         else:
-            self._chunk(chunk)
+            self._take_chunk(chunk)
 
-    def _end(self) -> None:
+    def _read_rest(self) -> None:
         self._events.close()
         if self._streamed:
             return
         body = self._document.decode("utf-8", "replace")
-        document = parsed(body)
+        document = parse_model_json(body)
         self.done = True
         if isinstance(document, list) and len(document) == 1:
             document = document[0]
         if isinstance(document, dict):
-            self._whole(document)
+            self._take_document(document)
         else:
-            self._no_answer(body)
+            self._reject_body(body)

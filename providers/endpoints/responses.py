@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import attrs
 
 from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, ToolSpec, UserText
-from providers.endpoints.arguments import written
-from providers.endpoints.endpoint import Endpoint, encoded, with_tools
+from providers.endpoints.arguments import render_call_arguments
+from providers.endpoints.endpoint import Endpoint, encode_body, write_tools
 from providers.endpoints.quirks import Quirks
-from providers.endpoints.responses_stream import CALL, ResponseStream
+from providers.endpoints.responses_stream import CALL_PLACEHOLDER, ResponseStream
 from providers.registry import ProviderOptions
 from store.events import Json
 
@@ -25,8 +25,8 @@ class ResponsesQuirks(Quirks):
     no_encrypted_reasoning: bool = False
     """Encrypted reasoning is not requested, because the model does not reason and refuses the field."""
 
-    def learnt(self, said: str, *, refused: bool) -> Self:
-        """Learn from a refusal; see `Quirks.learnt`."""
+    def learn_from_words(self, said: str, *, refused: bool) -> Self:
+        """Learn from a refusal; see `Quirks.learn_from_words`."""
         if refused and ("encrypted" in said or "'include" in said or '"include' in said):
             return attrs.evolve(self, no_encrypted_reasoning=True)
         return self
@@ -39,24 +39,24 @@ class OpenAIResponses(Endpoint[ResponsesQuirks]):
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     path: ClassVar[str] = "/responses"
 
-    def unlearnt(self) -> ResponsesQuirks:
+    def initial_quirks(self) -> ResponsesQuirks:
         """Encrypted reasoning is requested."""
         return ResponsesQuirks()
 
-    def body(self, request: Request, quirks: ResponsesQuirks) -> bytes:
-        """Encode the request; see `encode`."""
-        return encode(request, quirks)
+    def encode_request(self, request: Request, quirks: ResponsesQuirks) -> bytes:
+        """Encode the request; see `encode_request`."""
+        return encode_request(request, quirks)
 
-    def reader(self, request: Request, emit: Emit) -> ResponseStream:  # noqa: ARG002 - the format does not need it
+    def make_reader(self, request: Request, emit: Emit) -> ResponseStream:  # noqa: ARG002 - the format does not need it
         """A reader for a stream of items, or for one document."""
         return ResponseStream(emit, secrets=self._secrets)
 
 
-def encode(request: Request, quirks: ResponsesQuirks) -> bytes:
+def encode_request(request: Request, quirks: ResponsesQuirks) -> bytes:
     """Encode a request as JSON."""
     body: dict[str, Any] = {
         "model": request.model,
-        "input": [item for message in request.messages for item in _items(message)],
+        "input": [item for message in request.messages for item in _write_items(message)],
         "store": False,
         "stream": True,
     }
@@ -68,10 +68,10 @@ def encode(request: Request, quirks: ResponsesQuirks) -> bytes:
         body["max_output_tokens"] = request.max_output_tokens
     if request.reasoning_effort is not None:
         body["reasoning"] = {"effort": request.reasoning_effort}
-    return encoded(body | with_tools(request, _tool))
+    return encode_body(body | write_tools(request, _write_tool))
 
 
-def _tool(tool: ToolSpec) -> Item:
+def _write_tool(tool: ToolSpec) -> Item:
     """Write a tool. Not strict: strict mode requires more of a schema than the tools guarantee."""
     return {
         "type": "function",
@@ -82,28 +82,28 @@ def _tool(tool: ToolSpec) -> Item:
     }
 
 
-def _items(message: Message) -> Iterator[Item]:
+def _write_items(message: Message) -> Iterator[Item]:
     match message:
         case UserText():
             yield {"type": "message", "role": "user", "content": message.text}
         case ToolAnswer():
             yield {"type": "function_call_output", "call_id": message.call_id, "output": message.text}
         case AssistantTurn():
-            yield from _turn(message)
+            yield from _write_turn(message)
 
 
-def _turn(turn: AssistantTurn) -> Iterator[Item]:
+def _write_turn(turn: AssistantTurn) -> Iterator[Item]:
     """Write a turn as the model produced it, with its reasoning items in place."""
     calls: list[Item] = [
-        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": written(call)}
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": render_call_arguments(call)}
         for call in turn.calls
     ]
-    kept = _kept(turn.continuation)
-    places = sum(item.get("type") == CALL for item in kept)
-    if kept and places == len(calls) and _text(kept) == turn.text:
+    kept = _read_kept_items(turn.continuation)
+    places = sum(item.get("type") == CALL_PLACEHOLDER for item in kept)
+    if kept and places == len(calls) and _join_text(kept) == turn.text:
         following = iter(calls)
         for item in kept:
-            yield next(following) if item.get("type") == CALL else item
+            yield next(following) if item.get("type") == CALL_PLACEHOLDER else item
         return
     # The turn was shortened since, or has only text and calls. An endpoint refuses reasoning that is not followed by
     # its original items, so the reasoning is left out.
@@ -112,14 +112,14 @@ def _turn(turn: AssistantTurn) -> Iterator[Item]:
     yield from calls
 
 
-def _text(items: list[Item]) -> str:
+def _join_text(items: list[Item]) -> str:
     """The text of the messages among *items*."""
     contents = [item.get("content") for item in items if item.get("type") == "message"]
     parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict)]
     return "".join(str(part.get("text", "")) for part in parts if part.get("type") in ("output_text", "text"))
 
 
-def _kept(continuation: Json) -> list[Item]:
+def _read_kept_items(continuation: Json) -> list[Item]:
     items = continuation.get("items") if isinstance(continuation, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
@@ -130,4 +130,4 @@ def open_provider(options: ProviderOptions) -> OpenAIResponses:
     Raises:
         UsageError: the base URL or the key is invalid.
     """
-    return OpenAIResponses.opened(options)
+    return OpenAIResponses.open_endpoint(options)

@@ -56,28 +56,28 @@ class SseParser:
         first, *rest = data.split(b"\n")
         self._tail += first
         if len(self._tail) > self._limit:
-            raise self._too_long()
+            raise self._build_length_error()
         if not rest:
             return []
         events: list[SseEvent] = []
         for line in (bytes(self._tail), *rest[:-1]):
-            self._line(line, events)
+            self._take_line(line, events)
         self._tail = bytearray(rest[-1])
         return events
 
     def close(self) -> None:
         """End the body; an event without its final blank line is discarded, as the standard requires."""
         self._tail.clear()
-        self._forget()
+        self._reset_event()
 
-    def _line(self, line: bytes, events: list[SseEvent]) -> None:
+    def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
         if self._at_start:
             line = line.removeprefix(_BOM)
             self._at_start = False
         if not line:
             if self._data:
                 events.append(SseEvent(self._name, "\n".join(self._data)))
-            self._forget()
+            self._reset_event()
             return
         if line.startswith(b":"):
             self.comments += 1
@@ -86,17 +86,17 @@ class SseParser:
         if field == b"data":
             self._data_size += len(value)
             if self._data_size > self._limit:
-                raise self._too_long()
+                raise self._build_length_error()
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif field == b"event":
             self._name = value.removeprefix(b" ").decode("utf-8", "replace")
 
-    def _forget(self) -> None:
+    def _reset_event(self) -> None:
         self._name = ""
         self._data = []
         self._data_size = 0
 
-    def _too_long(self) -> ProviderError:
+    def _build_length_error(self) -> ProviderError:
         return ProviderError(
             kind="bad_payload",
             message=f"a line of the stream is longer than {self._limit:,} bytes",

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from providers.answer_form import describe_form
 from providers.base import Answer, Emit, Request, UserText
-from providers.endpoints.arguments import parsed
-from providers.endpoints.endpoint import Endpoint, encoded
-from providers.endpoints.questions import Question, Unreadable, answer_of, questions_of
+from providers.endpoints.arguments import parse_model_json
+from providers.endpoints.endpoint import Endpoint, encode_body
+from providers.endpoints.questions import Question, UnreadableAnswer, derive_questions, read_answers
 from providers.endpoints.quirks import Quirks
-from providers.endpoints.reader import AnswerReader, Hear, unheard
+from providers.endpoints.reader import AnswerReader, EmitDelta, ignore_delta
 from providers.endpoints.sse import MAX_LINE_BYTES
 from providers.endpoints.usage import read_responses_usage
 from providers.errors import ProviderError
@@ -34,25 +34,25 @@ class Typesafe(Endpoint[Quirks]):
     path: ClassVar[str] = "/systemone"
     accept: ClassVar[str] = "application/json"
 
-    def unlearnt(self) -> Quirks:
+    def initial_quirks(self) -> Quirks:
         """No quirks are known for this API."""
         return Quirks()
 
-    def body(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
-        """Encode the request; see `encode`."""
-        return encode(request)
+    def encode_request(self, request: Request, quirks: Quirks) -> bytes:  # noqa: ARG002 - none are known
+        """Encode the request; see `encode_request`."""
+        return encode_request(request)
 
-    def reader(self, request: Request, emit: Emit) -> SystemOneReader:
+    def make_reader(self, request: Request, emit: Emit) -> SystemOneReader:
         """A reader of one document that knows the questions."""
-        return SystemOneReader(_questions(request), emit, secrets=self._secrets)
+        return SystemOneReader(_require_questions(request), emit, secrets=self._secrets)
 
 
-def problems_of(schema: Mapping[str, Json]) -> list[str]:
+def list_schema_problems(schema: Mapping[str, Json]) -> list[str]:
     """The problems that prevent System One from answering a schema, one line each; empty if there are none."""
-    return questions_of(schema)[1]
+    return derive_questions(schema)[1]
 
 
-def encode(request: Request) -> bytes:
+def encode_request(request: Request) -> bytes:
     """Encode a request as JSON, with the last user text as the state.
 
     The model sees only a question's own instructions, not its name. So the request's instructions are put before those
@@ -61,37 +61,37 @@ def encode(request: Request) -> bytes:
     Raises:
         ProviderError: `invalid_request`: the request has no answer schema, or one that cannot be asked.
     """
-    questions = _questions(request)
+    questions = _require_questions(request)
     before = request.instructions.removesuffix(describe_form(request.answer_schema or {})).strip()
     body: dict[str, Any] = {
-        "state": _state(request),
+        "state": _read_state(request),
         "model": request.model,
-        "questions": {question.name: _question(question, before) for question in questions},
+        "questions": {question.name: _write_question(question, before) for question in questions},
     }
-    return encoded(body)
+    return encode_body(body)
 
 
-def _questions(request: Request) -> Sequence[Question]:
+def _require_questions(request: Request) -> Sequence[Question]:
     if request.answer_schema is None:
         message = "typesafe serves only the model nodes of decision flows"
         raise ProviderError(kind="invalid_request", message=message, retryable=False)
-    questions, problems = questions_of(request.answer_schema)
+    questions, problems = derive_questions(request.answer_schema)
     if problems:
         message = f"the answer's schema cannot be asked: {'; '.join(problems)}"
         raise ProviderError(kind="invalid_request", message=message[:400], retryable=False)
     return questions
 
 
-def _question(question: Question, before: str) -> dict[str, Json]:
+def _write_question(question: Question, before: str) -> dict[str, Json]:
     instructions = f"{before}\n\n{question.instructions}" if before else question.instructions
     asked: dict[str, Json] = {"type": question.type, "instructions": instructions}
     return asked if question.criteria is None else asked | {"criteria": question.criteria}
 
 
-def _state(request: Request) -> Json:
+def _read_state(request: Request) -> Json:
     """The last user text, parsed if it is a JSON object."""
     text = next((turn.text for turn in reversed(request.messages) if isinstance(turn, UserText)), "")
-    value = parsed(text)
+    value = parse_model_json(text)
     return value if isinstance(value, dict) else text
 
 
@@ -102,14 +102,16 @@ class SystemOneReader(AnswerReader):
     among them. A confidence measures how far the likeliest answer stands out, not how often it is right.
     """
 
-    def __init__(self, questions: Sequence[Question], emit: Hear = unheard, *, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self, questions: Sequence[Question], emit: EmitDelta = ignore_delta, *, secrets: Iterable[str] = ()
+    ) -> None:
         super().__init__(emit, secrets=secrets)
         self._streamed = False
         self._questions = questions
         self._body = bytearray()
         self._usage: Mapping[str, Json] | None = None
 
-    def usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         """The usage report and its notes."""
         return read_responses_usage(self._usage)
 
@@ -121,30 +123,30 @@ class SystemOneReader(AnswerReader):
         """
         self._body += data
         if len(self._body) > MAX_LINE_BYTES:
-            raise self._failed("bad_payload", "the document is longer than 64 MiB", retryable=False)
+            raise self._build_error("bad_payload", "the document is longer than 64 MiB", retryable=False)
 
-    def _end(self) -> None:
+    def _read_rest(self) -> None:
         self.done = True
         body = self._body.decode("utf-8-sig", "replace")
-        document = parsed(body)
+        document = parse_model_json(body)
         if not isinstance(document, dict):
-            self._no_answer(body)
+            self._reject_body(body)
             return
-        self._named(document.get("model"))
+        self._note_model(document.get("model"))
         usage = document.get("usage")
         self._usage = usage if isinstance(usage, dict) else None
         if "answers" not in document and (document.get("error") or document.get("detail")):
-            self._report(document)
+            self._note_error(document)
             return
         try:
-            answer, confidence = answer_of(self._questions, document.get("answers"))
-        except Unreadable as error:
-            self._bad(f"the endpoint's answer cannot be read: {error}"[:400])
+            answer, confidence = read_answers(self._questions, document.get("answers"))
+        except UnreadableAnswer as error:
+            self._note_unreadable(f"the endpoint's answer cannot be read: {error}"[:400])
             return
-        self._say(json.dumps({"answer": answer, "confidence": confidence}, ensure_ascii=False))
+        self._emit_text(json.dumps({"answer": answer, "confidence": confidence}, ensure_ascii=False))
 
-    def _complete(self) -> Answer:
-        usage, notes = self.usage()
+    def _build_answer(self) -> Answer:
+        usage, notes = self.last_usage()
         return Answer(text=self.text, usage=usage, finish="stop", model=self.model, notes=notes)
 
 
@@ -154,4 +156,4 @@ def open_provider(options: ProviderOptions) -> Typesafe:
     Raises:
         UsageError: the base URL or the key is invalid.
     """
-    return Typesafe.opened(options)
+    return Typesafe.open_endpoint(options)

@@ -9,58 +9,58 @@ import attrs
 
 from providers.usage import Usage
 from store.events import Json
-from store.money import DECIMALS, to_nusd
+from store.money import MAX_USD_DECIMALS, to_nusd
 
-MAX_TOKENS = 1_000_000_000
+MAX_PLAUSIBLE_TOKENS = 1_000_000_000
 """A larger token count is implausible and dropped."""
 
 Report = Mapping[str, Json]
 
 
-class _Counts:
+class _TokenCounts:
     """Reads token counts from a report and notes whether one was implausible."""
 
     def __init__(self) -> None:
         self.dropped = False
 
-    def count(self, *candidates: Json) -> int | None:
+    def take_count(self, *candidates: Json) -> int | None:
         """The first given number; None if there is none or it cannot be a token count."""
         given = next((value for value in candidates if value is not None), None)
         if isinstance(given, float) and given.is_integer():
             given = int(given)
         if given is None:
             return None
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_TOKENS:
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_PLAUSIBLE_TOKENS:
             self.dropped = True
             return None
         return given
 
-    def read(self, usage: Usage) -> tuple[Usage | None, tuple[str, ...]]:
+    def build_usage(self, usage: Usage) -> tuple[Usage | None, tuple[str, ...]]:
         """Build the usage without parts that are larger than their whole, and its notes."""
-        cached, written = (self._within(part, usage.input) for part in (usage.cached, usage.cache_write))
-        for_an_hour = self._within(usage.cache_write_1h, written)
+        cached, written = (self._drop_oversized(part, usage.input) for part in (usage.cached, usage.cache_write))
+        for_an_hour = self._drop_oversized(usage.cache_write_1h, written)
         notes = ("usage_implausible",) if self.dropped else ()
         usage = attrs.evolve(usage, cached=cached, cache_write=written, cache_write_1h=for_an_hour)
-        if usage.reported():
+        if usage.to_json():
             return usage, notes
         return None, notes or ("usage_unreported",)
 
-    def _within(self, part: int | None, whole: int | None) -> int | None:
+    def _drop_oversized(self, part: int | None, whole: int | None) -> int | None:
         if part is None or whole is None or part <= whole:
             return part
         self.dropped = True
         return None
 
 
-def believable(usage: Usage | None) -> bool:
+def is_plausible(usage: Usage | None) -> bool:
     """True if every field can be a token count. A negative one would credit a budget."""
     if usage is None:
         return True
     told = (usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning, usage.cache_write_1h)
-    return all(tokens is None or 0 <= tokens <= MAX_TOKENS for tokens in told)
+    return all(tokens is None or 0 <= tokens <= MAX_PLAUSIBLE_TOKENS for tokens in told)
 
 
-def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
+def read_chat_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
     """Read the usage report of chat completions.
 
     Returns:
@@ -68,38 +68,42 @@ def read_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple
     """
     if report is None:
         return None, ("usage_unreported",)
-    counts = _Counts()
-    prompt_details, output_details = _inner(report, "prompt_tokens_details", "completion_tokens_details")
-    prompt, output = counts.count(report.get("prompt_tokens")), counts.count(report.get("completion_tokens"))
-    cached = counts.count(
+    counts = _TokenCounts()
+    prompt_details, output_details = _list_details(report, "prompt_tokens_details", "completion_tokens_details")
+    prompt, output = counts.take_count(report.get("prompt_tokens")), counts.take_count(report.get("completion_tokens"))
+    cached = counts.take_count(
         prompt_details.get("cached_tokens"),
         report.get("prompt_cache_hit_tokens"),
         report.get("cached_tokens"),
         cached_elsewhere,
     )
-    written = counts.count(prompt_details.get("cache_write_tokens"))
-    reasoning = counts.count(output_details.get("reasoning_tokens"))
+    written = counts.take_count(prompt_details.get("cache_write_tokens"))
+    reasoning = counts.take_count(output_details.get("reasoning_tokens"))
     total = report.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
         output += reasoning  # xAI counts reasoning separately
-    return counts.read(Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning))
+    return counts.build_usage(
+        Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning)
+    )
 
 
 def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str, ...]]:
     """Read the usage report of Anthropic Messages, where `input_tokens` excludes cached tokens."""
     if not report:
         return None, ("usage_unreported",)
-    counts = _Counts()
-    (written_details,) = _inner(report, "cache_creation")
-    plain = counts.count(report.get("input_tokens"))
-    cached = counts.count(report.get("cache_read_input_tokens"))
-    lifetimes = [counts.count(written_details.get(f"ephemeral_{lifetime}_input_tokens")) for lifetime in ("5m", "1h")]
+    counts = _TokenCounts()
+    (written_details,) = _list_details(report, "cache_creation")
+    plain = counts.take_count(report.get("input_tokens"))
+    cached = counts.take_count(report.get("cache_read_input_tokens"))
+    lifetimes = [
+        counts.take_count(written_details.get(f"ephemeral_{lifetime}_input_tokens")) for lifetime in ("5m", "1h")
+    ]
     told = [number for number in lifetimes if number is not None]
-    written = counts.count(report.get("cache_creation_input_tokens"), sum(told) if told else None)
-    return counts.read(
+    written = counts.take_count(report.get("cache_creation_input_tokens"), sum(told) if told else None)
+    return counts.build_usage(
         Usage(
             input=None if plain is None else plain + (cached or 0) + (written or 0),
-            output=counts.count(report.get("output_tokens")),
+            output=counts.take_count(report.get("output_tokens")),
             cached=cached,
             cache_write=written,
             cache_write_1h=lifetimes[1] or None,
@@ -111,14 +115,14 @@ def read_responses_usage(report: Report | None) -> tuple[Usage | None, tuple[str
     """Read the usage report of OpenAI Responses."""
     if report is None:
         return None, ("usage_unreported",)
-    counts = _Counts()
-    input_details, output_details = _inner(report, "input_tokens_details", "output_tokens_details")
-    return counts.read(
+    counts = _TokenCounts()
+    input_details, output_details = _list_details(report, "input_tokens_details", "output_tokens_details")
+    return counts.build_usage(
         Usage(
-            input=counts.count(report.get("input_tokens")),
-            output=counts.count(report.get("output_tokens")),
-            cached=counts.count(input_details.get("cached_tokens")),
-            reasoning=counts.count(output_details.get("reasoning_tokens")),
+            input=counts.take_count(report.get("input_tokens")),
+            output=counts.take_count(report.get("output_tokens")),
+            cached=counts.take_count(input_details.get("cached_tokens")),
+            reasoning=counts.take_count(output_details.get("reasoning_tokens")),
         )
     )
 
@@ -127,12 +131,12 @@ def read_ollama_usage(report: Report | None) -> tuple[Usage | None, tuple[str, .
     """Read the usage report of Ollama, which leaves out the prompt's tokens if they were cached."""
     if report is None:
         return None, ("usage_unreported",)
-    counts = _Counts()
-    prompt, output = counts.count(report.get("prompt_eval_count")), counts.count(report.get("eval_count"))
-    return counts.read(Usage(input=prompt, output=output))
+    counts = _TokenCounts()
+    prompt, output = counts.take_count(report.get("prompt_eval_count")), counts.take_count(report.get("eval_count"))
+    return counts.build_usage(Usage(input=prompt, output=output))
 
 
-def reported_cost(report: Report | None) -> int | None:
+def read_reported_cost(report: Report | None) -> int | None:
     """Cost in nano-USD as the endpoint reports it (`cost` in the usage, as in OpenRouter's); None if it reports none.
 
     With a key of the user's own at another provider (BYOK) the figure is only the endpoint's fee, so it is ignored.
@@ -141,10 +145,10 @@ def reported_cost(report: Report | None) -> int | None:
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:
-        return to_nusd(round(Decimal(str(given)), DECIMALS))
+        return to_nusd(round(Decimal(str(given)), MAX_USD_DECIMALS))
     except (ArithmeticError, ValueError):  # not a number, or not a possible cost
         return None
 
 
-def _inner(report: Report, *names: str) -> list[Report]:
+def _list_details(report: Report, *names: str) -> list[Report]:
     return [inner if isinstance(inner := report.get(name), dict) else {} for name in names]

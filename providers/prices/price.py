@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.money import divided, divided_up, usd
+from store.money import divide_half_even, divide_rounding_up, format_usd
 
 if TYPE_CHECKING:
     from providers.usage import Usage
     from store.events import Json
 
-MILLION = 1_000_000
+TOKENS_PER_PRICE = 1_000_000
 """Number of tokens that a price is for."""
 
 
@@ -49,11 +49,11 @@ class Price:
         """True if all tokens cost nothing."""
         return not (self.dearest_input or self.output)
 
-    def bound(self, input_tokens: int, output_tokens: int) -> int:
+    def compute_bound(self, input_tokens: int, output_tokens: int) -> int:
         """Upper bound of a request's cost in nano-USD, rounded up, with all input at the dearest tier."""
-        return divided_up(input_tokens * self.dearest_input + output_tokens * self.output, MILLION)
+        return divide_rounding_up(input_tokens * self.dearest_input + output_tokens * self.output, TOKENS_PER_PRICE)
 
-    def cost(self, usage: Usage) -> Cost | None:
+    def compute_cost(self, usage: Usage) -> Cost | None:
         """The cost of *usage*, rounded once, half to even; None if input or output is unknown.
 
         Cached tokens are part of the input and charged once, in their tier. If the parts exceed the whole, the dearer
@@ -74,18 +74,18 @@ class Price:
             + written_1h * write_1h
             + usage.output * self.output
         )
-        return Cost(nusd=divided(total, MILLION), exact=not cached or self.cached is not None)
+        return Cost(nusd=divide_half_even(total, TOKENS_PER_PRICE), exact=not cached or self.cached is not None)
 
     def to_json(self) -> dict[str, Json]:
         """The prices as in configuration files: USD per million tokens as decimal text."""
-        return {name: usd(nusd) for name, nusd in self._tiers() if nusd is not None}
+        return {name: format_usd(nusd) for name, nusd in self._list_tiers() if nusd is not None}
 
-    def _tiers(self) -> Iterator[tuple[str, int | None]]:
-        for name, field in TIERS.items():
+    def _list_tiers(self) -> Iterator[tuple[str, int | None]]:
+        for name, field in TIER_FIELDS.items():
             yield name, getattr(self, field)
 
 
-TIERS = {
+TIER_FIELDS = {
     "input": "input",
     "output": "output",
     "cached": "cached",
@@ -93,4 +93,4 @@ TIERS = {
     "cacheWrite1h": "cache_write_1h",
 }
 """Price tiers: name in configuration files -> field of `Price`."""
-REQUIRED = ("input", "output")
+REQUIRED_TIERS = ("input", "output")

@@ -11,8 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.prices.price import REQUIRED, TIERS, Price
-from store.documents.structure import Problem, show, suggest
+from providers.prices.price import REQUIRED_TIERS, TIER_FIELDS, Price
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.money import to_nusd
 
 if TYPE_CHECKING:
@@ -22,60 +22,60 @@ if TYPE_CHECKING:
 Prices = Mapping[str, Price]
 """Price by model name, as used in requests."""
 
-KEY = "prices"
+PRICES_KEY = "prices"
 """Key of the table in configuration files and in price files."""
 MAX_MODELS = 10_000
 
 
-def exact(document: Document) -> Json:
+def read_exact_table(document: Document) -> Json:
     """The document's `prices` with exact numbers; None if it has none.
 
     The strict reader has already parsed the document, so it is valid JSON.
     """
-    if not isinstance(document.value, dict) or KEY not in document.value:
+    if not isinstance(document.value, dict) or PRICES_KEY not in document.value:
         return None
-    return json.loads(document.raw, parse_float=Decimal)[KEY]
+    return json.loads(document.raw, parse_float=Decimal)[PRICES_KEY]
 
 
-def problems(value: Json) -> Iterator[Problem]:
+def find_table_problems(value: Json) -> Iterator[PathMessage]:
     """All problems of *value* as a price table."""
     if not isinstance(value, dict):
-        yield (KEY,), f"expected an object of models and their prices, got {show(value)}"
+        yield (PRICES_KEY,), f"expected an object of models and their prices, got {describe_value(value)}"
         return
     if len(value) > MAX_MODELS:
-        yield (KEY,), f"expected at most {MAX_MODELS:,} models, got {len(value):,}"
+        yield (PRICES_KEY,), f"expected at most {MAX_MODELS:,} models, got {len(value):,}"
         return
     for model, tiers in value.items():
-        at = (KEY, model)
+        at = (PRICES_KEY, model)
         if not model.strip():
             yield at, "expected the name of a model"
         if not isinstance(tiers, dict):
-            yield at, f'expected an object such as {{"input": 1.0, "output": 2.0}}, got {show(tiers)}'
+            yield at, f'expected an object such as {{"input": 1.0, "output": 2.0}}, got {describe_value(tiers)}'
             continue
-        for name in REQUIRED:
+        for name in REQUIRED_TIERS:
             if name not in tiers:
                 yield at, f"missing required field {name!r}: USD per million tokens, 0 where it is free"
         for name, price in tiers.items():
-            if name not in TIERS:
-                yield (*at, name), f"unknown field {name!r}{suggest(name, [*TIERS])}"
-            elif problem := _problem(price):
+            if name not in TIER_FIELDS:
+                yield (*at, name), f"unknown field {name!r}{suggest_nearest(name, [*TIER_FIELDS])}"
+            elif problem := _find_price_problem(price):
                 yield (*at, name), problem
 
 
-def read(value: Mapping[str, Any]) -> dict[str, Price]:
-    """Parse a price table that has no `problems`, such as the result of `written`."""
+def parse_prices(value: Mapping[str, Any]) -> dict[str, Price]:
+    """Parse a price table that has no `find_table_problems`, such as the result of `render_prices`."""
     return {
-        model: Price(**{TIERS[name]: to_nusd(price) for name, price in tiers.items() if name in TIERS})
+        model: Price(**{TIER_FIELDS[name]: to_nusd(price) for name, price in tiers.items() if name in TIER_FIELDS})
         for model, tiers in value.items()
     }
 
 
-def written(prices: Prices) -> dict[str, Json]:
+def render_prices(prices: Prices) -> dict[str, Json]:
     """The table for storage, with exact decimal text."""
     return {model: price.to_json() for model, price in prices.items()}
 
 
-def load(file: Path) -> dict[str, Price]:
+def load_prices(file: Path) -> dict[str, Price]:
     """Read a price file: `{"schemaVersion": 1, "prices": {...}}`.
 
     Raises:
@@ -84,28 +84,28 @@ def load(file: Path) -> dict[str, Price]:
     from store.documents.positions import read_json
 
     document = read_json(file)
-    table = exact(document)
-    found = [*_document(document.value), *(problems(table) if table is not None else ())]
+    table = read_exact_table(document)
+    found = [*_find_document_problems(document.value), *(find_table_problems(table) if table is not None else ())]
     if found:
-        raise document.refusal(document.finding(path, message) for path, message in found)
-    return read(table)
+        raise document.make_usage_error(document.locate_problem(path, message) for path, message in found)
+    return parse_prices(table)
 
 
-def _document(value: Json) -> Iterator[Problem]:
+def _find_document_problems(value: Json) -> Iterator[PathMessage]:
     if not isinstance(value, dict):
-        yield (), f"expected an object, got {show(value)}"
+        yield (), f"expected an object, got {describe_value(value)}"
         return
-    for name in ("schemaVersion", KEY):
+    for name in ("schemaVersion", PRICES_KEY):
         if value.get(name) is None:
             yield (), f"missing required field {name!r}"
     if (version := value.get("schemaVersion")) is not None and (type(version) is not int or version != 1):
-        yield ("schemaVersion",), f"expected 1, got {show(version)}"
+        yield ("schemaVersion",), f"expected 1, got {describe_value(version)}"
     for name in value:
-        if name not in {"schemaVersion", KEY}:
-            yield (name,), f"unknown field {name!r}{suggest(name, ['schemaVersion', KEY])}"
+        if name not in {"schemaVersion", PRICES_KEY}:
+            yield (name,), f"unknown field {name!r}{suggest_nearest(name, ['schemaVersion', PRICES_KEY])}"
 
 
-def _problem(price: Json) -> str | None:
+def _find_price_problem(price: Json) -> str | None:
     try:
         to_nusd(price)
     except ValueError as error:

@@ -19,33 +19,33 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from providers.base import Answer, ReasoningDelta, Responded, TextDelta, ToolCall
-from providers.endpoints.arguments import INVALID, MAX_DEPTH, deeper, parsed, tool_call
+from providers.endpoints.arguments import INVALID_JSON, MAX_NESTING, build_tool_call, exceeds_depth, parse_model_json
 from providers.errors import ProviderError
-from providers.recording.material import FIELDS, fingerprint
-from providers.recording.normalization import Rule
+from providers.recording.material import MATERIAL_FIELDS, compute_fingerprint
+from providers.recording.normalization import NormalizeRule
 from providers.usage import Usage
 from store.errors import UsageError
 from store.events import Json
 
-FORMAT = "cassette/v1"
-SUFFIX = ".jsonl"
-MAX_BYTES = 256 * 1024
+CASSETTE_FORMAT = "cassette/v1"
+FILE_SUFFIX = ".jsonl"
+MAX_CASSETTE_BYTES = 256 * 1024
 """Maximum size of a cassette in bytes."""
 
-Emitted = Responded | TextDelta | ReasoningDelta
+RecordedEvent = Responded | TextDelta | ReasoningDelta
 T = TypeVar("T")
 
-_AROUND = 20
+_EXTRA_LEVELS = 20
 """Levels of nesting that a line adds around an answer."""
-_CHECK = b',"check":"'
-_SEED = "0" * 64
-_USAGE = tuple(field.name for field in attrs.fields(Usage))
-_ANSWER_WORDS = ("refusal", "finish", "finish_raw", "model", "cost_nusd")
+_CHECK_KEY = b',"check":"'
+_CHECK_SEED = "0" * 64
+_USAGE_FIELDS = tuple(field.name for field in attrs.fields(Usage))
+_PLAIN_ANSWER_FIELDS = ("refusal", "finish", "finish_raw", "model", "cost_nusd")
 """Fields of an answer that are written unchanged if they are not empty."""
 
 
 @attrs.frozen(kw_only=True)
-class Header:
+class CassetteHeader:
     """The header of a cassette: the recorded task and the configuration of its run."""
 
     suite_id: str
@@ -53,9 +53,9 @@ class Header:
     task_id: str
     config_hash: str
     model: str
-    grants: tuple[str, ...]
+    effects: tuple[str, ...]
     """Effects that the caller granted to the run, sorted."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[NormalizeRule, ...] = ()
     """The task's `replayNormalize` rules, already applied to the texts."""
 
 
@@ -66,7 +66,7 @@ class RecordedCall:
     request: Mapping[str, Json]
     """The complete request, normalised; see `providers.recording.material`."""
     fingerprint: str
-    events: tuple[Emitted, ...]
+    events: tuple[RecordedEvent, ...]
     """The events that the provider emitted, in order."""
     reply: Answer | ProviderError
 
@@ -75,7 +75,7 @@ class RecordedCall:
 class Cassette:
     """One recorded run."""
 
-    header: Header
+    header: CassetteHeader
     calls: tuple[RecordedCall, ...]
     check: str = attrs.field(default="", eq=False)
     """The check of the last line, which covers the whole file; empty if there is no file."""
@@ -84,17 +84,17 @@ class Cassette:
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
-def lines(cassette: Cassette) -> Iterator[dict[str, Json]]:
+def build_documents(cassette: Cassette) -> Iterator[dict[str, Json]]:
     """The JSON objects of the lines without their checks, to be scanned for secrets and then encoded."""
     header = cassette.header
     yield {
-        "format": FORMAT,
+        "format": CASSETTE_FORMAT,
         "suiteId": header.suite_id,
         "suiteVersion": header.suite_version,
         "taskId": header.task_id,
         "configHash": header.config_hash,
         "model": header.model,
-        "grants": list(header.grants),
+        "grants": list(header.effects),
         "replayNormalize": [rule.to_json() for rule in header.rules],
     }
     before: Mapping[str, Json] = {}
@@ -102,32 +102,34 @@ def lines(cassette: Cassette) -> Iterator[dict[str, Json]]:
         yield {
             "call": number,
             "fingerprint": call.fingerprint,
-            "request": _changed(before, call.request),
-            "events": [_event(event) for event in call.events],
-            **_reply(call),
+            "request": _diff_request(before, call.request),
+            "events": [_encode_event(event) for event in call.events],
+            **_encode_reply(call),
         }
         before = call.request
     yield {"end": len(cassette.calls)}
 
 
-def encode(documents: Sequence[Mapping[str, Json]]) -> bytes:
+def encode_cassette(documents: Sequence[Mapping[str, Json]]) -> bytes:
     """Encode the objects of `lines` as a file. Pure ASCII, so that even lone surrogates survive every tool."""
-    check, written = _SEED, []
+    check, written = _CHECK_SEED, []
     for document in documents:
         body = json.dumps(document, separators=(",", ":"), allow_nan=False)[:-1].encode("ascii")
-        check = _checked(check, body)
-        written.append(body + _CHECK + check.encode() + b'"}\n')
+        check = _chain_check(check, body)
+        written.append(body + _CHECK_KEY + check.encode() + b'"}\n')
     return b"".join(written)
 
 
-def _checked(before: str, body: bytes) -> str:
+def _chain_check(before: str, body: bytes) -> str:
     return hashlib.sha256(before.encode() + body).hexdigest()
 
 
-def _changed(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[str, Json]:
+def _diff_request(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[str, Json]:
     """The part of *request* that the decoder cannot take from the previous request."""
     found = {
-        name: request[name] for name in FIELDS if name != "messages" and (not before or request[name] != before[name])
+        name: request[name]
+        for name in MATERIAL_FIELDS
+        if name != "messages" and (not before or request[name] != before[name])
     }
     known, messages = before.get("messages", []), request["messages"]
     same = next((n for n, (a, b) in enumerate(zip(known, messages, strict=False)) if a != b), None)
@@ -135,7 +137,7 @@ def _changed(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[st
     return found | {"kept": kept, "messages": messages[kept:]}
 
 
-def _event(event: Emitted) -> dict[str, Json]:
+def _encode_event(event: RecordedEvent) -> dict[str, Json]:
     match event:
         case Responded():
             told: dict[str, Json] = {"status": event.status}
@@ -148,7 +150,7 @@ def _event(event: Emitted) -> dict[str, Json]:
             return {"reasoning": text}
 
 
-def _reply(call: RecordedCall) -> dict[str, Json]:
+def _encode_reply(call: RecordedCall) -> dict[str, Json]:
     reply = call.reply
     if isinstance(reply, ProviderError):
         error: dict[str, Json] = {"kind": reply.kind, "message": reply.message}
@@ -156,128 +158,132 @@ def _reply(call: RecordedCall) -> dict[str, Json]:
             error["status"] = reply.status
         if reply.mid_stream:
             error["midStream"] = True
-        return {"error": error | _used(reply.usage)}
+        return {"error": error | _encode_usage(reply.usage)}
     found: dict[str, Json] = {}
     # what was streamed is in the events already
-    if reply.text != _streamed(call.events, TextDelta):
+    if reply.text != _join_streamed(call.events, TextDelta):
         found["text"] = reply.text
-    if reply.reasoning != _streamed(call.events, ReasoningDelta):
+    if reply.reasoning != _join_streamed(call.events, ReasoningDelta):
         found["reasoning"] = reply.reasoning
     if reply.calls:
-        found["calls"] = [_call(one) for one in reply.calls]
-    for name in _ANSWER_WORDS:
+        found["calls"] = [_encode_call(one) for one in reply.calls]
+    for name in _PLAIN_ANSWER_FIELDS:
         if (value := getattr(reply, name)) not in (None, ""):
             found[name] = value
     if reply.continuation is not None:
         found["continuation"] = reply.continuation
     if reply.notes:
         found["notes"] = list(reply.notes)
-    return {"answer": found | _used(reply.usage)}
+    return {"answer": found | _encode_usage(reply.usage)}
 
 
-def _call(call: ToolCall) -> dict[str, Json]:
+def _encode_call(call: ToolCall) -> dict[str, Json]:
     found: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.raw}
     return found if call.problem is None else found | {"problem": call.problem}
 
 
-def _used(usage: Usage | None) -> dict[str, Json]:
-    return {} if usage is None else {"usage": usage.reported()}
+def _encode_usage(usage: Usage | None) -> dict[str, Json]:
+    return {} if usage is None else {"usage": usage.to_json()}
 
 
-def _streamed(events: Sequence[Emitted], kind: type[TextDelta | ReasoningDelta]) -> str:
+def _join_streamed(events: Sequence[RecordedEvent], kind: type[TextDelta | ReasoningDelta]) -> str:
     return "".join(event.text for event in events if isinstance(event, kind))
 
 
 # --- decoding -----------------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes, *, name: str) -> Cassette:
+def decode_cassette(raw: bytes, *, name: str) -> Cassette:
     """Decode a file; *name* is the file's name in messages.
 
     Raises:
         UsageError: it is too long, has another format, or was truncated or edited; with line and field.
     """
-    if len(raw) > MAX_BYTES:
-        raise _refusal(name, 1, "", f"{len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}")
-    rows = _rows(raw, name)
+    if len(raw) > MAX_CASSETTE_BYTES:
+        raise _build_refusal(name, 1, "", f"{len(raw):,} bytes; a cassette has at most {MAX_CASSETTE_BYTES:,}")
+    rows = _read_lines(raw, name)
     first = next(rows, None)
     if first is None:
-        raise _refusal(name, 1, "", "the file is empty")
-    header = _header(first)
+        raise _build_refusal(name, 1, "", "the file is empty")
+    header = _decode_header(first)
     calls: list[RecordedCall] = []
     before: Mapping[str, Json] = {}
     check = ""
     for row in rows:
         if check:
-            raise row.refusal("", "unexpected line after the end")
+            raise row.build_refusal("", "unexpected line after the end")
         if "end" in row.value:
-            if row.take("end", int) != len(calls):
-                raise row.refusal("end", f"expected {len(calls)}, the number of calls before it")
-            check = row.take("check", str)
+            if row.take_field("end", int) != len(calls):
+                raise row.build_refusal("end", f"expected {len(calls)}, the number of calls before it")
+            check = row.take_field("check", str)
             continue
-        call = _decoded_call(row, before, len(calls) + 1)
+        call = _decode_call(row, before, len(calls) + 1)
         calls.append(call)
         before = call.request
     if not check:
-        raise _refusal(name, len(calls) + 2, "end", "the file is truncated: its last line is missing")
+        raise _build_refusal(name, len(calls) + 2, "end", "the file is truncated: its last line is missing")
     return Cassette(header=header, calls=tuple(calls), check=check)
 
 
 @attrs.frozen
-class _Row:
+class _CassetteLine:
     """One decoded line."""
 
     name: str
     line: int
     value: Mapping[str, Json]
 
-    def take(self, field: str, kind: type[T], inside: Mapping[str, Json] | None = None) -> T:
+    def take_field(self, field: str, kind: type[T], inside: Mapping[str, Json] | None = None) -> T:
         """Read a field of the line, or of *inside*, as *kind*; *field* is its full path for messages."""
         found = (self.value if inside is None else inside).get(field.rpartition(".")[2])
         if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-            raise self.refusal(field, f"expected {_WORDS[kind]}, got {'nothing' if found is None else 'another type'}")
+            raise self.build_refusal(
+                field, f"expected {_TYPE_NAMES[kind]}, got {'nothing' if found is None else 'another type'}"
+            )
         return found
 
-    def refusal(self, field: str, problem: str) -> UsageError:
-        return _refusal(self.name, self.line, field, problem)
+    def build_refusal(self, field: str, problem: str) -> UsageError:
+        return _build_refusal(self.name, self.line, field, problem)
 
 
-_WORDS: Mapping[type, str] = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
+_TYPE_NAMES: Mapping[type, str] = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
 
 
-def _rows(raw: bytes, name: str) -> Iterator[_Row]:
+def _read_lines(raw: bytes, name: str) -> Iterator[_CassetteLine]:
     """Yield the lines and verify their checks. The format is verified first, as other formats may check differently."""
-    check = _SEED
+    check = _CHECK_SEED
     for line, text in enumerate(raw.splitlines(), start=1):
-        value = parsed(text)
-        if value is INVALID:
-            raise _refusal(name, line, "", "not valid JSON: the line was truncated or edited")
+        value = parse_model_json(text)
+        if value is INVALID_JSON:
+            raise _build_refusal(name, line, "", "not valid JSON: the line was truncated or edited")
         if not isinstance(value, dict):
-            raise _refusal(name, line, "", "expected an object")
-        if deeper(value, MAX_DEPTH + _AROUND):
-            raise _refusal(name, line, "", "nested too deeply")
-        if line == 1 and value.get("format") != FORMAT:
-            raise _refusal(name, 1, "format", f"expected {FORMAT!r}, got {json.dumps(value.get('format'))[:60]}")
-        body = text.rpartition(_CHECK)[0]
-        check = _checked(check, body)
+            raise _build_refusal(name, line, "", "expected an object")
+        if exceeds_depth(value, MAX_NESTING + _EXTRA_LEVELS):
+            raise _build_refusal(name, line, "", "nested too deeply")
+        if line == 1 and value.get("format") != CASSETTE_FORMAT:
+            raise _build_refusal(
+                name, 1, "format", f"expected {CASSETTE_FORMAT!r}, got {json.dumps(value.get('format'))[:60]}"
+            )
+        body = text.rpartition(_CHECK_KEY)[0]
+        check = _chain_check(check, body)
         if value.get("check") != check:
-            raise _refusal(name, line, "check", "wrong checksum: this line or an earlier one was edited")
-        yield _Row(name, line, value)
+            raise _build_refusal(name, line, "check", "wrong checksum: this line or an earlier one was edited")
+        yield _CassetteLine(name, line, value)
 
 
-def _header(row: _Row) -> Header:
-    rules = row.take("replayNormalize", list)
-    return Header(
-        suite_id=row.take("suiteId", str),
-        suite_version=row.take("suiteVersion", str),
-        task_id=row.take("taskId", str),
-        config_hash=row.take("configHash", str),
-        model=row.take("model", str),
-        grants=tuple(map(str, row.take("grants", list))),
+def _decode_header(row: _CassetteLine) -> CassetteHeader:
+    rules = row.take_field("replayNormalize", list)
+    return CassetteHeader(
+        suite_id=row.take_field("suiteId", str),
+        suite_version=row.take_field("suiteVersion", str),
+        task_id=row.take_field("taskId", str),
+        config_hash=row.take_field("configHash", str),
+        model=row.take_field("model", str),
+        effects=tuple(map(str, row.take_field("grants", list))),
         rules=tuple(
-            Rule(
-                pattern=row.take(f"replayNormalize[{place}].pattern", str, rule),
-                replace=row.take(f"replayNormalize[{place}].replace", str, rule),
+            NormalizeRule(
+                pattern=row.take_field(f"replayNormalize[{place}].pattern", str, rule),
+                replace=row.take_field(f"replayNormalize[{place}].replace", str, rule),
             )
             for place, rule in enumerate(rules)
             if isinstance(rule, dict)
@@ -285,93 +291,99 @@ def _header(row: _Row) -> Header:
     )
 
 
-def _decoded_call(row: _Row, before: Mapping[str, Json], number: int) -> RecordedCall:
-    if row.take("call", int) != number:
-        raise row.refusal("call", f"expected {number}")
-    written: dict[str, Any] = row.take("request", dict)
-    kept = row.take("request.kept", int, written)
+def _decode_call(row: _CassetteLine, before: Mapping[str, Json], number: int) -> RecordedCall:
+    if row.take_field("call", int) != number:
+        raise row.build_refusal("call", f"expected {number}")
+    written: dict[str, Any] = row.take_field("request", dict)
+    kept = row.take_field("request.kept", int, written)
     known = before.get("messages", [])
     if not 0 <= kept <= len(known):
-        raise row.refusal("request.kept", f"the previous request has {len(known)} messages")
-    request = {name: written.get(name, before.get(name)) if name != "messages" else None for name in FIELDS} | {
-        "messages": [*known[:kept], *row.take("request.messages", list, written)]
-    }
+        raise row.build_refusal("request.kept", f"the previous request has {len(known)} messages")
+    request = {
+        name: written.get(name, before.get(name)) if name != "messages" else None for name in MATERIAL_FIELDS
+    } | {"messages": [*known[:kept], *row.take_field("request.messages", list, written)]}
     for name in ("tools", "nativeTools"):
-        row.take(f"request.{name}", list, request)
-    if fingerprint(request) != row.take("fingerprint", str):
-        raise row.refusal("fingerprint", "it does not match the request in this line")
-    events = tuple(_decoded_event(row, place, one) for place, one in enumerate(row.take("events", list)))
+        row.take_field(f"request.{name}", list, request)
+    if compute_fingerprint(request) != row.take_field("fingerprint", str):
+        raise row.build_refusal("fingerprint", "it does not match the request in this line")
+    events = tuple(_decode_event(row, place, one) for place, one in enumerate(row.take_field("events", list)))
     return RecordedCall(
-        request=request, fingerprint=row.take("fingerprint", str), events=events, reply=_decoded_reply(row, events)
+        request=request, fingerprint=row.take_field("fingerprint", str), events=events, reply=_decode_reply(row, events)
     )
 
 
-def _decoded_event(row: _Row, place: int, event: Json) -> Emitted:
+def _decode_event(row: _CassetteLine, place: int, event: Json) -> RecordedEvent:
     at = f"events[{place}]"
     if not isinstance(event, dict) or len(event) != 1:
-        raise row.refusal(at, "expected an object with one key")
+        raise row.build_refusal(at, "expected an object with one key")
     ((kind, said),) = event.items()
     match kind:
         case "responded" if isinstance(said, dict):
             return Responded(
-                status=row.take(f"{at}.responded.status", int, said),
-                provider_request_id=row.take(f"{at}.responded.requestId", str, said) if "requestId" in said else None,
+                status=row.take_field(f"{at}.responded.status", int, said),
+                provider_request_id=row.take_field(f"{at}.responded.requestId", str, said)
+                if "requestId" in said
+                else None,
             )
         case "text":
-            return TextDelta(row.take(f"{at}.text", str, event))
+            return TextDelta(row.take_field(f"{at}.text", str, event))
         case "reasoning":
-            return ReasoningDelta(row.take(f"{at}.reasoning", str, event))
+            return ReasoningDelta(row.take_field(f"{at}.reasoning", str, event))
         case _:
-            raise row.refusal(at, f"unknown event {json.dumps(kind)[:60]}")
+            raise row.build_refusal(at, f"unknown event {json.dumps(kind)[:60]}")
 
 
-def _decoded_reply(row: _Row, events: Sequence[Emitted]) -> Answer | ProviderError:
+def _decode_reply(row: _CassetteLine, events: Sequence[RecordedEvent]) -> Answer | ProviderError:
     if "error" in row.value:
-        error: dict[str, Any] = row.take("error", dict)
+        error: dict[str, Any] = row.take_field("error", dict)
         return ProviderError(
-            kind=cast("Any", row.take("error.kind", str, error)),
-            message=row.take("error.message", str, error),
+            kind=cast("Any", row.take_field("error.kind", str, error)),
+            message=row.take_field("error.message", str, error),
             # the recording holds the result of all tries, so another try cannot help
             retryable=False,
-            status=row.take("error.status", int, error) if "status" in error else None,
+            status=row.take_field("error.status", int, error) if "status" in error else None,
             mid_stream=bool(error.get("midStream")),
-            usage=_decoded_usage(row, "error.usage", error),
+            usage=_decode_usage(row, "error.usage", error),
         )
-    answer: dict[str, Any] = row.take("answer", dict)
+    answer: dict[str, Any] = row.take_field("answer", dict)
     words: dict[str, Any] = {
-        name: row.take(f"answer.{name}", int if name == "cost_nusd" else str, answer)
-        for name in _ANSWER_WORDS
+        name: row.take_field(f"answer.{name}", int if name == "cost_nusd" else str, answer)
+        for name in _PLAIN_ANSWER_FIELDS
         if name in answer
     }
-    calls = row.take("answer.calls", list, answer) if "calls" in answer else []
-    notes = row.take("answer.notes", list, answer) if "notes" in answer else []
+    calls = row.take_field("answer.calls", list, answer) if "calls" in answer else []
+    notes = row.take_field("answer.notes", list, answer) if "notes" in answer else []
     return Answer(
-        text=row.take("answer.text", str, {"text": _streamed(events, TextDelta)} | answer),
-        reasoning=row.take("answer.reasoning", str, {"reasoning": _streamed(events, ReasoningDelta)} | answer),
-        calls=tuple(_decoded_tool_call(row, f"answer.calls[{place}]", one) for place, one in enumerate(calls)),
-        usage=_decoded_usage(row, "answer.usage", answer),
+        text=row.take_field("answer.text", str, {"text": _join_streamed(events, TextDelta)} | answer),
+        reasoning=row.take_field(
+            "answer.reasoning", str, {"reasoning": _join_streamed(events, ReasoningDelta)} | answer
+        ),
+        calls=tuple(_decode_tool_call(row, f"answer.calls[{place}]", one) for place, one in enumerate(calls)),
+        usage=_decode_usage(row, "answer.usage", answer),
         continuation=answer.get("continuation"),
         notes=tuple(map(str, notes)),
         **words,
     )
 
 
-def _decoded_tool_call(row: _Row, at: str, call: Json) -> ToolCall:
+def _decode_tool_call(row: _CassetteLine, at: str, call: Json) -> ToolCall:
     if not isinstance(call, dict):
-        raise row.refusal(at, "expected an object")
-    found = tool_call(
-        row.take(f"{at}.id", str, call), row.take(f"{at}.name", str, call), row.take(f"{at}.arguments", str, call)
+        raise row.build_refusal(at, "expected an object")
+    found = build_tool_call(
+        row.take_field(f"{at}.id", str, call),
+        row.take_field(f"{at}.name", str, call),
+        row.take_field(f"{at}.arguments", str, call),
     )
     return attrs.evolve(found, arguments=None, problem=str(call["problem"])) if "problem" in call else found
 
 
-def _decoded_usage(row: _Row, at: str, inside: Mapping[str, Json]) -> Usage | None:
+def _decode_usage(row: _CassetteLine, at: str, inside: Mapping[str, Json]) -> Usage | None:
     if "usage" not in inside:
         return None
-    usage: dict[str, Any] = row.take(at, dict, inside)
-    return Usage(**{name: row.take(f"{at}.{name}", int, usage) for name in _USAGE if name in usage})
+    usage: dict[str, Any] = row.take_field(at, dict, inside)
+    return Usage(**{name: row.take_field(f"{at}.{name}", int, usage) for name in _USAGE_FIELDS if name in usage})
 
 
-def _refusal(name: str, line: int, field: str, problem: str) -> UsageError:
+def _build_refusal(name: str, line: int, field: str, problem: str) -> UsageError:
     where = f"{name}:{line}: {field}: " if field else f"{name}:{line}: "
     return UsageError(f"{where}{problem}", "Record it again: evalctl record SUITE, or record --bundled.")

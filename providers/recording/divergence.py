@@ -56,9 +56,9 @@ class NotRecorded(EvalctlError):
         return f"task {self.task}: not recorded: {self.why}"
 
 
-def differs(task: str, call: int, difference: Difference) -> ReplayDiverged:
+def build_difference_error(task: str, call: int, difference: Difference) -> ReplayDiverged:
     """Build the error for a request that differs from the recorded one."""
-    return _diverged(
+    return _build_divergence_error(
         Divergence(
             task=task,
             call=call,
@@ -69,9 +69,9 @@ def differs(task: str, call: int, difference: Difference) -> ReplayDiverged:
     )
 
 
-def miscounted(task: str, *, recorded: int, made: int) -> ReplayDiverged:
+def build_count_error(task: str, *, recorded: int, made: int) -> ReplayDiverged:
     """Build the error for a run with fewer or more calls than recorded."""
-    return _diverged(
+    return _build_divergence_error(
         Divergence(
             task=task,
             call=min(recorded, made) + 1,
@@ -82,7 +82,7 @@ def miscounted(task: str, *, recorded: int, made: int) -> ReplayDiverged:
     )
 
 
-def _diverged(divergence: Divergence) -> ReplayDiverged:
+def _build_divergence_error(divergence: Divergence) -> ReplayDiverged:
     return ReplayDiverged(
         kind="invalid_request", message="the run differs from its recording", retryable=False, divergence=divergence
     )

@@ -15,20 +15,20 @@ from contextlib import contextmanager
 import attrs
 
 from providers.base import Assignment, Message, Request
-from providers.recording.material import material, message
+from providers.recording.material import build_material, render_message
 from store.errors import EvalctlError
 from store.events import Json
 
-WORKSPACE = "<evalctl:workspace>"
-RUN = "<evalctl:run>"
-SWEEP = "<evalctl:sweep>"
+WORKSPACE_MARK = "<evalctl:workspace>"
+RUN_MARK = "<evalctl:run>"
+SWEEP_MARK = "<evalctl:sweep>"
 
-PATIENCE_S = 1.0
+RULE_TIMEOUT_S = 1.0
 """Seconds that one rule may take on one text."""
 
 
 @attrs.frozen(kw_only=True)
-class Rule:
+class NormalizeRule:
     """A `replayNormalize` rule: matches of *pattern* are replaced by the literal text *replace* before comparison."""
 
     pattern: str
@@ -46,31 +46,33 @@ class RuleTooSlow(EvalctlError):
     pattern: str
 
     def __str__(self) -> str:
-        return f"replayNormalize: {self.pattern!r} took more than {PATIENCE_S:g} s on one text; simplify the pattern"
+        return (
+            f"replayNormalize: {self.pattern!r} took more than {RULE_TIMEOUT_S:g} s on one text; simplify the pattern"
+        )
 
 
 @attrs.frozen
-class Places:
+class RunPlaces:
     """Placeholders for a run's own paths and ids, in both directions."""
 
     pairs: tuple[tuple[str, str], ...]
     """(actual text, placeholder); a text that contains another one comes first."""
 
     @classmethod
-    def of(cls, task: Assignment) -> Places:
+    def from_assignment(cls, task: Assignment) -> RunPlaces:
         """The placeholders of a run: workspace (its home directory lies beside it), marker and sweep id."""
         sweep = task.marker.partition("/")[0]
-        pairs = [(str(task.workspace), WORKSPACE), (task.marker, RUN), (sweep, SWEEP)]
+        pairs = [(str(task.workspace), WORKSPACE_MARK), (task.marker, RUN_MARK), (sweep, SWEEP_MARK)]
         return cls(tuple(pair for pair in pairs if pair[0]))
 
-    def hide(self, text: str) -> str:
+    def hide_places(self, text: str) -> str:
         """Replace the run's own texts by placeholders."""
         for actual, stand_in in self.pairs:
             text = text.replace(actual, stand_in)
         return text
 
-    def show(self, text: str) -> str:
-        """Restore the run's own texts from placeholders: the reverse of `hide`."""
+    def restore_places(self, text: str) -> str:
+        """Restore the run's own texts from placeholders: the reverse of `hide_places`."""
         if "<evalctl:" in text:
             for actual, stand_in in self.pairs:
                 text = text.replace(stand_in, actual)
@@ -80,12 +82,12 @@ class Places:
 class Normalizer:
     """Normalises one run's requests. Caches messages, since every request repeats the transcript."""
 
-    def __init__(self, places: Places, rules: Sequence[Rule]) -> None:
+    def __init__(self, places: RunPlaces, rules: Sequence[NormalizeRule]) -> None:
         self._places = places
         self._rules = [(re.compile(rule.pattern), rule) for rule in rules]
         self._seen: list[tuple[Message, Json]] = []
 
-    def material(self, request: Request) -> dict[str, Json]:
+    def build_material(self, request: Request) -> dict[str, Json]:
         """The request's material without the run's own texts.
 
         Raises:
@@ -98,42 +100,42 @@ class Normalizer:
                 break
             same += 1
         del seen[same:]
-        seen += [(said, self.text_of(message(said))) for said in request.messages[same:]]
-        plain = material(attrs.evolve(request, messages=()))
+        seen += [(said, self.normalize_value(render_message(said))) for said in request.messages[same:]]
+        plain = build_material(attrs.evolve(request, messages=()))
         # tools are fixed by the harness and contain no texts of a run
         return plain | {
-            "instructions": self._text(plain["instructions"]),
+            "instructions": self._normalize_text(plain["instructions"]),
             "messages": [normal for _, normal in seen],
         }
 
-    def text_of(self, value: Json) -> Json:
+    def normalize_value(self, value: Json) -> Json:
         """Normalise every text in a JSON value; keys stay."""
-        return mapped(value, self._text)
+        return map_texts(value, self._normalize_text)
 
-    def _text(self, text: str) -> str:
-        text = self._places.hide(text)
+    def _normalize_text(self, text: str) -> str:
+        text = self._places.hide_places(text)
         for pattern, rule in self._rules:
-            with _in_time(rule.pattern):
+            with _limit_time(rule.pattern):
                 text = pattern.sub(lambda _, word=rule.replace: word, text)  # type: ignore[misc]  # a bound default
         return text
 
 
-def mapped(value: Json, change: Callable[[str], str]) -> Json:
+def map_texts(value: Json, change: Callable[[str], str]) -> Json:
     """Copy a JSON value with *change* applied to every text; keys stay."""
     match value:
         case str():
             return change(value)
         case dict():
-            return {key: mapped(inner, change) for key, inner in value.items()}
+            return {key: map_texts(inner, change) for key, inner in value.items()}
         case list() | tuple():
-            return [mapped(inner, change) for inner in value]
+            return [map_texts(inner, change) for inner in value]
         case _:
             return value
 
 
 @contextmanager
-def _in_time(pattern: str) -> Iterator[None]:
-    """Raise `RuleTooSlow` after `PATIENCE_S` seconds.
+def _limit_time(pattern: str) -> Iterator[None]:
+    """Raise `RuleTooSlow` after `RULE_TIMEOUT_S` seconds.
 
     The `re` engine checks for signals while it matches. Python delivers signals only to the main thread, in which runs
     execute; in any other thread there is no limit.
@@ -142,11 +144,11 @@ def _in_time(pattern: str) -> Iterator[None]:
         yield
         return
 
-    def too_slow(_number: int, _frame: object) -> None:
+    def raise_too_slow(_number: int, _frame: object) -> None:
         raise RuleTooSlow(pattern)
 
-    before = signal.signal(signal.SIGALRM, too_slow)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    before = signal.signal(signal.SIGALRM, raise_too_slow)
+    signal.setitimer(signal.ITIMER_REAL, RULE_TIMEOUT_S)
     try:
         yield
     finally:

@@ -32,17 +32,17 @@ from providers.base import (
 )
 from providers.errors import ProviderError
 from providers.recording.cassette import RecordedCall
-from providers.recording.material import fingerprint
-from providers.recording.normalization import Normalizer, Places, Rule, mapped
+from providers.recording.material import compute_fingerprint
+from providers.recording.normalization import Normalizer, NormalizeRule, RunPlaces, map_texts
 from providers.wrapper import ProviderWrapper
 
 
 @attrs.define(kw_only=True)
-class Tape:
+class RunRecording:
     """The recording of one run."""
 
     task: str
-    places: Places
+    places: RunPlaces
     normalizer: Normalizer
     calls: list[RecordedCall] = attrs.field(factory=list[RecordedCall])
     last: str = ""
@@ -59,10 +59,10 @@ class Recorder(ProviderWrapper):
         rules: returns the `replayNormalize` rules for a task's id.
     """
 
-    def __init__(self, inner: Provider, rules: Callable[[str], Sequence[Rule]]) -> None:
+    def __init__(self, inner: Provider, rules: Callable[[str], Sequence[NormalizeRule]]) -> None:
         super().__init__(inner)
         self._rules = rules
-        self.tapes: dict[str, Tape] = {}
+        self.recordings: dict[str, RunRecording] = {}
         """Recordings by the run's marker, SWEEP/POSITION/ATTEMPT."""
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
@@ -73,51 +73,53 @@ class Recorder(ProviderWrapper):
         """
         events: list[Responded | TextDelta | ReasoningDelta] = []
 
-        def heard(item: Emitted) -> None:
+        def note_event(item: Emitted) -> None:
             if not isinstance(item, Body):
                 events.append(item)
             emit(item)
 
         try:
-            answer = await self._inner.answer(request, heard)
+            answer = await self._inner.answer(request, note_event)
         except ProviderError as error:
-            self._take(request, events, error)
+            self._record_call(request, events, error)
             raise
-        self._take(request, events, answer)
+        self._record_call(request, events, answer)
         return answer
 
-    def attended(self, make: Callable[[], Subject]) -> Callable[[], Subject]:
+    def wrap_subjects(self, make: Callable[[], Subject]) -> Callable[[], Subject]:
         """Wrap a factory of subjects so that their runs are recorded."""
-        return lambda: _Attended(make(), self)
+        return lambda: _RecordedSubject(make(), self)
 
-    def begin(self, task: Assignment) -> None:
+    def begin_run(self, task: Assignment) -> None:
         """Start the recording of a run."""
-        places, case = Places.of(task), task.origin.case_id
-        self.tapes[task.marker] = Tape(task=case, places=places, normalizer=Normalizer(places, self._rules(case)))
+        places, case = RunPlaces.from_assignment(task), task.origin.case_id
+        self.recordings[task.marker] = RunRecording(
+            task=case, places=places, normalizer=Normalizer(places, self._rules(case))
+        )
 
-    def end(self, task: Assignment) -> None:
+    def end_run(self, task: Assignment) -> None:
         """Mark the recording of a run as complete."""
-        self.tapes[task.marker].whole = True
+        self.recordings[task.marker].whole = True
 
-    def _take(
+    def _record_call(
         self,
         request: Request,
         events: Sequence[Responded | TextDelta | ReasoningDelta],
         reply: Answer | ProviderError,
     ) -> None:
-        tape = self.tapes.get(request.key.rpartition("/")[0])
+        tape = self.recordings.get(request.key.rpartition("/")[0])
         if tape is None:
             return  # not a call of a run (a judge's, for instance), so a replay does not repeat it
-        asked = tape.normalizer.material(request)
-        hide = tape.places.hide
+        asked = tape.normalizer.build_material(request)
+        hide = tape.places.hide_places
         call = RecordedCall(
             request=asked,
-            fingerprint=fingerprint(asked),
+            fingerprint=compute_fingerprint(asked),
             events=tuple(
                 event if isinstance(event, Responded) else attrs.evolve(event, text=hide(event.text))
                 for event in events
             ),
-            reply=reply if isinstance(reply, ProviderError) else with_texts(reply, hide),
+            reply=reply if isinstance(reply, ProviderError) else map_answer_texts(reply, hide),
         )
         if tape.last == request.key:
             tape.calls[-1] = call
@@ -126,7 +128,7 @@ class Recorder(ProviderWrapper):
         tape.last = request.key
 
 
-class _Attended:
+class _RecordedSubject:
     """A subject that reports the start and end of its run to a recorder."""
 
     def __init__(self, inner: Subject, recorder: Recorder) -> None:
@@ -139,9 +141,9 @@ class _Attended:
         Raises:
             ProviderError: see `Subject`.
         """
-        self._recorder.begin(task)
+        self._recorder.begin_run(task)
         done = await self._inner.work(task, ask, note)
-        self._recorder.end(task)
+        self._recorder.end_run(task)
         return done
 
     def so_far(self, reason: str) -> Done:
@@ -149,7 +151,7 @@ class _Attended:
         return self._inner.so_far(reason)
 
 
-def with_texts(answer: Answer, change: Callable[[str], str]) -> Answer:
+def map_answer_texts(answer: Answer, change: Callable[[str], str]) -> Answer:
     """Apply *change* to the answer's texts. Ids of calls and continuation data stay unchanged."""
     return attrs.evolve(
         answer,
@@ -160,7 +162,7 @@ def with_texts(answer: Answer, change: Callable[[str], str]) -> Answer:
             attrs.evolve(
                 call,
                 raw=change(call.raw),
-                arguments=None if call.arguments is None else mapped(dict(call.arguments), change),
+                arguments=None if call.arguments is None else map_texts(dict(call.arguments), change),
             )
             for call in answer.calls
         ),

@@ -17,29 +17,29 @@ from providers.errors import ErrorKind
 from providers.system.paths import PathEscapes, resolve_inside
 from providers.usage import Usage
 from store.documents.positions import read_json
-from store.documents.structure import new_converter, structure
+from store.documents.structure import make_converter, structure_document
 from store.errors import UsageError
 from store.events import Json
 
-FOLDER = "scripts"
+SCRIPTS_FOLDER = "scripts"
 
 
-def _at_least(least: int) -> Json:  # attrs types validators loosely
+def _require_at_least(least: int) -> Json:  # attrs types validators loosely
     return attrs.validators.optional(attrs.validators.ge(least))
 
 
-def _arguments(_: object, __: object, value: Json) -> None:
+def _check_arguments(_: object, __: object, value: Json) -> None:
     if not isinstance(value, (dict, str)):
         raise ValueError("'arguments' must be an object, or a string that is sent as it is")  # noqa: TRY004 - attrs' way
 
 
-def _some_of_each(_: object, __: object, value: Mapping[str, tuple[Json, ...]]) -> None:
+def _require_plays(_: object, __: object, value: Mapping[str, tuple[Json, ...]]) -> None:
     for variant, plays in value.items():
         if not plays:
             raise ValueError(f"'variants' must not hold an empty array: {variant!r}")
 
 
-def _some(_: object, attribute: attrs.Attribute[Json], value: tuple[Json, ...]) -> None:
+def _require_nonempty(_: object, attribute: attrs.Attribute[Json], value: tuple[Json, ...]) -> None:
     if not value:
         raise ValueError(f"'{attribute.name}' must not be empty")
 
@@ -50,7 +50,7 @@ class ScriptedCall:
 
     id: str
     name: str
-    arguments: Json = attrs.field(factory=dict, validator=_arguments)
+    arguments: Json = attrs.field(factory=dict, validator=_check_arguments)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,9 +58,9 @@ class Fault:
     """The failure of one send of a request."""
 
     kind: ErrorKind
-    status: int | None = attrs.field(default=None, validator=_at_least(100))
-    retry_after_ms: int | None = attrs.field(default=None, validator=_at_least(0))
-    after_chunks: int | None = attrs.field(default=None, validator=_at_least(0))
+    status: int | None = attrs.field(default=None, validator=_require_at_least(100))
+    retry_after_ms: int | None = attrs.field(default=None, validator=_require_at_least(0))
+    after_chunks: int | None = attrs.field(default=None, validator=_require_at_least(0))
     """Break the stream after this many deltas; None: fail before the body."""
     message: str = ""
     usage: Usage | None = None
@@ -112,8 +112,8 @@ class Script:
     """The model's behaviour in one task: repetition r plays `plays[r % len(plays)]`."""
 
     format: Literal["evalctl.script/1"]
-    plays: tuple[Play, ...] = attrs.field(validator=_some)
-    variants: Mapping[str, tuple[Play, ...]] = attrs.field(factory=dict, validator=_some_of_each)
+    plays: tuple[Play, ...] = attrs.field(validator=_require_nonempty)
+    variants: Mapping[str, tuple[Play, ...]] = attrs.field(factory=dict, validator=_require_plays)
     """Plays for single variants of a comparison by id, instead of `plays`."""
 
 
@@ -125,21 +125,21 @@ def read_scripts(root: Path) -> dict[str, Script]:
     Raises:
         UsageError: scripts are malformed; lists every finding of every file.
     """
-    folder = root / FOLDER
+    folder = root / SCRIPTS_FOLDER
     if not folder.is_dir():
         return {}
-    converter = new_converter()
+    converter = make_converter()
     scripts: dict[str, Script] = {}
     problems: list[str] = []
     for file in sorted(folder.rglob("*.json")):
         place = file.relative_to(folder).as_posix()
         try:
-            inside = resolve_inside(root, f"{FOLDER}/{place}")
+            inside = resolve_inside(root, f"{SCRIPTS_FOLDER}/{place}")
             # lone surrogates are allowed: a script may play a model that sends them
             document = read_json(inside, name=str(file), surrogates=True)
-            script, findings = structure(document, Script, converter)
+            script, findings = structure_document(document, Script, converter)
             if script is None:
-                raise document.refusal(findings)
+                raise document.make_usage_error(findings)
             scripts[place.removesuffix(".json")] = script
         except (UsageError, PathEscapes) as error:
             problems.append(str(error) if isinstance(error, UsageError) else f"{file}: {error}")

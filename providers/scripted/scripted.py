@@ -33,24 +33,24 @@ from providers.base import (
     ToolSpec,
     UserText,
 )
-from providers.endpoints.faults import RETRYABLE
+from providers.endpoints.faults import RETRYABLE_KINDS
 from providers.errors import ProviderError
-from providers.scripted.script import FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
+from providers.scripted.script import SCRIPTS_FOLDER, Fault, Play, Script, ScriptedAnswer, ScriptedCall, read_scripts
 from store.errors import UsageError
 from store.events import Json
 
 if TYPE_CHECKING:
     from providers.registry import ProviderOptions
 
-NAME = "scripted"
-ENDED = ScriptedAnswer(text="Script ended.")
+SCRIPTED_NAME = "scripted"
+SCRIPT_ENDED = ScriptedAnswer(text="Script ended.")
 """The answer after the end of a script."""
 
 _REFERENCE = re.compile(r"\$\{(.+)\.([A-Za-z0-9_]+)\}")
 
 
 @attrs.frozen(kw_only=True)
-class Prepared:
+class PreparedAnswer:
     """An answer prepared once, so that playing it is cheap."""
 
     scripted: ScriptedAnswer
@@ -65,22 +65,22 @@ class Prepared:
 class PreparedPlay:
     """One prepared course of a run: its turns, and its summaries of the transcript."""
 
-    answers: tuple[Prepared, ...]
-    compaction: tuple[Prepared, ...]
+    answers: tuple[PreparedAnswer, ...]
+    compaction: tuple[PreparedAnswer, ...]
 
 
-class Scripted:
+class ScriptedProvider:
     """Plays scripts; any number of runs may share it. Implements `providers.base.Provider`."""
 
-    name = NAME
-    account = NAME
+    name = SCRIPTED_NAME
+    account = SCRIPTED_NAME
 
     def __init__(self, scripts: Mapping[str, Script], *, root: Path | None = None) -> None:
         """Play *scripts*, by task id; *root* is the suite's directory, for messages."""
         self._root = root
-        self._plays = {task: _prepared(script.plays) for task, script in scripts.items()}
+        self._plays = {task: _prepare_plays(script.plays) for task, script in scripts.items()}
         self._apart = {
-            (task, variant): _prepared(plays)
+            (task, variant): _prepare_plays(plays)
             for task, script in scripts.items()
             for variant, plays in script.variants.items()
         }
@@ -92,9 +92,14 @@ class Scripted:
         if request.tools is not self._tools:  # all requests of a run share one tuple
             self._tools = request.tools
             self._tools_size = sum(
-                len(tool.name) + _bytes(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools
+                len(tool.name) + _count_bytes(tool.description) + len(json.dumps(tool.input_schema))
+                for tool in request.tools
             )
-        return _bytes(request.instructions) + self._tools_size + sum(_weight(message) for message in request.messages)
+        return (
+            _count_bytes(request.instructions)
+            + self._tools_size
+            + sum(_count_message_bytes(message) for message in request.messages)
+        )
 
     async def answer(self, request: Request, emit: Emit) -> Answer:
         """Play the answer for the request's turn.
@@ -102,7 +107,7 @@ class Scripted:
         Raises:
             ProviderError: the script has a fault here, or the task has no script (`not_found`).
         """
-        name, prepared = self._find(request)
+        name, prepared = self._find_answer(request)
         scripted = prepared.scripted
         fault = scripted.faults[request.tries] if request.tries < len(scripted.faults) else None
         pause = scripted.latency_ms / 1000 / max(1, len(prepared.pieces))
@@ -110,12 +115,12 @@ class Scripted:
             await anyio.sleep(scripted.latency_ms / 1000)
             if fault.status is not None:
                 emit(Responded(status=fault.status, provider_request_id=name))
-            raise _failure(fault, request, "")
+            raise _build_error(fault, request, "")
         emit(Responded(status=200, provider_request_id=name))
-        await self._stream(request, prepared, fault, pause, emit)
+        await self._stream_deltas(request, prepared, fault, pause, emit)
         calls = prepared.calls
         if prepared.refers:
-            calls = tuple(_call(call, request.messages) for call in scripted.tool_calls)
+            calls = tuple(_build_call(call, request.messages) for call in scripted.tool_calls)
         return Answer(
             text=scripted.text,
             reasoning=scripted.reasoning,
@@ -130,13 +135,13 @@ class Scripted:
     async def aclose(self) -> None:
         """Do nothing, as there is nothing to release."""
 
-    def _find(self, request: Request) -> tuple[str, Prepared]:
+    def _find_answer(self, request: Request) -> tuple[str, PreparedAnswer]:
         origin = request.origin
         names = (f"{origin.case_id}/{origin.node}", origin.case_id) if origin.node else (origin.case_id,)
         found = (self._apart.get((name, origin.variant)) or self._plays.get(name) for name in names)
         plays = next(filter(None, found), None)
         if plays is None:
-            file = f"{FOLDER}/{origin.case_id}.json"
+            file = f"{SCRIPTS_FOLDER}/{origin.case_id}.json"
             where = str(self._root / file) if self._root is not None else file
             raise ProviderError(kind="not_found", message=f"no script for this task: {where}", retryable=False)
         play = plays[origin.repetition % len(plays)]
@@ -147,14 +152,14 @@ class Scripted:
             answers, name = play.compaction, f"scripted-compaction-{place}"
         else:
             answers, name = play.answers, f"scripted-{place}"
-        return name, answers[place] if place < len(answers) else _ENDED
+        return name, answers[place] if place < len(answers) else _PREPARED_ENDED
 
-    async def _stream(
-        self, request: Request, prepared: Prepared, fault: Fault | None, pause: float, emit: Emit
+    async def _stream_deltas(
+        self, request: Request, prepared: PreparedAnswer, fault: Fault | None, pause: float, emit: Emit
     ) -> None:
         """Emit the deltas with their delays, up to a fault or a signal."""
         scripted = prepared.scripted
-        kill_at = _kill_at(prepared, request)
+        kill_at = _find_signal_delta(prepared, request)
         break_at = min(fault.after_chunks or 0, len(prepared.pieces)) if fault is not None else None
         if scripted.reasoning:
             emit(ReasoningDelta(scripted.reasoning))
@@ -163,7 +168,7 @@ class Scripted:
             if index == kill_at and scripted.signal is not None:
                 os.kill(os.getpid(), signal.Signals[scripted.signal.name])
             if index == break_at and fault is not None:
-                raise _failure(fault, request, "".join(prepared.pieces[:index]))
+                raise _build_error(fault, request, "".join(prepared.pieces[:index]))
             if piece is None:
                 return
             if index and pause:
@@ -171,7 +176,7 @@ class Scripted:
             emit(TextDelta(piece))
 
 
-def open_provider(options: ProviderOptions) -> Scripted:
+def open_provider(options: ProviderOptions) -> ScriptedProvider:
     """Open the scripted provider with the scripts of the suite in `options.suite_root`.
 
     Raises:
@@ -183,21 +188,21 @@ def open_provider(options: ProviderOptions) -> Scripted:
     scripts = read_scripts(root)
     if not scripts:
         raise UsageError(
-            f"the scripted provider found no scripts: {root / FOLDER}",
+            f"the scripted provider found no scripts: {root / SCRIPTS_FOLDER}",
             "A script is a file scripts/<task-id>.json in the suite's directory; see docs/scripted-provider.md.",
         )
-    return Scripted(scripts, root=root)
+    return ScriptedProvider(scripts, root=root)
 
 
-def prepare(answer: ScriptedAnswer) -> Prepared:
+def prepare_answer(answer: ScriptedAnswer) -> PreparedAnswer:
     """Split an answer into its deltas and build its calls."""
     length, count = len(answer.text), max(1, min(answer.chunks, len(answer.text)))
     cuts = [length * index // count for index in range(count + 1)]
     pieces = tuple(answer.text[start:end] for start, end in pairwise(cuts)) if length else ()
-    return Prepared(
+    return PreparedAnswer(
         scripted=answer,
         pieces=pieces,
-        calls=tuple(_call(call, ()) for call in answer.tool_calls),
+        calls=tuple(_build_call(call, ()) for call in answer.tool_calls),
         refers=any(
             "${" in json.dumps(call.arguments) for call in answer.tool_calls if isinstance(call.arguments, dict)
         ),
@@ -205,17 +210,19 @@ def prepare(answer: ScriptedAnswer) -> Prepared:
     )
 
 
-_ENDED = prepare(ENDED)
+_PREPARED_ENDED = prepare_answer(SCRIPT_ENDED)
 
 
-def _prepared(plays: tuple[Play, ...]) -> tuple[PreparedPlay, ...]:
+def _prepare_plays(plays: tuple[Play, ...]) -> tuple[PreparedPlay, ...]:
     return tuple(
-        PreparedPlay(answers=tuple(map(prepare, play.answers)), compaction=tuple(map(prepare, play.compaction)))
+        PreparedPlay(
+            answers=tuple(map(prepare_answer, play.answers)), compaction=tuple(map(prepare_answer, play.compaction))
+        )
         for play in plays
     )
 
 
-def _kill_at(prepared: Prepared, request: Request) -> int | None:
+def _find_signal_delta(prepared: PreparedAnswer, request: Request) -> int | None:
     """The index of the delta before which the process signals itself: on the first send, in the script's attempt."""
     planned = prepared.scripted.signal
     if planned is None or request.tries:
@@ -225,11 +232,11 @@ def _kill_at(prepared: Prepared, request: Request) -> int | None:
     return min(planned.after_chunks, len(prepared.pieces)) if attempt == str(planned.attempt) else None
 
 
-def _failure(fault: Fault, request: Request, text: str) -> ProviderError:
+def _build_error(fault: Fault, request: Request, text: str) -> ProviderError:
     return ProviderError(
         kind=fault.kind,
         message=fault.message or f"the script plays {fault.kind} in sending {request.tries + 1}",
-        retryable=fault.kind in RETRYABLE,
+        retryable=fault.kind in RETRYABLE_KINDS,
         status=fault.status if fault.after_chunks is None else 200,
         retry_after_s=fault.retry_after_ms / 1000 if fault.retry_after_ms is not None else None,
         mid_stream=fault.after_chunks is not None,
@@ -239,9 +246,9 @@ def _failure(fault: Fault, request: Request, text: str) -> ProviderError:
     )
 
 
-def _call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
+def _build_call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
     if isinstance(call.arguments, dict):
-        arguments = {key: _resolved(value, messages) for key, value in call.arguments.items()}
+        arguments = {key: _resolve_references(value, messages) for key, value in call.arguments.items()}
         return ToolCall(id=call.id, name=call.name, arguments=arguments, raw=json.dumps(arguments))
     try:
         parsed = json.loads(call.arguments)
@@ -254,21 +261,21 @@ def _call(call: ScriptedCall, messages: tuple[Message, ...]) -> ToolCall:
     return ToolCall(id=call.id, name=call.name, arguments=None, raw=call.arguments, problem=problem)
 
 
-def _resolved(value: Json, messages: tuple[Message, ...]) -> Json:
+def _resolve_references(value: Json, messages: tuple[Message, ...]) -> Json:
     """Replace references to the results of earlier calls; an unresolved reference stays unchanged."""
     match value:
         case str():
             reference = _REFERENCE.fullmatch(value)
-            return value if reference is None else _field(reference[1], reference[2], messages, value)
+            return value if reference is None else _look_up_field(reference[1], reference[2], messages, value)
         case list():
-            return [_resolved(item, messages) for item in value]
+            return [_resolve_references(item, messages) for item in value]
         case dict():
-            return {key: _resolved(item, messages) for key, item in value.items()}
+            return {key: _resolve_references(item, messages) for key, item in value.items()}
         case _:
             return value
 
 
-def _field(call_id: str, field: str, messages: tuple[Message, ...], default: str) -> Json:
+def _look_up_field(call_id: str, field: str, messages: tuple[Message, ...], default: str) -> Json:
     for message in reversed(messages):
         if isinstance(message, ToolAnswer) and message.call_id == call_id:
             try:
@@ -279,16 +286,16 @@ def _field(call_id: str, field: str, messages: tuple[Message, ...], default: str
     return default
 
 
-def _weight(message: Message) -> int:
+def _count_message_bytes(message: Message) -> int:
     match message:
         case UserText():
-            return _bytes(message.text)
+            return _count_bytes(message.text)
         case AssistantTurn():
-            calls = sum(len(call.name) + _bytes(call.raw) for call in message.calls)
-            return _bytes(message.text) + _bytes(message.reasoning) + calls
+            calls = sum(len(call.name) + _count_bytes(call.raw) for call in message.calls)
+            return _count_bytes(message.text) + _count_bytes(message.reasoning) + calls
         case ToolAnswer():
-            return _bytes(message.text)
+            return _count_bytes(message.text)
 
 
-def _bytes(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
     import httpx  # noqa: TID251 - this is the place
 
-CONNECT_S = 10.0
-FIRST_BYTE_S = 120.0
-IDLE_S = 60.0
+CONNECT_TIMEOUT_S = 10.0
+FIRST_BYTE_TIMEOUT_S = 120.0
+IDLE_TIMEOUT_S = 60.0
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """Maximum decoded size of a response body in bytes."""
-CLOSE_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Seconds that closing a connection may delay a cancellation."""
-_INFLATE_BYTES = 1024 * 1024
+_MAX_INFLATED_BYTES = 1024 * 1024
 """Bytes that one decompression step may yield, so that a decompression bomb cannot fill the memory at once."""
 
 
-def shown(url: str) -> str:
+def render_url(url: str) -> str:
     """Render *url* for messages: scheme, host, port and path, without user, password and query. Without a scheme or
     host, only the quoted path is rendered.
     """
@@ -51,7 +51,7 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path}"
 
 
-def checked_base(url: str) -> str:
+def check_base_url(url: str) -> str:
     """Validate a user's base URL and remove its trailing slash.
 
     Raises:
@@ -65,15 +65,15 @@ def checked_base(url: str) -> str:
         raise UsageError("the base URL cannot be read", hint) from error
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            f"the base URL {shown(url)} holds credentials, which would end up in records",
+            f"the base URL {render_url(url)} holds credentials, which would end up in records",
             "Name the variable that holds the key (--api-key-env) instead.",
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"the base URL {shown(url)} is not an http or https URL", hint)
+        raise UsageError(f"the base URL {render_url(url)} is not an http or https URL", hint)
     return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()
 
 
-class _Watchdog:
+class _SocketWatchdog:
     """Read timeout: shuts down a socket that receives nothing in time, which ends a waiting read.
 
     It needs one timer per response instead of one cancel scope per piece, of which a stream has hundreds.
@@ -85,25 +85,25 @@ class _Watchdog:
         self._loop = asyncio.get_running_loop()
         self._socket = socket
         self._by = by
-        self._timer = self._loop.call_at(by, self._look)
-        self.bit = False
+        self._timer = self._loop.call_at(by, self._check_deadline)
+        self.expired = False
         """True once time ran out; what the reader sees after that comes from the shutdown, not from the server."""
 
-    def fed(self, allowed_s: float) -> None:
+    def extend_deadline(self, allowed_s: float) -> None:
         """Restart the timeout after a received piece, with *allowed_s* seconds for the next."""
         self._by = self._loop.time() + allowed_s
         if self._by < self._timer.when():
             self._timer.cancel()
-            self._timer = self._loop.call_at(self._by, self._look)
+            self._timer = self._loop.call_at(self._by, self._check_deadline)
 
     def stop(self) -> None:
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         if self._loop.time() < self._by:
-            self._timer = self._loop.call_at(self._by, self._look)
+            self._timer = self._loop.call_at(self._by, self._check_deadline)
             return
-        self.bit = True
+        self.expired = True
         # A closed socket has nothing to shut down, and its reader does not wait.
         with suppress(OSError):
             self._socket.shutdown(SHUT_RDWR)
@@ -119,12 +119,12 @@ class HttpResponse:
     where: str
     """The URL for messages, without credentials."""
     _stream: AsyncIterator[bytes]
-    _watchdog: _Watchdog
+    _watchdog: _SocketWatchdog
     _idle_s: float
     _decoder: _Inflater | None
     _taken: int = 0
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def read_chunks(self) -> AsyncIterator[bytes]:
         """Yield the decoded body while it arrives. May be called again to continue after a `break`.
 
         Raises:
@@ -141,46 +141,46 @@ class HttpResponse:
             except StopAsyncIteration:
                 break
             except (httpx.TransportError, httpx.StreamError, OSError) as error:
-                if watchdog.bit:
-                    raise self._late() from error
-                raise _translated(error, self.where, mid_stream=True) from error
-            watchdog.fed(self._idle_s)
+                if watchdog.expired:
+                    raise self._build_timeout_error() from error
+                raise _translate_error(error, self.where, mid_stream=True) from error
+            watchdog.extend_deadline(self._idle_s)
             for part in (piece,) if decoder is None else decoder.feed(piece):
                 self._taken += len(part)
                 if self._taken > MAX_BODY_BYTES:
                     message = f"{self.where}: the answer is larger than {MAX_BODY_BYTES >> 20} MiB"
-                    raise _failed("bad_payload", message, mid_stream=True, retryable=False)
+                    raise _build_error("bad_payload", message, mid_stream=True, retryable=False)
                 if part:
                     yield part
-        if watchdog.bit:  # a body without a length ends with its connection, even if the timeout closed it
-            raise self._late()
+        if watchdog.expired:  # a body without a length ends with its connection, even if the timeout closed it
+            raise self._build_timeout_error()
         if decoder is not None and not decoder.finished:
-            raise _failed("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
+            raise _build_error("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
 
-    async def start(self, limit: int) -> bytes:
+    async def read_start(self, limit: int) -> bytes:
         """Read at most *limit* bytes of the body. On an error, return the part received and do not raise."""
         taken = bytearray()
         # The status already says that the request failed; half an explanation is better than a second error.
         with suppress(ProviderError):
-            async for part in self.chunks():
+            async for part in self.read_chunks():
                 taken += part
                 if len(taken) >= limit:
                     break
         return bytes(taken[:limit])
 
-    async def drain(self, within_s: float) -> None:
+    async def drain_body(self, within_s: float) -> None:
         """Read the rest so that the connection can be reused; give both up after *within_s* seconds or 1 MiB."""
         import anyio
 
         with anyio.move_on_after(within_s):
-            await self.start(_INFLATE_BYTES)
+            await self.read_start(_MAX_INFLATED_BYTES)
 
-    def _late(self) -> ProviderError:
+    def _build_timeout_error(self) -> ProviderError:
         what = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
-        return _failed("timeout", f"{self.where}: {what}", mid_stream=True)
+        return _build_error("timeout", f"{self.where}: {what}", mid_stream=True)
 
 
-def be_ready() -> None:
+def preload_http_client() -> None:
     """Import the HTTP libraries in advance, so that measurements of the first requests do not include it."""
     for name in ("anyio._backends._asyncio", "httpcore._backends.anyio", "httpx"):
         import_module(name)
@@ -218,8 +218,8 @@ class HttpPool:
         headers: Mapping[str, str],
         body: bytes,
         *,
-        first_byte_s: float = FIRST_BYTE_S,
-        idle_s: float = IDLE_S,
+        first_byte_s: float = FIRST_BYTE_TIMEOUT_S,
+        idle_s: float = IDLE_TIMEOUT_S,
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send *body* by POST; the context starts when the response's headers have arrived. Redirects are not followed.
 
@@ -232,7 +232,7 @@ class HttpPool:
                 `bad_payload`; the original error is its cause, and its message contains no credential.
             UsageError: *url* is not a URL.
         """
-        return self._exchange("POST", url, headers, body, None, first_byte_s, idle_s)
+        return self._send_request("POST", url, headers, body, None, first_byte_s, idle_s)
 
     def get(
         self,
@@ -240,18 +240,18 @@ class HttpPool:
         headers: Mapping[str, str],
         *,
         address: str,
-        first_byte_s: float = FIRST_BYTE_S,
-        idle_s: float = IDLE_S,
+        first_byte_s: float = FIRST_BYTE_TIMEOUT_S,
+        idle_s: float = IDLE_TIMEOUT_S,
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Request *url* by GET from *address*, an IP address of its host, otherwise as `post`.
 
         No name is resolved, so that the request goes to the very address that the caller has checked. The certificate
         must be valid for the host.
         """
-        return self._exchange("GET", url, headers, None, address, first_byte_s, idle_s)
+        return self._send_request("GET", url, headers, None, address, first_byte_s, idle_s)
 
     @asynccontextmanager
-    async def _exchange(  # noqa: PLR0917 - `post` and `get` above are all that call it
+    async def _send_request(  # noqa: PLR0917 - `post` and `get` above are all that call it
         self,
         method: str,
         url: str,
@@ -264,10 +264,10 @@ class HttpPool:
         import anyio
         import httpx  # noqa: TID251 - this is the place
 
-        where = shown(url)
-        target = self._url(url)
+        where = render_url(url)
+        target = self._parse_url(url)
         extensions: dict[str, Any] = {
-            "timeout": {"connect": CONNECT_S, "read": None, "write": first_byte_s, "pool": CONNECT_S}
+            "timeout": {"connect": CONNECT_TIMEOUT_S, "read": None, "write": first_byte_s, "pool": CONNECT_TIMEOUT_S}
         }
         origin = f"{target.scheme}://{target.netloc.decode('ascii')}"
         if address is not None:
@@ -277,7 +277,7 @@ class HttpPool:
             target = target.copy_with(host=address)
         request = httpx.Request(method, target, headers=headers, content=body, extensions=extensions)
         free = self._free.setdefault(origin, [])
-        transport = free.pop() if free else self._transport(secure=target.scheme == "https")
+        transport = free.pop() if free else self._open_transport(secure=target.scheme == "https")
         self._busy.add(transport)
         reusable = False
         try:
@@ -286,12 +286,12 @@ class HttpPool:
                 with anyio.CancelScope(deadline=first_byte_by) as scope:
                     answer = await transport.handle_async_request(request)
             except (httpx.TransportError, OSError) as error:
-                raise _translated(error, where, mid_stream=False) from error
+                raise _translate_error(error, where, mid_stream=False) from error
             if scope.cancelled_caught:
-                raise _failed("timeout", f"{where}: no answer within {first_byte_s:g} s")
+                raise _build_error("timeout", f"{where}: no answer within {first_byte_s:g} s")
             body_stream = answer.stream
             assert isinstance(body_stream, httpx.AsyncByteStream)
-            watchdog = _Watchdog(answer.extensions["network_stream"].get_extra_info("socket"), first_byte_by)
+            watchdog = _SocketWatchdog(answer.extensions["network_stream"].get_extra_info("socket"), first_byte_by)
             try:
                 received = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in answer.headers.raw}
                 yield HttpResponse(
@@ -301,11 +301,11 @@ class HttpPool:
                     stream=aiter(body_stream),
                     watchdog=watchdog,
                     idle_s=idle_s,
-                    decoder=_decoder(received.get("content-encoding", ""), where),
+                    decoder=_choose_decoder(received.get("content-encoding", ""), where),
                 )
             finally:
                 watchdog.stop()
-                with anyio.move_on_after(CLOSE_S, shield=True):
+                with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
                     await body_stream.aclose()
                     reusable = True
         finally:
@@ -315,7 +315,7 @@ class HttpPool:
             else:
                 # After an error or a cancellation before the response, httpcore may count a connection that it never
                 # opened, so the transport cannot be reused.
-                with anyio.move_on_after(CLOSE_S, shield=True):
+                with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
                     await transport.aclose()
 
     async def aclose(self) -> None:
@@ -326,20 +326,20 @@ class HttpPool:
         transports = [*self._busy, *(transport for free in self._free.values() for transport in free)]
         self._free.clear()
         for transport in transports:
-            with anyio.move_on_after(CLOSE_S, shield=True):
+            with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
                 await transport.aclose()
 
-    def _transport(self, *, secure: bool) -> httpx.AsyncHTTPTransport:
+    def _open_transport(self, *, secure: bool) -> httpx.AsyncHTTPTransport:
         import httpx  # noqa: TID251 - this is the place
 
         return httpx.AsyncHTTPTransport(
-            verify=self._context(secure=secure),
+            verify=self._find_tls_context(secure=secure),
             trust_env=False,
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
             proxy=self._proxy,
         )
 
-    def _context(self, *, secure: bool) -> ssl.SSLContext:
+    def _find_tls_context(self, *, secure: bool) -> ssl.SSLContext:
         """The shared TLS context. Plain HTTP gets one without authorities, since loading those takes 20 ms or more."""
         if secure not in self._contexts:
             import ssl
@@ -350,14 +350,14 @@ class HttpPool:
             self._contexts[secure] = made
         return self._contexts[secure]
 
-    def _url(self, url: str) -> httpx.URL:
+    def _parse_url(self, url: str) -> httpx.URL:
         if url not in self._urls:
             import httpx  # noqa: TID251 - this is the place
 
             try:
                 self._urls[url] = httpx.URL(url)
             except (httpx.InvalidURL, ValueError) as error:
-                raise UsageError(f"{shown(url)} is not a valid URL") from error
+                raise UsageError(f"{render_url(url)} is not a valid URL") from error
         return self._urls[url]
 
 
@@ -382,25 +382,25 @@ class _Inflater:
                 self._inner = zlib.decompressobj(self._window)
             self.finished = False
             try:
-                piece = self._inner.decompress(data, _INFLATE_BYTES)
+                piece = self._inner.decompress(data, _MAX_INFLATED_BYTES)
             except zlib.error as error:
                 message = f"{self._where}: the compressed body is damaged"
-                raise _failed("bad_payload", message, mid_stream=True) from error
+                raise _build_error("bad_payload", message, mid_stream=True) from error
             self.finished = self._inner.eof
             yield piece
             data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
 
 
-def _decoder(encoding: str, where: str) -> _Inflater | None:
+def _choose_decoder(encoding: str, where: str) -> _Inflater | None:
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return None
     if name in {"gzip", "x-gzip", "deflate"}:
         return _Inflater(zlib.MAX_WBITS + 32 if name != "deflate" else zlib.MAX_WBITS, where)
-    raise _failed("bad_payload", f"{where}: the response has an encoding that was not requested", retryable=False)
+    raise _build_error("bad_payload", f"{where}: the response has an encoding that was not requested", retryable=False)
 
 
-def _failed(
+def _build_error(
     kind: ErrorKind, message: str, *, mid_stream: bool = False, retryable: bool = True, turned_away: bool = False
 ) -> ProviderError:
     return ProviderError(
@@ -408,26 +408,26 @@ def _failed(
     )
 
 
-def _translated(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
+def _translate_error(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
     """Translate an error of httpx, h11 or the system into a `ProviderError`."""
     import httpx  # noqa: TID251 - this is the place
 
     match error:
         case httpx.ConnectTimeout():
-            return _failed("network", f"{where}: no connection within {CONNECT_S:g} s", turned_away=True)
+            return _build_error("network", f"{where}: no connection within {CONNECT_TIMEOUT_S:g} s", turned_away=True)
         case httpx.TimeoutException():
-            return _failed("timeout", f"{where}: timed out", mid_stream=mid_stream)
+            return _build_error("timeout", f"{where}: timed out", mid_stream=mid_stream)
         case httpx.ConnectError():
-            return _failed("network", f"{where}: cannot connect: {_reason(error)}", turned_away=True)
+            return _build_error("network", f"{where}: cannot connect: {_find_reason(error)}", turned_away=True)
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
-            return _failed("invalid_request", f"{where}: the request cannot be sent", retryable=False)
+            return _build_error("invalid_request", f"{where}: the request cannot be sent", retryable=False)
         case _ if mid_stream:
-            return _failed("truncated", f"{where}: the connection broke: {_reason(error)}", mid_stream=True)
+            return _build_error("truncated", f"{where}: the connection broke: {_find_reason(error)}", mid_stream=True)
         case _:
-            return _failed("network", f"{where}: closed without an answer: {_reason(error)}")
+            return _build_error("network", f"{where}: closed without an answer: {_find_reason(error)}")
 
 
-def _reason(error: BaseException) -> str:
+def _find_reason(error: BaseException) -> str:
     """The most specific text in an error's chain: the system's, if any. It never contains headers or URLs."""
     link: BaseException | None = error
     seen = 0

@@ -16,35 +16,35 @@ ATTEMPT_VARIABLE = "EVALCTL_ATTEMPT"
 PROCESS_VARIABLE = "EVALCTL_PROCESS"
 """The call of `run_process` that started a process; unique."""
 
-HOME = "evalctl-home-"
+HOME_PREFIX = "evalctl-home-"
 """Prefix of the names of HOME directories for programs."""
-PASSES = 70
+MAX_PASSES = 70
 """Passes after which a reaper gives up, about 3 s of pauses. Processes still alive then cannot be killed."""
 
-DOUBTS = 4
+MAX_DOUBTFUL_PASSES = 4
 """Passes in a row on suspicion alone: on a busy machine some process always starts or ends."""
 
 _PF_KTHREAD = 0x0020_0000
 
-Matches = Callable[[bytes], bool]
+EnvironmentMatcher = Callable[[bytes], bool]
 """Tests an environment, given as entries with a NUL before and after each."""
 
 
-def home_of(attempt: str) -> str:
+def build_home_prefix(attempt: str) -> str:
     """Prefix of the name of a HOME directory for *attempt*: SWEEP/POSITION/ATTEMPT."""
-    return f"{HOME}{attempt.replace('/', '.')}-"
+    return f"{HOME_PREFIX}{attempt.replace('/', '.')}-"
 
 
-def for_process(token: str) -> Matches:
+def match_process(token: str) -> EnvironmentMatcher:
     """Match the processes that one call of `run_process` started, with their descendants."""
     needle = f"\0{PROCESS_VARIABLE}={token}\0".encode()
     return lambda environment: needle in environment
 
 
-def for_attempt(wanted: Callable[[str, int, int], bool]) -> Matches:
+def match_attempt(wanted: Callable[[str, int, int], bool]) -> EnvironmentMatcher:
     """Match the processes of an attempt (sweep, position, number) that is *wanted*."""
 
-    def matches(environment: bytes) -> bool:
+    def matches_attempt(environment: bytes) -> bool:
         _, found, rest = environment.partition(f"\0{ATTEMPT_VARIABLE}=".encode())
         sweep, _, numbers = rest.partition(b"\0")[0].decode("utf-8", "replace").partition("/")
         position, _, attempt = numbers.partition("/")
@@ -52,13 +52,13 @@ def for_attempt(wanted: Callable[[str, int, int], bool]) -> Matches:
             return False
         return wanted(sweep, int(position), int(attempt))
 
-    return matches
+    return matches_attempt
 
 
 class Reaper:
     """Kills all processes whose environment matches, in passes, until a pass finds none."""
 
-    def __init__(self, matches: Matches, *, leader: int = 0) -> None:
+    def __init__(self, matches: EnvironmentMatcher, *, leader: int = 0) -> None:
         """*leader*: id of the process whose descendants are meant, if any; their ids are larger."""
         self.killed: set[int] = set()
         """Ids of killed processes, including the leader's."""
@@ -67,26 +67,26 @@ class Reaper:
         self._doubtful = {leader}
         self._alive = False
 
-    def passes(self) -> Iterator[float]:
+    def run_passes(self) -> Iterator[float]:
         """Run one pass per step; yields the seconds to wait before the next."""
         pause = 0.001
         doubts = 0
-        for _ in range(PASSES):
+        for _ in range(MAX_PASSES):
             known = len(self.killed)
-            if not self._once():
+            if not self._run_pass():
                 return
             doubts = 0 if len(self.killed) > known else doubts + 1
-            if doubts > DOUBTS and not self._alive:
+            if doubts > MAX_DOUBTFUL_PASSES and not self._alive:
                 return
             yield pause
             pause = min(pause * 2, 0.05)
 
-    def _once(self) -> bool:
+    def _run_pass(self) -> bool:
         """Kill all matching processes; returns True if another pass is needed."""
         found: set[int] = set()
         again = False
-        for pid in _processes().difference(_kernel_threads()):
-            environment = _environment(pid)
+        for pid in _list_processes().difference(_list_kernel_threads()):
+            environment = _read_environment(pid)
             if environment and self._matches(environment):
                 found.add(pid)
             elif not environment and _is_becoming_a_program(pid):
@@ -96,12 +96,12 @@ class Reaper:
                 self._doubtful.add(pid)
                 again = True
         for pid in found:
-            self._kill(pid)
+            self._kill_process(pid)
         self.killed |= found
         self._alive = bool(found)
         return again or bool(found)
 
-    def _kill(self, pid: int) -> None:
+    def _kill_process(self, pid: int) -> None:
         """Kill the process and its process group, which only its relatives can have joined."""
         try:
             handle = os.pidfd_open(pid)
@@ -109,7 +109,7 @@ class Reaper:
             handle = None
         try:
             # Checked again, now that the pidfd is bound to this very process.
-            if self._matches(_environment(pid) or b""):
+            if self._matches(_read_environment(pid) or b""):
                 group = os.getpgid(pid)
                 if handle is None:
                     os.kill(pid, signal.SIGKILL)
@@ -130,7 +130,7 @@ def signal_group(group: int, what: signal.Signals) -> None:
         os.killpg(group, what)
 
 
-def _processes() -> set[int]:
+def _list_processes() -> set[int]:
     """The ids of all processes but this one; empty without /proc."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - names are all that is needed, and this runs often
@@ -139,13 +139,13 @@ def _processes() -> set[int]:
     return {int(name) for name in names if name.isdecimal()} - {os.getpid()}
 
 
-def _kernel_threads() -> list[int]:
+def _list_kernel_threads() -> list[int]:
     """Ids of most kernel threads: the children of process 2. They are usually the majority of all processes in /proc.
 
     An optimisation only: if they cannot be listed, or process 2 is an ordinary process in a container, the reaper looks
     at each of them.
     """
-    if not _is_kernels(_stat(2)):
+    if not _is_kernel_thread(_read_stat(2)):
         return []
     try:
         handle = os.open("/proc/2/task/2/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -157,7 +157,7 @@ def _kernel_threads() -> list[int]:
         return []
 
 
-def _environment(pid: int) -> bytes | None:
+def _read_environment(pid: int) -> bytes | None:
     """The initial environment of a process, between NULs; empty for a zombie, a kernel thread or another user's
     process; None if the process has ended.
     """
@@ -180,22 +180,22 @@ def _environment(pid: int) -> bytes | None:
 
 def _is_becoming_a_program(pid: int) -> bool:
     """True if a process without environment is inside exec: the old environment is gone, the new one is not set."""
-    stat = _stat(pid)
+    stat = _read_stat(pid)
     try:
         state, environment_end = stat[0], int(stat[48])
     except (IndexError, ValueError):
         return False
-    return state not in (b"Z", b"X") and not _is_kernels(stat) and environment_end == 0
+    return state not in (b"Z", b"X") and not _is_kernel_thread(stat) and environment_end == 0
 
 
-def _is_kernels(stat: Sequence[bytes]) -> bool:
+def _is_kernel_thread(stat: Sequence[bytes]) -> bool:
     try:
         return bool(int(stat[6]) & _PF_KTHREAD)
     except (IndexError, ValueError):
         return False
 
 
-def _stat(pid: int) -> list[bytes]:
+def _read_stat(pid: int) -> list[bytes]:
     """The fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)

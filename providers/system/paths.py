@@ -10,11 +10,11 @@ import attrs
 
 from store.errors import EvalctlError
 
-NAME_BYTES = 255
-PATH_BYTES = 4096
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 4096
 """Linux's limits. A path below a root may be shorter, since the root counts too; then opening it fails."""
 
-_DRIVE = re.compile(r"[A-Za-z]:(/|$)")
+_DRIVE_LETTER = re.compile(r"[A-Za-z]:(/|$)")
 
 
 @attrs.define(slots=False)
@@ -40,7 +40,7 @@ def check_relative(text: str) -> str | None:
         return "holds a NUL character"
     if "\\" in text:
         return "holds a backslash; parts are separated by /"
-    if text.startswith("/") or _DRIVE.match(text):
+    if text.startswith("/") or _DRIVE_LETTER.match(text):
         return "is absolute; it must be relative"
     try:
         encoded = os.fsencode(text)
@@ -49,7 +49,7 @@ def check_relative(text: str) -> str | None:
     parts = encoded.split(b"/")
     if b".." in parts:
         return "must not hold .."
-    if len(encoded) > PATH_BYTES or any(len(part) > NAME_BYTES for part in parts):
+    if len(encoded) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in parts):
         return "is too long"
     return None
 

@@ -24,16 +24,23 @@ from typing import IO, TYPE_CHECKING
 
 import attrs
 
-from providers.system.marks import ATTEMPT_VARIABLE, PROCESS_VARIABLE, Reaper, for_attempt, for_process, signal_group
+from providers.system.marks import (
+    ATTEMPT_VARIABLE,
+    PROCESS_VARIABLE,
+    Reaper,
+    match_attempt,
+    match_process,
+    signal_group,
+)
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:
     import asyncio
     import subprocess
 
-DRAIN_S = 0.25
+DRAIN_TIMEOUT_S = 0.25
 """Seconds that a pipe may stay open after the program's exit: once before and once after survivors are killed."""
-DEATH_S = 3.0
+DEATH_TIMEOUT_S = 3.0
 """Seconds to wait for a killed program to end; one in uninterruptible sleep may never end."""
 
 _READ_BYTES = 1 << 16
@@ -52,7 +59,7 @@ class ProcessNotStarted(EvalctlError):
 
 
 @attrs.frozen(kw_only=True)
-class Finished:
+class FinishedProcess:
     """The result of a program: exit code and output."""
 
     exit_code: int | None
@@ -69,7 +76,7 @@ class Finished:
     """Number of descendants that were still running after the program's end."""
 
 
-def tool_environment(home: Path) -> dict[str, str]:
+def build_tool_environment(home: Path) -> dict[str, str]:
     """The environment of an agent's command: PATH and LANG of this process, and *home* as HOME and TMPDIR.
 
     No other variable is passed on, since this process's environment contains keys.
@@ -95,7 +102,7 @@ async def run_process(
     stdin: bytes = b"",
     merge: bool = False,
     pass_fds: Sequence[int] = (),
-) -> Finished:
+) -> FinishedProcess:
     """Run *argv* to its end and leave none of its processes alive, however the program or this call ends.
 
     The program sees only *environment* and the marks, and inherits only the descriptors *pass_fds*. Its first word is
@@ -114,19 +121,19 @@ async def run_process(
     loop = asyncio.get_running_loop()
     token = secrets.token_hex(16)
     marks = {ATTEMPT_VARIABLE: marker, PROCESS_VARIABLE: token, "PYTHONDONTWRITEBYTECODE": "1"}
-    with _input_file(stdin, argv) as source:
-        child = _spawn(
+    with _open_input(stdin, argv) as source:
+        child = _spawn_program(
             argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge, pass_fds=pass_fds
         )
     begun = time.monotonic()
     ended = begun
-    reaper = Reaper(for_process(token), leader=child.pid)
-    output = _Output(loop, limit=output_limit)
+    reaper = Reaper(match_process(token), leader=child.pid)
+    output = _OutputBuffer(loop, limit=output_limit)
     try:
         for stream in (child.stdout, child.stderr):
             if stream is not None:
-                output.listen(stream.fileno())
-        with _exit_of(child, loop) as exited:
+                output.listen_to(stream.fileno())
+        with _watch_exit(child, loop) as exited:
             try:
                 with anyio.move_on_after(timeout_s):
                     await exited.wait()
@@ -135,17 +142,17 @@ async def run_process(
             finally:
                 # Limited by grace, reaper and drain; a cancelled caller continues with its cancellation after that.
                 with anyio.CancelScope(shield=True):
-                    await _end(child, reaper, exited, output, grace_s)
+                    await _end_program(child, reaper, exited, output, grace_s)
     finally:
-        # Reached without `_end` only if the loop itself is being torn down, which leaves no time for more.
+        # Reached without `_end_program` only if the loop itself is being torn down, which leaves no time for more.
         if child.poll() is None:
             signal_group(child.pid, signal.SIGKILL)
         output.close()
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
-    stdout, stderr = (output.text(stream) for stream in (child.stdout, child.stderr))
-    return Finished(
+    stdout, stderr = (output.take_bytes(stream) for stream in (child.stdout, child.stderr))
+    return FinishedProcess(
         exit_code=None if timed_out else child.returncode,
         stdout=stdout,
         stderr=stderr,
@@ -156,13 +163,13 @@ async def run_process(
     )
 
 
-def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
+def kill_marked_processes(wanted: Callable[[str, int, int], bool]) -> int:
     """Kill every process whose EVALCTL_ATTEMPT (sweep, position, attempt) is *wanted*; returns their number.
 
     Waits until none is left, at most a few seconds. Finds nothing without /proc. Never kills the caller.
     """
-    reaper = Reaper(for_attempt(wanted))
-    for pause in reaper.passes():
+    reaper = Reaper(match_attempt(wanted))
+    for pause in reaper.run_passes():
         time.sleep(pause)
     return len(reaper.killed)
 
@@ -171,7 +178,7 @@ def sweep_marker(wanted: Callable[[str, int, int], bool]) -> int:
 
 
 @contextlib.contextmanager
-def _input_file(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
+def _open_input(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
     """Open the program's standard input: /dev/null or a file in memory, which needs no writer that could block."""
     import subprocess
     import tempfile
@@ -188,17 +195,17 @@ def _input_file(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
             file.write(stdin)
             file.seek(0)
         except OSError as error:
-            raise ProcessNotStarted(_program(argv), f"its input: {error.strerror or 'failed'}") from error
+            raise ProcessNotStarted(_name_program(argv), f"its input: {error.strerror or 'failed'}") from error
         yield file
 
 
-def _program(argv: Sequence[str]) -> str:
+def _name_program(argv: Sequence[str]) -> str:
     """The program's name in messages."""
     return str(argv[0])[:200] if argv else "nothing"
 
 
 @functools.cache
-def _dies_with(parent: int) -> Callable[[], None] | None:
+def _build_preexec(parent: int) -> Callable[[], None] | None:
     """The function that a new process runs before exec: it asks the kernel to kill it when *parent* dies.
 
     Prepared in the parent, since loading a library between fork and exec is unsafe.
@@ -217,7 +224,7 @@ def _dies_with(parent: int) -> Callable[[], None] | None:
     return before_exec
 
 
-def _spawn(
+def _spawn_program(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -228,7 +235,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     import subprocess
 
-    program = _program(argv)
+    program = _name_program(argv)
     try:
         return subprocess.Popen(
             list(argv),
@@ -240,7 +247,7 @@ def _spawn(
             stderr=subprocess.STDOUT if merge else subprocess.PIPE,
             start_new_session=True,
             pass_fds=tuple(pass_fds),
-            preexec_fn=_dies_with(os.getpid()),  # noqa: PLW1509 - it makes two system calls and takes no lock
+            preexec_fn=_build_preexec(os.getpid()),  # noqa: PLW1509 - it makes two system calls and takes no lock
         )
     except OSError as error:
         about = "the working directory: " if str(error.filename) == str(cwd) else ""
@@ -254,7 +261,7 @@ def _spawn(
 # --- output -------------------------------------------------------------------------------------------------------
 
 
-class _Output:
+class _OutputBuffer:
     """Keeps the first bytes of all pipes up to a shared limit, and reads on so that no writer blocks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
@@ -267,14 +274,14 @@ class _Output:
         self._kept: list[bytearray] = []
         self._open: set[int] = set()
 
-    def listen(self, pipe: int) -> None:
+    def listen_to(self, pipe: int) -> None:
         kept = bytearray()
         self._kept.append(kept)
         self._open.add(pipe)
         os.set_blocking(pipe, False)
-        self._loop.add_reader(pipe, self._read, pipe, kept)
+        self._loop.add_reader(pipe, self._read_pipe, pipe, kept)
 
-    def _read(self, pipe: int, kept: bytearray) -> None:
+    def _read_pipe(self, pipe: int, kept: bytearray) -> None:
         try:
             piece = os.read(pipe, _READ_BYTES)
         except BlockingIOError:
@@ -291,7 +298,7 @@ class _Output:
         self.truncated = self.truncated or len(piece) > self._room
         self._room -= min(len(piece), self._room)
 
-    def text(self, stream: IO[bytes] | None) -> bytes:
+    def take_bytes(self, stream: IO[bytes] | None) -> bytes:
         """The bytes kept of the streams, in the order of the calls."""
         return bytes(self._kept.pop(0)) if stream is not None else b""
 
@@ -302,7 +309,7 @@ class _Output:
 
 
 @contextlib.contextmanager
-def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Event]:
+def _watch_exit(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Event]:
     """Provide an event that is set when the program has ended.
 
     With a pidfd the ended process is not reaped yet, so neither its id nor its group's can be reused.
@@ -315,14 +322,14 @@ def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) ->
     except (AttributeError, OSError):  # another system, an old kernel, or no descriptor left
         timer: asyncio.TimerHandle | None = None
 
-        def look() -> None:
+        def poll_exit() -> None:
             nonlocal timer
             if child.poll() is None:
-                timer = loop.call_later(0.01, look)
+                timer = loop.call_later(0.01, poll_exit)
             else:
                 exited.set()
 
-        look()
+        poll_exit()
         try:
             yield exited
         finally:
@@ -345,24 +352,24 @@ def _exit_of(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) ->
 # --- ending -------------------------------------------------------------------------------------------------------
 
 
-async def _end(
-    child: subprocess.Popen[bytes], reaper: Reaper, exited: asyncio.Event, output: _Output, grace_s: float
+async def _end_program(
+    child: subprocess.Popen[bytes], reaper: Reaper, exited: asyncio.Event, output: _OutputBuffer, grace_s: float
 ) -> None:
     """End the program and all its descendants, and collect the rest of their output."""
     import anyio
 
     if exited.is_set():
         # `a > >(b)`: the program has ended, but the one it pipes into may need another moment.
-        with anyio.move_on_after(DRAIN_S):
+        with anyio.move_on_after(DRAIN_TIMEOUT_S):
             await output.ended.wait()
     else:
         signal_group(child.pid, signal.SIGTERM)
         with anyio.move_on_after(grace_s):
             await exited.wait()
-    for pause in reaper.passes():
+    for pause in reaper.run_passes():
         await anyio.sleep(pause)
     signal_group(child.pid, signal.SIGKILL)  # processes that removed the mark from their environment
-    with anyio.move_on_after(DEATH_S):
+    with anyio.move_on_after(DEATH_TIMEOUT_S):
         await exited.wait()
-    with anyio.move_on_after(DRAIN_S):
+    with anyio.move_on_after(DRAIN_TIMEOUT_S):
         await output.ended.wait()

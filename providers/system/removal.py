@@ -12,16 +12,16 @@ import stat
 from itertools import count, islice
 from pathlib import Path
 
-HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-BATCH = 4096
+BATCH_NAMES = 4096
 """Names held in memory at once."""
 
-TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+NAME_TAKEN_ERRNOS = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 """Errors of renaming a directory to a name in use."""
 
 
-class _Enough(Exception):
+class _LimitReached(Exception):
     """The limit of entries is reached; never leaves this module."""
 
 
@@ -39,17 +39,17 @@ def remove_tree(path: Path, *, at_most: int | None = None) -> bool:
         if not stat.S_ISDIR(found.st_mode):
             path.unlink()
             return True
-        parent = os.open(path.parent, HERE & ~os.O_NOFOLLOW)
+        parent = os.open(path.parent, DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
         try:
-            top = _open(path.name, parent)
+            top = _open_directory(path.name, parent)
             try:
-                _Removal(at_most).empty(top)
+                _Removal(at_most).empty_directory(top)
             finally:
                 os.close(top)
             os.rmdir(path.name, dir_fd=parent)
         finally:
             os.close(parent)
-    except (_Enough, OSError):
+    except (_LimitReached, OSError):
         return False
     return True
 
@@ -59,32 +59,32 @@ class _Removal:
         self.left = at_most
         self.names = count()
 
-    def empty(self, top: int) -> None:
+    def empty_directory(self, top: int) -> None:
         """Remove everything in the directory *top*."""
         while True:
-            children, complete = self.clear(top)
+            children, complete = self.clear_files(top)
             for child in children:
-                handle = _open(child, top)
+                handle = _open_directory(child, top)
                 try:
-                    self.flatten(handle, top)
+                    self.flatten_directory(handle, top)
                 finally:
                     os.close(handle)
                 os.rmdir(child, dir_fd=top)
             if complete and not children:
                 return
 
-    def flatten(self, directory: int, top: int) -> None:
+    def flatten_directory(self, directory: int, top: int) -> None:
         """Empty *directory*; its subdirectories are moved up to *top*."""
         complete = False
         while not complete:
-            inner, complete = self.clear(directory)
+            inner, complete = self.clear_files(directory)
             for name in inner:
-                self.move_up(name, directory, top)
+                self.move_directory_up(name, directory, top)
 
-    def clear(self, directory: int) -> tuple[list[str], bool]:
+    def clear_files(self, directory: int) -> tuple[list[str], bool]:
         """Unlink everything but directories; returns the names of directories, and True if that was all."""
         with os.scandir(directory) as entries:
-            batch = BATCH if self.left is None else min(BATCH, self.left + 1)
+            batch = BATCH_NAMES if self.left is None else min(BATCH_NAMES, self.left + 1)
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, batch)]
         if self.left is not None:
             self.left -= len(found)
@@ -95,35 +95,35 @@ class _Removal:
             else:
                 os.unlink(name, dir_fd=directory)
         if self.left is not None and self.left < 0:
-            raise _Enough
+            raise _LimitReached
         return inner, len(found) < batch
 
-    def move_up(self, name: str, source: int, top: int) -> None:
+    def move_directory_up(self, name: str, source: int, top: int) -> None:
         """Move a directory up under a free name; it must be writable itself, since its `..` changes."""
-        os.close(_open(name, source))
+        os.close(_open_directory(name, source))
         for number in self.names:
             try:
                 os.rename(name, f".removing-{number}", src_dir_fd=source, dst_dir_fd=top)
             except OSError as error:
-                if error.errno not in TAKEN:
+                if error.errno not in NAME_TAKEN_ERRNOS:
                     raise
             else:
                 return
 
 
-def _open(name: str, parent: int) -> int:
+def _open_directory(name: str, parent: int) -> int:
     """Open a directory and make it readable, searchable and writable."""
     try:
-        handle = os.open(name, HERE, dir_fd=parent)
+        handle = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
     except PermissionError:
-        _unlock(name, parent)
-        handle = os.open(name, HERE, dir_fd=parent)
+        _unlock_directory(name, parent)
+        handle = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
     if os.fstat(handle).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         os.fchmod(handle, stat.S_IRWXU)
     return handle
 
 
-def _unlock(name: str, parent: int) -> None:
+def _unlock_directory(name: str, parent: int) -> None:
     # chmod follows links where the system cannot change a link's mode: go through a handle that has not followed one
     flags = getattr(os, "O_PATH", None)
     if flags is None:

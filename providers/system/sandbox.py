@@ -21,24 +21,26 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from providers.system.process import Finished, ProcessNotStarted, run_process
+from providers.system.process import FinishedProcess, ProcessNotStarted, run_process
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:
     from store.events import Json
 
-Kind = Literal["none", "bwrap"]
-KINDS: tuple[Kind, ...] = ("none", "bwrap")
+SandboxKind = Literal["none", "bwrap"]
+SANDBOX_KINDS: tuple[SandboxKind, ...] = ("none", "bwrap")
 
-HIDDEN = (Path("/home"), Path("/root"), Path("/run"), Path("/media"), Path("/mnt"), Path("/var/tmp"))  # noqa: S108 - to hide it
+HIDDEN_DIRECTORIES = (Path("/home"), Path("/root"), Path("/run"), Path("/media"), Path("/mnt"), Path("/var/tmp"))  # noqa: S108 - to hide it
 """Homes, sockets of services (a container engine's is equivalent to root), other disks, files of other programs."""
-SYSTEM = frozenset(map(Path, ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")))
+SYSTEM_DIRECTORIES = frozenset(
+    map(Path, ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr"))
+)
 """Directories that every program needs, which are never hidden."""
-PROBE_S = 20.0
-_OF_SHIMS = ("bin", "installs", "lib", "libexec", "plugins", "version", "versions")
+PROBE_TIMEOUT_S = 20.0
+_SHIM_SIBLINGS = ("bin", "installs", "lib", "libexec", "plugins", "version", "versions")
 """Directories of version managers (pyenv, rbenv, asdf) beside the `shims` that they put on PATH."""
-_PRIVATE = Path("/tmp")  # noqa: S108 - inside, it belongs to one program
-_PROBE = """
+_PRIVATE_TMP = Path("/tmp")  # noqa: S108 - inside, it belongs to one program
+_PROBE_SCRIPT = """
 set -e
 echo written > inside
 if (echo > /etc/evalctl-probe) 2>/dev/null; then echo "the machine is writable" >&2; exit 1; fi
@@ -75,7 +77,7 @@ class Sandbox:
     network: bool = False
     """True if programs may connect, including to this machine."""
 
-    def argv(self, argv: Sequence[str], *, writable: Iterable[Path], status: int) -> list[str]:
+    def build_argv(self, argv: Sequence[str], *, writable: Iterable[Path], status: int) -> list[str]:
         """Build the command line that runs *argv* confined, with only *writable* and a private /tmp writable.
 
         *status* is the descriptor to which bwrap writes its status. Order matters: later mounts cover earlier ones.
@@ -83,12 +85,12 @@ class Sandbox:
         words = [str(self.program), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         for place in self.hidden:
             words += ["--tmpfs", str(place)]
-        for source, seen in self._seen():
+        for source, seen in self._list_visible():
             words += ["--ro-bind-try", str(source), str(seen)]
         for place in dict.fromkeys(path.resolve() for path in writable):
             words += ["--bind", str(place), str(place)]
         for place in self.hidden:
-            if place != _PRIVATE:
+            if place != _PRIVATE_TMP:
                 words += ["--remount-ro", str(place)]
         words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         if not self.network:
@@ -96,15 +98,16 @@ class Sandbox:
         words += ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--json-status-fd", str(status)]
         return [*words, "--", *argv]
 
-    def _seen(self) -> Iterator[tuple[Path, Path]]:
+    def _list_visible(self) -> Iterator[tuple[Path, Path]]:
         yield from self.visible
         names = Path("/etc/resolv.conf").resolve()
-        if self.network and _within(names, self.hidden):  # name resolution needs files in /run
+        if self.network and _lies_within(names, self.hidden):  # name resolution needs files in /run
             yield names, names
 
 
-def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
-    """Find the sandbox of this machine for programs with the PATH of *environment*. It is not tested yet: see `prove`.
+def find_bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
+    """Find the sandbox of this machine for programs with the PATH of *environment*. It is not tested yet: see
+    `prove_sandbox`.
 
     Raises:
         SandboxUnusable: bwrap is missing, or the directory of *store* (the file to hide) cannot be hidden.
@@ -114,13 +117,15 @@ def bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
     if program is None:
         raise SandboxUnusable("bwrap is not on PATH")
     kept = store.parent.resolve()
-    if kept in SYSTEM:
+    if kept in SYSTEM_DIRECTORIES:
         raise SandboxUnusable(f"the store is in {kept}, which the sandbox cannot hide; give it its own directory")
-    hidden = _hidden([*_homes(environment), Path(tempfile.gettempdir()), _PRIVATE, *HIDDEN, kept])
-    return Sandbox(program=Path(program), hidden=hidden, visible=tuple(_visible(path, hidden)))
+    hidden = _select_hidden(
+        [*_find_homes(environment), Path(tempfile.gettempdir()), _PRIVATE_TMP, *HIDDEN_DIRECTORIES, kept]
+    )
+    return Sandbox(program=Path(program), hidden=hidden, visible=tuple(_find_visible(path, hidden)))
 
 
-async def prove(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
+async def prove_sandbox(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
     """Test the sandbox with a small program, which must be able to do what it should and nothing else.
 
     Raises:
@@ -130,19 +135,19 @@ async def prove(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         try:
             finished = await run_confined(
                 sandbox,
-                ["sh", "-c", _PROBE],
+                ["sh", "-c", _PROBE_SCRIPT],
                 cwd=Path(made),
                 environment={"PATH": environment.get("PATH", os.defpath), "HOME": made, "TMPDIR": made},
                 marker="",
-                timeout_s=PROBE_S,
+                timeout_s=PROBE_TIMEOUT_S,
                 output_limit=4096,
             )
         except ProcessNotStarted as error:
             raise SandboxUnusable(error.problem) from error
         if finished.timed_out:
-            raise SandboxUnusable(f"a probe took longer than {PROBE_S:g} s")
+            raise SandboxUnusable(f"a probe took longer than {PROBE_TIMEOUT_S:g} s")
         if finished.exit_code != 0 or not (Path(made) / "inside").exists():
-            raise SandboxUnusable(f"a probe failed: {_last_line(finished.stderr) or 'it printed nothing'}")
+            raise SandboxUnusable(f"a probe failed: {_take_last_line(finished.stderr) or 'it printed nothing'}")
 
 
 async def run_confined(
@@ -154,7 +159,7 @@ async def run_confined(
     marker: str,
     timeout_s: float,
     output_limit: int,
-) -> Finished:
+) -> FinishedProcess:
     """`run_process` in *sandbox* with *cwd* and the HOME of *environment* writable; unconfined if *sandbox* is None.
 
     In a sandbox, a program ended by a signal has the exit code 128 plus the signal's number, as in a shell, and a
@@ -178,7 +183,7 @@ async def run_confined(
     try:
         try:
             finished = await run_process(
-                sandbox.argv(argv, writable=[cwd, *([Path(home)] if home else [])], status=status),
+                sandbox.build_argv(argv, writable=[cwd, *([Path(home)] if home else [])], status=status),
                 cwd=cwd,
                 environment=environment,
                 marker=marker,
@@ -188,16 +193,16 @@ async def run_confined(
             )
         finally:
             os.close(status)
-        said = _status(told)
+        said = _read_status(told)
     finally:
         os.close(told)
     # bwrap reports an exit code only for a program that it started; its own failure must not count as the program's.
     if not finished.timed_out and "exit-code" not in said and finished.exit_code not in (None, -9, -15):
-        raise ProcessNotStarted(program, _last_line(finished.stderr) or "the sandbox could not be made")
+        raise ProcessNotStarted(program, _take_last_line(finished.stderr) or "the sandbox could not be made")
     return finished
 
 
-def _status(pipe: int) -> Mapping[str, Json]:
+def _read_status(pipe: int) -> Mapping[str, Json]:
     """Read bwrap's status, a sequence of JSON objects. All writers have ended, so reading does not block."""
     os.set_blocking(pipe, False)
     try:
@@ -214,7 +219,7 @@ def _status(pipe: int) -> Mapping[str, Json]:
     return found
 
 
-def _last_line(said: bytes) -> str:
+def _take_last_line(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
     return lines[-1].removeprefix("bwrap: ")[:200] if lines else ""
 
@@ -222,7 +227,7 @@ def _last_line(said: bytes) -> str:
 # --- what is hidden and what is seen ------------------------------------------------------------------------------
 
 
-def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
+def _find_homes(environment: Mapping[str, str]) -> Iterator[Path]:
     """The user's home according to the environment and to the system."""
     if environment.get("HOME", "").startswith("/"):
         yield Path(environment["HOME"])
@@ -232,38 +237,38 @@ def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
         return
 
 
-def _hidden(wanted: Iterable[Path]) -> tuple[Path, ...]:
+def _select_hidden(wanted: Iterable[Path]) -> tuple[Path, ...]:
     """The directories of *wanted* that exist and can be hidden, without those inside another one."""
     found: list[Path] = []
     for place in sorted({path.resolve() for path in wanted}):
-        if place not in SYSTEM and place.is_dir() and not _within(place, found):
+        if place not in SYSTEM_DIRECTORIES and place.is_dir() and not _lies_within(place, found):
             found.append(place)
     return tuple(found)
 
 
-def _within(path: Path, places: Iterable[Path]) -> bool:
+def _lies_within(path: Path, places: Iterable[Path]) -> bool:
     return any(path.is_relative_to(place) for place in places)
 
 
-def _visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+def _find_visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
     """The directories of PATH, and those that its python needs, if they lie in hidden directories."""
     needed = [Path(word) for word in path.split(os.pathsep) if word.startswith("/")]
     for shims in [place for place in needed if place.name == "shims"]:
-        needed += [shims.parent / part for part in _OF_SHIMS]
+        needed += [shims.parent / part for part in _SHIM_SIBLINGS]
     for name in ("python3", "python"):
         found = shutil.which(name, path=path)
         if found is not None:
-            needed += _of_python(Path(found))
+            needed += _list_python_parts(Path(found))
     told: set[tuple[Path, Path]] = set()
     for place in needed:
         real = place.resolve()
         for seen in dict.fromkeys((place, real)):
-            if real.exists() and _within(seen, hidden) and real not in hidden and (real, seen) not in told:
+            if real.exists() and _lies_within(seen, hidden) and real not in hidden and (real, seen) not in told:
                 told.add((real, seen))
                 yield real, seen
 
 
-def _of_python(program: Path) -> Iterator[Path]:
+def _list_python_parts(program: Path) -> Iterator[Path]:
     """Parts of the virtual environment or installation of *program*, and of the installation behind it."""
     for root in dict.fromkeys((program.parent.parent, program.resolve().parent.parent)):
         yield from (root / part for part in ("bin", "lib", "lib64", "pyvenv.cfg"))

@@ -18,21 +18,21 @@ import attrs
 
 from store.rows import FileChange
 
-IGNORED = frozenset({".git", "node_modules", "__pycache__"})
+IGNORED_NAMES = frozenset({".git", "node_modules", "__pycache__"})
 """Names that are left out at every depth, for files as for directories."""
 
-CONTENT_LIMIT = 64 << 20
+MAX_CONTENT_BYTES = 64 << 20
 """Maximum size in bytes of a file whose content a change includes."""
-CONTENT_TOTAL = 256 << 20
+MAX_TOTAL_CONTENT_BYTES = 256 << 20
 """Maximum bytes of content in all changes of one call together; further changes have no content."""
 
 _MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_IXUSR
 """Mode bits that count as a change. Read and write bits differ between a fixture and its writable copy."""
-_PIECE = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class TreeEntry:
     """One entry of a tree."""
 
     kind: Literal["file", "link", "other"]
@@ -51,10 +51,10 @@ class Entry:
 class Tree:
     """A snapshot of a directory: its entries by path."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, TreeEntry]
 
 
-def snapshot(root: Path) -> Tree:
+def take_snapshot(root: Path) -> Tree:
     """Take a snapshot of everything below *root*, with the hash of every file.
 
     Raises:
@@ -63,29 +63,30 @@ def snapshot(root: Path) -> Tree:
     with os.scandir(root):
         pass
     entries = {}
-    for path, entry in _walk(root):
-        sha256 = _sha256(_open(root, path)) if entry.kind == "file" else None
+    for path, entry in _walk_entries(root):
+        sha256 = _hash_file(_open_regular_file(root, path)) if entry.kind == "file" else None
         entries[path] = attrs.evolve(entry, sha256=sha256)
     return Tree(entries=entries)
 
 
-def changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
+def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
     """The changes below *root* since *before*, sorted by path, with the current contents.
 
-    A file that cannot be read, is larger than `CONTENT_LIMIT`, or comes after `CONTENT_TOTAL` is used up has no
-    content. A missing *root* counts as an empty tree, and so does a link in its place, since its target lies elsewhere.
+    A file that cannot be read, is larger than `MAX_CONTENT_BYTES`, or comes after `MAX_TOTAL_CONTENT_BYTES` is used up
+    has no content. A missing *root* counts as an empty tree, and so does a link in its place, since its target lies
+    elsewhere.
     """
     found: list[FileChange] = []
     seen: set[str] = set()
-    room = CONTENT_TOTAL
-    for path, entry in () if root.is_symlink() else _walk(root):
+    room = MAX_TOTAL_CONTENT_BYTES
+    for path, entry in () if root.is_symlink() else _walk_entries(root):
         seen.add(path)
         old = before.entries.get(path)
-        if old is not None and _same(old, entry, root, path):
+        if old is not None and _is_unchanged(old, entry, root, path):
             continue
         content = None
         if entry.kind == "file":
-            content = _content(_open(root, path), min(CONTENT_LIMIT, room))
+            content = _read_content(_open_regular_file(root, path), min(MAX_CONTENT_BYTES, room))
             room -= len(content or b"")
         found.append(
             FileChange(
@@ -100,25 +101,25 @@ def changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
     return tuple(sorted(found, key=lambda change: change.path))
 
 
-def _same(old: Entry, new: Entry, root: Path, path: str) -> bool:
+def _is_unchanged(old: TreeEntry, new: TreeEntry, root: Path, path: str) -> bool:
     if (old.kind, old.size, old.link) != (new.kind, new.size, new.link):
         return False
     if (old.mode ^ new.mode) & _MODE_BITS:
         return False
-    return new.kind != "file" or old.sha256 == _sha256(_open(root, path))
+    return new.kind != "file" or old.sha256 == _hash_file(_open_regular_file(root, path))
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Entry]]:
+def _walk_entries(root: Path) -> Iterator[tuple[str, TreeEntry]]:
     """All entries below *root*, files without hashes. Pending directories are on a list, so depth needs no stack."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
             with os.scandir(os.path.join(root, folder)) as listing:  # noqa: PTH118 - no Path per entry: half the time
-                children = [child for child in listing if child.name not in IGNORED]
+                children = [child for child in listing if child.name not in IGNORED_NAMES]
         except OSError:
             if folder:
-                yield folder, Entry(kind="other", mode=0)
+                yield folder, TreeEntry(kind="other", mode=0)
             continue
         for child in children:
             path = f"{folder}/{child.name}" if folder else child.name
@@ -127,23 +128,23 @@ def _walk(root: Path) -> Iterator[tuple[str, Entry]]:
                 if stat.S_ISDIR(status.st_mode):
                     waiting.append(path)
                 else:
-                    yield path, _entry(child.path, status)
+                    yield path, _read_entry(child.path, status)
             except FileNotFoundError:  # removed during the walk
                 continue
             except OSError:  # its path is too long for the system
-                yield path, Entry(kind="other", mode=0)
+                yield path, TreeEntry(kind="other", mode=0)
 
 
-def _entry(where: str, status: os.stat_result) -> Entry:
+def _read_entry(where: str, status: os.stat_result) -> TreeEntry:
     if stat.S_ISLNK(status.st_mode):
-        return Entry(kind="link", mode=0, link=os.readlink(where))  # noqa: PTH115 - see _walk
+        return TreeEntry(kind="link", mode=0, link=os.readlink(where))  # noqa: PTH115 - see _walk
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
-        return Entry(kind="file", mode=mode, size=status.st_size)
-    return Entry(kind="other", mode=mode)
+        return TreeEntry(kind="file", mode=mode, size=status.st_size)
+    return TreeEntry(kind="other", mode=mode)
 
 
-def _open(root: Path, path: str) -> int | None:
+def _open_regular_file(root: Path, path: str) -> int | None:
     """Open a regular file; None if it is unreadable or no longer a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -156,7 +157,7 @@ def _open(root: Path, path: str) -> int | None:
     return handle
 
 
-def _sha256(handle: int | None) -> str | None:
+def _hash_file(handle: int | None) -> str | None:
     if handle is None:
         return None
     with os.fdopen(handle, "rb", buffering=0) as file:
@@ -166,7 +167,7 @@ def _sha256(handle: int | None) -> str | None:
             return None
 
 
-def _content(handle: int | None, limit: int) -> bytes | None:
+def _read_content(handle: int | None, limit: int) -> bytes | None:
     """The complete content; None if it is larger than *limit* bytes or unreadable."""
     if handle is None:
         return None
@@ -176,7 +177,7 @@ def _content(handle: int | None, limit: int) -> bytes | None:
                 return None
             pieces: list[bytes] = []
             held = 0
-            while piece := file.read(_PIECE):
+            while piece := file.read(_READ_BYTES):
                 held += len(piece)
                 if held > limit:  # it grows during reading
                     return None

@@ -8,7 +8,7 @@ from typing import Any
 from store.errors import UsageError
 
 
-def canonical(value: Any) -> bytes:
+def encode_canonical(value: Any) -> bytes:
     """Encode *value* as canonical JSON (RFC 8785).
 
     Raises:
@@ -22,6 +22,6 @@ def canonical(value: Any) -> bytes:
         raise UsageError(f"cannot be written as canonical JSON: {error}") from error
 
 
-def digest(value: Any) -> bytes:
+def compute_digest(value: Any) -> bytes:
     """Compute the SHA-256 of the canonical JSON of *value*: 32 bytes."""
-    return hashlib.sha256(canonical(value)).digest()
+    return hashlib.sha256(encode_canonical(value)).digest()

@@ -23,20 +23,20 @@ DocumentPath = tuple[str | int, ...]
 
 MAX_DEPTH = 100
 MAX_BYTES = 32 * 1024 * 1024
-MAX_NUMBER = 400
+MAX_NUMBER_CHARACTERS = 400
 """Largest number of characters of a number; longer ones are slow to convert."""
 
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE_RUN = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_PLAIN = re.compile(r'"([^"\\\x00-\x1f]*)"')
+_PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*)"')
 _WORD = re.compile(r"[^\s,:\[\]{}\"]+")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LITERALS: Mapping[str, Json] = {"true": True, "false": False, "null": None}
-_SUGGESTED = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+_MEANT_LITERALS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 
 
 @attrs.frozen(kw_only=True, order=True)
-class Finding:
+class DocumentProblem:
     """A problem at one position of a document. Problems sort by position."""
 
     line: int
@@ -63,37 +63,37 @@ class Document:
     starts: tuple[int, ...]
     """Offsets at which lines begin."""
 
-    def place(self, path: DocumentPath) -> tuple[int, int]:
+    def locate_path(self, path: DocumentPath) -> tuple[int, int]:
         """Return line and column of *path*, or of its nearest existing parent if the document has no such value."""
         while path and path not in self.offsets:
             path = path[:-1]
-        return self.position(self.offsets.get(path, 0))
+        return self.locate_offset(self.offsets.get(path, 0))
 
-    def position(self, offset: int) -> tuple[int, int]:
+    def locate_offset(self, offset: int) -> tuple[int, int]:
         """Return line and column of an offset; both count from 1."""
-        return _place(self.starts, offset)
+        return _locate_offset(self.starts, offset)
 
-    def finding(self, path: DocumentPath, message: str) -> Finding:
+    def locate_problem(self, path: DocumentPath, message: str) -> DocumentProblem:
         """Make a problem with *message* at the position of *path*."""
-        line, column = self.place(path)
-        return Finding(line=line, column=column, path=spell(path), message=message)
+        line, column = self.locate_path(path)
+        return DocumentProblem(line=line, column=column, path=format_path(path), message=message)
 
-    def refusal(self, findings: Iterable[Finding]) -> UsageError:
+    def make_usage_error(self, findings: Iterable[DocumentProblem]) -> UsageError:
         """Make one error that lists all *findings*, in the order of the file."""
-        return UsageError("\n".join(tell(self.name, finding) for finding in sorted(set(findings))))
+        return UsageError("\n".join(format_problem(self.name, finding) for finding in sorted(set(findings))))
 
 
-def tell(name: str, finding: Finding) -> str:
+def format_problem(name: str, finding: DocumentProblem) -> str:
     """Format a problem: `suite.json:8:64: tasks[1].budget.maxTurns: expected an integer, got '30'`.
 
     The message is one line with unprintable characters escaped; an excerpt follows on lines of its own.
     """
     where = f"{finding.path}: " if finding.path else ""
     text = f"{name}:{finding.line}:{finding.column}: {where}{finding.message}"
-    return "\n".join(_printable(line) for line in (text, *finding.excerpt.splitlines()))
+    return "\n".join(_escape_unprintable(line) for line in (text, *finding.excerpt.splitlines()))
 
 
-def spell(path: DocumentPath) -> str:
+def format_path(path: DocumentPath) -> str:
     """Format a path for a message: `tasks[1].budget.maxTurns`."""
     text = ""
     for step in path:
@@ -142,17 +142,17 @@ def parse_json(raw: bytes, *, name: str, surrogates: bool = False) -> Document:
     Raises:
         UsageError: with line and column.
     """
-    text = decoded(raw, name)
-    starts = line_starts(text)
+    text = decode_text(raw, name)
+    starts = find_line_starts(text)
     parser = _Parser(text, surrogates=surrogates)
     try:
-        value = parser.document()
-    except Refused as refused:
-        raise refused.told(name, starts) from None
+        value = parser.parse_document()
+    except DocumentSyntaxError as refused:
+        raise refused.to_usage_error(name, starts) from None
     return Document(name=name, value=value, raw=raw, offsets=parser.offsets, starts=starts)
 
 
-def decoded(raw: bytes, name: str) -> str:
+def decode_text(raw: bytes, name: str) -> str:
     """Decode a file's bytes as UTF-8, without a byte order mark.
 
     Raises:
@@ -164,26 +164,26 @@ def decoded(raw: bytes, name: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8-sig", errors="replace")
-        line, column = _place(line_starts(before), len(before))
+        line, column = _locate_offset(find_line_starts(before), len(before))
         raise UsageError(f"{name}:{line}:{column}: not UTF-8 (byte 0x{error.object[error.start]:02x})") from error
 
 
-def line_starts(text: str) -> tuple[int, ...]:
+def find_line_starts(text: str) -> tuple[int, ...]:
     """Find the offsets at which lines begin."""
     return (0, *(match.end() for match in re.finditer("\n", text)))
 
 
-def _printable(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
-def _place(starts: tuple[int, ...], offset: int) -> tuple[int, int]:
+def _locate_offset(starts: tuple[int, ...], offset: int) -> tuple[int, int]:
     line = bisect.bisect_right(starts, offset)
     return line, offset - starts[line - 1] + 1
 
 
 @attrs.define(slots=False)
-class Refused(Exception):
+class DocumentSyntaxError(Exception):
     """A syntax error at an offset of a document."""
 
     message: str
@@ -191,11 +191,13 @@ class Refused(Exception):
     first: int | None = None
     """Offset of the first of two equal keys."""
 
-    def told(self, name: str, starts: tuple[int, ...]) -> UsageError:
+    def to_usage_error(self, name: str, starts: tuple[int, ...]) -> UsageError:
         """Convert into the error for the user, with line and column."""
-        line, column = _place(starts, self.offset)
-        first = f" (first at line {_place(starts, self.first)[0]})" if self.first is not None else ""
-        return UsageError(tell(name, Finding(line=line, column=column, path="", message=self.message + first)))
+        line, column = _locate_offset(starts, self.offset)
+        first = f" (first at line {_locate_offset(starts, self.first)[0]})" if self.first is not None else ""
+        return UsageError(
+            format_problem(name, DocumentProblem(line=line, column=column, path="", message=self.message + first))
+        )
 
 
 class _Parser:
@@ -207,37 +209,37 @@ class _Parser:
         self.offsets: dict[DocumentPath, int] = {}
         self.escaped = json.JSONDecoder()
 
-    def document(self) -> Json:
-        value, end = self.value(self.skip(0), (), 0)
-        end = self.skip(end)
+    def parse_document(self) -> Json:
+        value, end = self.parse_value(self.skip_space(0), (), 0)
+        end = self.skip_space(end)
         if end != len(self.text):
-            self.refuse("expected the end of the document", end)
+            self.refuse_at("expected the end of the document", end)
         return value
 
-    def refuse(self, message: str, offset: int, first: int | None = None) -> NoReturn:
-        raise Refused(message, offset, first)
+    def refuse_at(self, message: str, offset: int, first: int | None = None) -> NoReturn:
+        raise DocumentSyntaxError(message, offset, first)
 
-    def skip(self, offset: int) -> int:
-        match = _SPACE.match(self.text, offset)
+    def skip_space(self, offset: int) -> int:
+        match = _SPACE_RUN.match(self.text, offset)
         assert match is not None  # the pattern also matches the empty string
         return match.end()
 
-    def value(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def parse_value(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         if depth > MAX_DEPTH:
-            self.refuse(f"nested deeper than {MAX_DEPTH}", offset)
+            self.refuse_at(f"nested deeper than {MAX_DEPTH}", offset)
         self.offsets.setdefault(path, offset)  # the position of a key, set earlier, is the better one
         match self.text[offset : offset + 1]:
             case '"':
-                return self.string(offset)
+                return self.parse_string(offset)
             case "{":
-                return self.members(offset, path, depth)
+                return self.parse_members(offset, path, depth)
             case "[":
-                return self.items(offset, path, depth)
+                return self.parse_items(offset, path, depth)
             case _:
-                return self.scalar(offset)
+                return self.parse_scalar(offset)
 
-    def string(self, offset: int) -> tuple[str, int]:
-        plain = _PLAIN.match(self.text, offset)
+    def parse_string(self, offset: int) -> tuple[str, int]:
+        plain = _PLAIN_STRING.match(self.text, offset)
         if plain is not None:
             return plain[1], plain.end()
         try:
@@ -245,76 +247,76 @@ class _Parser:
         except json.JSONDecodeError as error:
             # the decoder's messages are good ("Unterminated string", "Invalid \\escape"), but not the offsets in them
             message = error.msg.removesuffix(" at").replace(" starting", "")
-            self.refuse(message[:1].lower() + message[1:], error.pos)
+            self.refuse_at(message[:1].lower() + message[1:], error.pos)
         if not self.surrogates and _SURROGATE.search(value):
-            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", offset)
+            self.refuse_at("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", offset)
         return value, end
 
-    def scalar(self, offset: int) -> tuple[Json, int]:
+    def parse_scalar(self, offset: int) -> tuple[Json, int]:
         word = _WORD.match(self.text, offset)
         if word is None:
             found = repr(self.text[offset]) if offset < len(self.text) else "the end of the file"
-            self.refuse(f"expected a value, got {found}", offset)
+            self.refuse_at(f"expected a value, got {found}", offset)
         if word[0] in _LITERALS:
             return _LITERALS[word[0]], word.end()
         number = _NUMBER.fullmatch(word[0])
         if number is None:
-            meant = _SUGGESTED.get(word[0])
+            meant = _MEANT_LITERALS.get(word[0])
             hint = f" (did you mean {meant}?)" if meant else " (JSON has no comments)" if word[0][0] in "/#" else ""
-            self.refuse(f"expected a value, got {word[0][:40]}{hint}", offset)
-        if len(word[0]) > MAX_NUMBER:
-            self.refuse(f"expected at most {MAX_NUMBER} characters of a number", offset)
+            self.refuse_at(f"expected a value, got {word[0][:40]}{hint}", offset)
+        if len(word[0]) > MAX_NUMBER_CHARACTERS:
+            self.refuse_at(f"expected at most {MAX_NUMBER_CHARACTERS} characters of a number", offset)
         if not (number[1] or number[2]):
             return int(word[0]), word.end()
         value = float(word[0])
         if value in (float("inf"), float("-inf")):
-            self.refuse(f"{word[0][:40]} is too large for a number", offset)
+            self.refuse_at(f"{word[0][:40]} is too large for a number", offset)
         return value, word.end()
 
-    def members(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def parse_members(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         members: dict[str, Json] = {}
-        for start in self.separated(offset, "}"):
+        for start in self.iterate_elements(offset, "}"):
             if self.text[start : start + 1] != '"':
-                self.refuse('expected a "key"', start)
-            key, end = self.string(start)
+                self.refuse_at('expected a "key"', start)
+            key, end = self.parse_string(start)
             at = (*path, key)
             if key in members:
-                self.refuse(f"duplicate key {key!r}", start, self.offsets[at])
+                self.refuse_at(f"duplicate key {key!r}", start, self.offsets[at])
             self.offsets[at] = start
-            end = self.skip(end)
+            end = self.skip_space(end)
             if self.text[end : end + 1] != ":":
-                self.refuse("expected ':'", end)
-            members[key], self.end = self.value(self.skip(end + 1), at, depth + 1)
+                self.refuse_at("expected ':'", end)
+            members[key], self.end = self.parse_value(self.skip_space(end + 1), at, depth + 1)
         return members, self.end
 
-    def items(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def parse_items(self, offset: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         items: list[Json] = []
-        for start in self.separated(offset, "]"):
-            item, self.end = self.value(start, (*path, len(items)), depth + 1)
+        for start in self.iterate_elements(offset, "]"):
+            item, self.end = self.parse_value(start, (*path, len(items)), depth + 1)
             items.append(item)
         return items, self.end
 
     end = 0
-    """End offset of the last element read: callers of `separated` set it for each element."""
+    """End offset of the last element read: callers of `iterate_elements` set it for each element."""
 
-    def separated(self, offset: int, closing: str) -> Iterator[int]:
+    def iterate_elements(self, offset: int, closing: str) -> Iterator[int]:
         """Yield the offset of each element of a list or object; then set `end` behind the closing bracket."""
-        start = self.skip(offset + 1)
+        start = self.skip_space(offset + 1)
         if self.text[start : start + 1] == closing:
             self.end = start + 1
             return
         while True:
             yield start
-            after = self.skip(self.end)
+            after = self.skip_space(self.end)
             match self.text[after : after + 1]:
                 case ",":
-                    start = self.skip(after + 1)
+                    start = self.skip_space(after + 1)
                     if self.text[start : start + 1] == closing:
-                        self.refuse("trailing comma", after)
+                        self.refuse_at("trailing comma", after)
                 case character if character == closing:
                     self.end = after + 1
                     return
                 case "":
-                    self.refuse(f"expected ',' or '{closing}', got the end of the file", after)
+                    self.refuse_at(f"expected ',' or '{closing}', got the end of the file", after)
                 case character:
-                    self.refuse(f"expected ',' or '{closing}', got {character!r}", after)
+                    self.refuse_at(f"expected ',' or '{closing}', got {character!r}", after)

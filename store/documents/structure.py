@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 
 import attrs
 
-from store.documents.positions import Document, DocumentPath, Finding
+from store.documents.positions import Document, DocumentPath, DocumentProblem
 from store.events import Json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
-Problem = tuple[DocumentPath, str]
+PathMessage = tuple[DocumentPath, str]
 Spelling = Callable[[str], str]
 """Converts a field's Python name to its spelling in files."""
 
@@ -40,23 +40,23 @@ class Mismatch(ValueError):
         return self.message
 
 
-def camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
     """Convert `max_wall_ms` to `maxWallMs`, the usual spelling in files."""
     head, *rest = name.split("_")
     return head + "".join(part.title() for part in rest)
 
 
-def snake(name: str) -> str:
+def keep_snake_case(name: str) -> str:
     """Keep the Python spelling, for files that use it."""
     return name
 
 
-def kebab(name: str) -> str:
+def to_kebab_case(name: str) -> str:
     """Convert a class name such as `MaxCalls` to `max-calls`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
-def suggest(word: object, among: Iterable[str]) -> str:
+def suggest_nearest(word: object, among: Iterable[str]) -> str:
     """Return ` (did you mean 'command'?)`, or an empty text if no word is close."""
     import difflib
 
@@ -64,7 +64,7 @@ def suggest(word: object, among: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def show(value: Json) -> str:
+def describe_value(value: Json) -> str:
     """Describe a value for a message: itself if short, else its type or its beginning."""
     match value:
         case None:
@@ -80,9 +80,9 @@ def show(value: Json) -> str:
             return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def structure(
-    document: Document, into: type[T], converter: Converter, spelled: Spelling = camel
-) -> tuple[T | None, list[Finding]]:
+def structure_document(
+    document: Document, into: type[T], converter: Converter, spelled: Spelling = to_camel_case
+) -> tuple[T | None, list[DocumentProblem]]:
     """Structure a whole document as *into*. Returns the value and no problems, or None and all problems.
 
     *spelled* is the converter's spelling.
@@ -92,10 +92,12 @@ def structure(
     try:
         return converter.structure(document.value, into), []
     except (BaseValidationError, Mismatch) as error:
-        return None, [document.finding(path, message) for path, message in problems(error, spelled=spelled)]
+        return None, [document.locate_problem(path, message) for path, message in walk_errors(error, spelled=spelled)]
 
 
-def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = camel) -> Iterator[Problem]:
+def walk_errors(
+    error: BaseException, path: DocumentPath = (), spelled: Spelling = to_camel_case
+) -> Iterator[PathMessage]:
     """Walk the exceptions that cattrs raised and yield each as (path, message)."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError
     from cattrs.errors import AttributeValidationNote, IterableValidationNote
@@ -109,11 +111,11 @@ def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = 
                         at = (*path, spelled(note.name))
                     elif isinstance(note, IterableValidationNote):
                         at = (*path, note.index)
-                yield from problems(inner, at, spelled)
+                yield from walk_errors(inner, at, spelled)
         case ForbiddenExtraKeysError():
             known = [spelled(field.name) for field in attrs.fields(error.cl)]
             for key in sorted(error.extra_fields):
-                yield (*path, key), f"unknown field {key!r}{suggest(key, known)}"
+                yield (*path, key), f"unknown field {key!r}{suggest_nearest(key, known)}"
         case KeyError():
             name = str(error.args[0])
             yield path[:-1] if path and path[-1] == name else path, f"missing required field {name!r}"
@@ -129,95 +131,95 @@ def problems(error: BaseException, path: DocumentPath = (), spelled: Spelling = 
                 yield (*path, spelled(named[2])), f"{'its length ' if named[1] else ''}{named[3]}"
 
 
-def new_converter(spelled: Spelling = camel) -> Converter:
+def make_converter(spelled: Spelling = to_camel_case) -> Converter:
     """Make a converter with this module's rules; callers register their own unions, see below."""
     from cattrs import Converter
     from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
     from cattrs.gen import make_dict_structure_fn, override
 
     converter = Converter(detailed_validation=True, forbid_extra_keys=True)
-    converter.register_structure_hook(int, _strict(lambda value: type(value) is int, "an integer"))
-    converter.register_structure_hook(str, _strict(lambda value: type(value) is str, "a string"))
-    converter.register_structure_hook(bool, _strict(lambda value: type(value) is bool, "true or false"))
-    converter.register_structure_hook(float, _strict(lambda value: type(value) in (int, float), "a number"))
+    converter.register_structure_hook(int, _make_strict_hook(lambda value: type(value) is int, "an integer"))
+    converter.register_structure_hook(str, _make_strict_hook(lambda value: type(value) is str, "a string"))
+    converter.register_structure_hook(bool, _make_strict_hook(lambda value: type(value) is bool, "true or false"))
+    converter.register_structure_hook(float, _make_strict_hook(lambda value: type(value) in (int, float), "a number"))
 
-    def of_tuple(cl: Any, converter: Converter) -> Hook:
-        return _guarded(homogenous_tuple_structure_factory(cl, converter), list, "an array")
+    def make_tuple_hook(cl: Any, converter: Converter) -> Hook:
+        return _guard_shape(homogenous_tuple_structure_factory(cl, converter), list, "an array")
 
-    def of_mapping(cl: Any, converter: Converter) -> Hook:
-        return _guarded(mapping_structure_factory(cl, converter), dict, "an object")
+    def make_mapping_hook(cl: Any, converter: Converter) -> Hook:
+        return _guard_shape(mapping_structure_factory(cl, converter), dict, "an object")
 
-    def of_class(cl: Any, converter: Converter) -> Hook:
+    def make_class_hook(cl: Any, converter: Converter) -> Hook:
         renamed = {field.name: override(rename=spelled(field.name)) for field in attrs.fields(cl)}
         # the generator takes one keyword per field; mypy cannot match a mapping to its own keywords
         hook = make_dict_structure_fn(cl, converter, **renamed)  # type: ignore[arg-type]
-        return _guarded(hook, dict, "an object")
+        return _guard_shape(hook, dict, "an object")
 
-    def of_union(cl: Any, converter: Converter) -> Hook:
-        kinds = {str(getattr(member, "type", kebab(member.__name__))): member for member in get_args(cl)}
-        return tagged(converter, "type", kinds, kinds.__getitem__)
+    def make_union_hook(cl: Any, converter: Converter) -> Hook:
+        kinds = {str(getattr(member, "type", to_kebab_case(member.__name__))): member for member in get_args(cl)}
+        return make_tagged_union_hook(converter, "type", kinds, kinds.__getitem__)
 
-    converter.register_structure_hook_factory(attrs.has, of_class)
-    converter.register_structure_hook_factory(_is_tuple, of_tuple)
-    converter.register_structure_hook_factory(_is_mapping, of_mapping)
-    converter.register_structure_hook_factory(_is_literal, _literal)
-    converter.register_structure_hook_factory(_is_class_union, of_union)
+    converter.register_structure_hook_factory(attrs.has, make_class_hook)
+    converter.register_structure_hook_factory(_is_tuple, make_tuple_hook)
+    converter.register_structure_hook_factory(_is_mapping, make_mapping_hook)
+    converter.register_structure_hook_factory(_is_literal, _make_literal_hook)
+    converter.register_structure_hook_factory(_is_class_union, make_union_hook)
     return converter
 
 
-def tagged(converter: Converter, tag: str, names: Iterable[str], find: Callable[[str], type]) -> Hook:
+def make_tagged_union_hook(converter: Converter, tag: str, names: Iterable[str], find: Callable[[str], type]) -> Hook:
     """Make a hook for a tagged union: the value of the key *tag* selects the class.
 
     *find* returns the class of a name; it is called only with one of *names*.
     """
     known = tuple(names)
 
-    def hook(value: Json, _: Any) -> Any:
+    def structure_member(value: Json, _: Any) -> Any:
         if not isinstance(value, dict):
-            raise Mismatch(f"expected an object, got {show(value)}")
+            raise Mismatch(f"expected an object, got {describe_value(value)}")
         if tag not in value:
             raise Mismatch(f"missing required field {tag!r}: one of {', '.join(known)}")
         name = value[tag]
         if not isinstance(name, str) or name not in known:
-            hint = suggest(name, known)
-            raise Mismatch(f"unknown {tag} {show(name)}{hint}; expected one of {', '.join(known)}", (tag,))
+            hint = suggest_nearest(name, known)
+            raise Mismatch(f"unknown {tag} {describe_value(name)}{hint}; expected one of {', '.join(known)}", (tag,))
         rest = {key: item for key, item in value.items() if key != tag}
         return converter.structure(rest, find(name))
 
-    return hook
+    return structure_member
 
 
-def _strict(fits: Callable[[Any], bool], wanted: str) -> Hook:
-    def hook(value: Json, _: Any) -> Any:
+def _make_strict_hook(fits: Callable[[Any], bool], wanted: str) -> Hook:
+    def check_type(value: Json, _: Any) -> Any:
         if not fits(value):
-            raise Mismatch(f"expected {wanted}, got {show(value)}")
+            raise Mismatch(f"expected {wanted}, got {describe_value(value)}")
         return value
 
-    return hook
+    return check_type
 
 
-def _guarded(hook: Callable[..., Any], shape: type, wanted: str) -> Hook:
+def _guard_shape(hook: Callable[..., Any], shape: type, wanted: str) -> Hook:
     """Refuse another JSON type before *hook* runs: cattrs would iterate over a string."""
 
-    def guarded(value: Json, into: Any) -> Any:
+    def structure_checked(value: Json, into: Any) -> Any:
         if not isinstance(value, shape):
-            raise Mismatch(f"expected {wanted}, got {show(value)}")
+            raise Mismatch(f"expected {wanted}, got {describe_value(value)}")
         return hook(value, into)
 
-    return guarded
+    return structure_checked
 
 
-def _literal(cl: Any) -> Hook:
+def _make_literal_hook(cl: Any) -> Hook:
     options: Mapping[tuple[type, Any], Any] = {(type(option), option): option for option in get_args(cl)}
     wanted = ", ".join(repr(option) for option in get_args(cl))
 
-    def hook(value: Json, _: Any) -> Any:
+    def check_option(value: Json, _: Any) -> Any:
         if isinstance(value, (str, int)) and (type(value), value) in options:
             return value
-        hint = suggest(value, [option for option in get_args(cl) if isinstance(option, str)])
-        raise Mismatch(f"expected {'one of ' if len(options) > 1 else ''}{wanted}, got {show(value)}{hint}")
+        hint = suggest_nearest(value, [option for option in get_args(cl) if isinstance(option, str)])
+        raise Mismatch(f"expected {'one of ' if len(options) > 1 else ''}{wanted}, got {describe_value(value)}{hint}")
 
-    return hook
+    return check_option
 
 
 def _is_literal(cl: Any) -> bool:

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import re
 
-LONGEST_WORD = 512
+MAX_WORD_CHARACTERS = 512
 """Largest number of characters dropped from a text that was cut inside a word."""
-_SPACE = re.compile(r"""[\s"'`{}\[\](),;<>|]""")
+_WORD_SEPARATOR = re.compile(r"""[\s"'`{}\[\](),;<>|]""")
 """A separator between words; occurs in no credential, nor in its base64 or percent encoding."""
 
-_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_UNBINDABLE = re.compile("[\x00\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
 
 
-def without_last_word(text: str) -> str:
+def drop_last_word(text: str) -> str:
     """Drop the last word of *text*, which was cut there: a redactor does not recognise half a credential.
 
     If the text ends in one long word, drops its last 512 characters.
     """
-    tail = text[-LONGEST_WORD:]
-    spaces = [space.end() for space in _SPACE.finditer(tail)]
+    tail = text[-MAX_WORD_CHARACTERS:]
+    spaces = [space.end() for space in _WORD_SEPARATOR.finditer(tail)]
     return text[: len(text) - len(tail) + (spaces[-1] if spaces else 0)]
 
 
-def without_first_word(text: str) -> str:
+def drop_first_word(text: str) -> str:
     """Drop the first word of a text whose beginning was cut off."""
-    head = text[:LONGEST_WORD]
-    space = _SPACE.search(head)
+    head = text[:MAX_WORD_CHARACTERS]
+    space = _WORD_SEPARATOR.search(head)
     return text[space.start() if space else len(head) :]
 
 
@@ -55,9 +55,9 @@ def to_column(text: str) -> str:
 
     A text that needs no escape and contains no `\u` stays unchanged; in any other text, backslashes are doubled.
     """
-    if "\\u" not in text and not _UNFIT.search(text):
+    if "\\u" not in text and not _UNBINDABLE.search(text):
         return text
-    return _UNFIT.sub(lambda found: escape_letter(found[0]), text.replace("\\", "\\\\"))
+    return _UNBINDABLE.sub(lambda found: escape_letter(found[0]), text.replace("\\", "\\\\"))
 
 
 def from_column(text: str) -> str:

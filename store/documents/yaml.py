@@ -18,15 +18,15 @@ import attrs
 
 from store.documents.positions import (
     MAX_DEPTH,
-    MAX_NUMBER,
+    MAX_NUMBER_CHARACTERS,
     Document,
     DocumentPath,
-    Finding,
-    Refused,
-    decoded,
-    line_starts,
+    DocumentProblem,
+    DocumentSyntaxError,
+    decode_text,
+    find_line_starts,
+    format_path,
     read_raw,
-    spell,
 )
 from store.events import Json
 
@@ -40,12 +40,12 @@ BOOLEANS: Mapping[str, bool] = {
 }
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
+_BASED_INTEGER = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TEXT = "tag:yaml.org,2002:str"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_UNSAFE_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Control characters, and characters that only some parsers take for a line break."""
 
 
@@ -58,22 +58,24 @@ class YamlDocument(Document):
     scalars: Mapping[DocumentPath, tuple[int, int]]
     """Start and end offset of each scalar."""
 
-    def finding_in(self, path: DocumentPath, message: str, *, line: int, column: int, excerpt: str) -> Finding:
+    def locate_problem_in_text(
+        self, path: DocumentPath, message: str, *, line: int, column: int, excerpt: str
+    ) -> DocumentProblem:
         """Make a problem with *message* at a *line* and *column* (from 1) inside the text value at *path*.
 
         Its position is that part of the text if the file contains the line verbatim, else the position of *path*.
         """
-        finding = self.finding(path, message)
-        offset = self._written(path, line)
+        finding = self.locate_problem(path, message)
+        offset = self._find_written_line(path, line)
         if offset is not None:
-            at_line, at_column = self.position(offset + column - 1)
-            finding = Finding(line=at_line, column=at_column, path=spell(path), message=message)
+            at_line, at_column = self.locate_offset(offset + column - 1)
+            finding = DocumentProblem(line=at_line, column=at_column, path=format_path(path), message=message)
         return attrs.evolve(finding, excerpt=excerpt)
 
-    def _written(self, path: DocumentPath, line: int) -> int | None:
+    def _find_written_line(self, path: DocumentPath, line: int) -> int | None:
         """Find the offset at which the file contains a *line* of the text at *path* verbatim; None if it does not."""
         start, end = self.scalars.get(path, (0, 0))
-        value = self._at(path)
+        value = self._look_up(path)
         lines = value.split("\n") if isinstance(value, str) else []
         if not 1 <= line <= len(lines) or not lines[line - 1]:
             return None
@@ -87,7 +89,7 @@ class YamlDocument(Document):
         before = sum(len(other) + 1 for other in written[:row])
         return start + before + found if found >= 0 else None
 
-    def _at(self, path: DocumentPath) -> Json:
+    def _look_up(self, path: DocumentPath) -> Json:
         value = self.value
         for step in path:
             value = value[step]
@@ -110,13 +112,13 @@ def parse_yaml(raw: bytes, *, name: str, decimals: bool = False) -> YamlDocument
     Raises:
         UsageError: with line and column.
     """
-    text = decoded(raw, name)
-    starts = line_starts(text)
+    text = decode_text(raw, name)
+    starts = find_line_starts(text)
     try:
         builder = _Builder(text, decimals=decimals)
-        value = builder.document()
-    except Refused as refused:
-        raise refused.told(name, starts) from None
+        value = builder.build_document()
+    except DocumentSyntaxError as refused:
+        raise refused.to_usage_error(name, starts) from None
     return YamlDocument(
         name=name,
         value=value,
@@ -144,16 +146,16 @@ class _Builder:
         self.open: set[int] = set()
         """Indices of the objects and arrays under construction."""
         self.nodes = 0
-        self.events = self.read()
+        self.events = self.read_events()
 
-    def refuse(self, message: str, offset: int, first: int | None = None) -> NoReturn:
-        raise Refused(message, offset, first)
+    def refuse_at(self, message: str, offset: int, first: int | None = None) -> NoReturn:
+        raise DocumentSyntaxError(message, offset, first)
 
-    def read(self) -> list[Any]:
+    def read_events(self) -> list[Any]:
         """Read all events of the document, without recursion, so that nesting cannot exhaust the stack."""
         yaml = self.yaml
-        if unfit := _UNFIT.search(self.text):
-            self.refuse(f'write the character U+{ord(unfit[0]):04X} as an escape, in "..."', unfit.start())
+        if unfit := _UNSAFE_CHARACTERS.search(self.text):
+            self.refuse_at(f'write the character U+{ord(unfit[0]):04X} as an escape, in "..."', unfit.start())
         loader = (yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)(self.text)
         events: list[Any] = []
         anchors: dict[str, int] = {}
@@ -163,28 +165,30 @@ class _Builder:
                 if isinstance(event, yaml.DocumentStartEvent):
                     documents += 1
                     if documents > 1:
-                        self.refuse("a second document begins here; expected one per file", event.start_mark.index)
+                        self.refuse_at("a second document begins here; expected one per file", event.start_mark.index)
                 if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                     continue
                 if isinstance(event, yaml.AliasEvent):
                     if event.anchor not in anchors:
-                        self.refuse(f"no anchor &{event.anchor} is defined before this alias", event.start_mark.index)
+                        self.refuse_at(
+                            f"no anchor &{event.anchor} is defined before this alias", event.start_mark.index
+                        )
                     self.aliased[len(events)] = anchors[event.anchor]
                 elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
                     anchors[event.anchor] = len(events)
                 events.append(event)
                 nodes += isinstance(event, yaml.NodeEvent)
                 if nodes > MAX_NODES:
-                    self.refuse(f"more than {MAX_NODES:,} values and keys", event.start_mark.index)
+                    self.refuse_at(f"more than {MAX_NODES:,} values and keys", event.start_mark.index)
         except yaml.MarkedYAMLError as error:
-            self.refuse(*self.explained(error))
+            self.refuse_at(*self.explain_error(error))
         except yaml.YAMLError as error:
-            self.refuse(str(error).partition("\n")[0], 0)
+            self.refuse_at(str(error).partition("\n")[0], 0)
         finally:
             loader.dispose()
         return events
 
-    def explained(self, error: Any) -> tuple[str, int]:
+    def explain_error(self, error: Any) -> tuple[str, int]:
         """Explain a parser error: its message with the usual cause, and its offset."""
         mark = error.problem_mark or error.context_mark
         offset = mark.index if mark is not None else 0
@@ -202,99 +206,99 @@ class _Builder:
             message += " (quote a text that contains ': ')"
         return message, offset
 
-    def document(self) -> Json:
-        return self.value(0, (), 0)[0] if self.events else None
+    def build_document(self) -> Json:
+        return self.build_value(0, (), 0)[0] if self.events else None
 
-    def value(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def build_value(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         yaml, event = self.yaml, self.events[index]
         offset = event.start_mark.index
         if depth > MAX_DEPTH:
-            self.refuse(f"nested deeper than {MAX_DEPTH}", offset)
+            self.refuse_at(f"nested deeper than {MAX_DEPTH}", offset)
         self.offsets.setdefault(path, offset)  # the position of a key, set earlier, is the better one
         if isinstance(event, yaml.AliasEvent):
-            return self.value(self.aliased[index], path, depth)[0], index + 1
-        self.counted(offset)
+            return self.build_value(self.aliased[index], path, depth)[0], index + 1
+        self.count_node(offset)
         if isinstance(event, yaml.ScalarEvent):
             self.scalars[path] = offset, event.end_mark.index
-            return self.scalar(event), index + 1
+            return self.read_scalar(event), index + 1
         if index in self.open:
-            self.refuse("an alias inside the value that it refers to", offset)
+            self.refuse_at("an alias inside the value that it refers to", offset)
         self.open.add(index)
         try:
             if isinstance(event, yaml.SequenceStartEvent):
-                self.untagged(event, "tag:yaml.org,2002:seq")
-                return self.items(index + 1, path, depth)
-            self.untagged(event, "tag:yaml.org,2002:map")
-            return self.members(index + 1, path, depth)
+                self.refuse_tag(event, "tag:yaml.org,2002:seq")
+                return self.build_items(index + 1, path, depth)
+            self.refuse_tag(event, "tag:yaml.org,2002:map")
+            return self.build_members(index + 1, path, depth)
         finally:
             self.open.discard(index)
 
-    def counted(self, offset: int) -> None:
+    def count_node(self, offset: int) -> None:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            self.refuse(f"more than {MAX_NODES:,} values and keys, counting each alias as a copy", offset)
+            self.refuse_at(f"more than {MAX_NODES:,} values and keys, counting each alias as a copy", offset)
 
-    def untagged(self, event: Any, harmless: str) -> None:
+    def refuse_tag(self, event: Any, harmless: str) -> None:
         if event.tag not in (None, harmless):
-            self.refuse(f"tags such as {event.tag[:60]} are not supported", event.start_mark.index)
+            self.refuse_at(f"tags such as {event.tag[:60]} are not supported", event.start_mark.index)
 
-    def items(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def build_items(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         items: list[Json] = []
         while not isinstance(self.events[index], self.yaml.CollectionEndEvent):
-            item, index = self.value(index, (*path, len(items)), depth + 1)
+            item, index = self.build_value(index, (*path, len(items)), depth + 1)
             items.append(item)
         return items, index + 1
 
-    def members(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
+    def build_members(self, index: int, path: DocumentPath, depth: int) -> tuple[Json, int]:
         members: dict[str, Json] = {}
         while not isinstance(event := self.events[index], self.yaml.CollectionEndEvent):
-            key, offset = self.key(event), event.start_mark.index
+            key, offset = self.read_key(event), event.start_mark.index
             at = (*path, key)
             if key in members:
-                self.refuse(f"duplicate key {key!r}", offset, self.offsets[at])
+                self.refuse_at(f"duplicate key {key!r}", offset, self.offsets[at])
             self.offsets[at] = offset
-            members[key], index = self.value(index + 1, at, depth + 1)
+            members[key], index = self.build_value(index + 1, at, depth + 1)
         return members, index + 1
 
-    def key(self, event: Any) -> str:
+    def read_key(self, event: Any) -> str:
         offset = event.start_mark.index
-        self.counted(offset)
+        self.count_node(offset)
         if not isinstance(event, self.yaml.ScalarEvent):
             what = "an alias" if isinstance(event, self.yaml.AliasEvent) else "an object or an array"
-            self.refuse(f"expected a key, got {what} (quote a text that begins with {{, [ or *)", offset)
-        key = self.scalar(event)
+            self.refuse_at(f"expected a key, got {what} (quote a text that begins with {{, [ or *)", offset)
+        key = self.read_scalar(event)
         if event.style in (None, "") and event.value == "<<":
-            self.refuse("merge keys (<<) are not supported; write the keys out", offset)
+            self.refuse_at("merge keys (<<) are not supported; write the keys out", offset)
         if not isinstance(key, str):
-            self.refuse(f'keys are text: write "{event.value[:60]}" in quotes', offset)
+            self.refuse_at(f'keys are text: write "{event.value[:60]}" in quotes', offset)
         return key
 
-    def scalar(self, event: Any) -> Json:
-        self.untagged(event, _TEXT)
+    def read_scalar(self, event: Any) -> Json:
+        self.refuse_tag(event, _TEXT)
         text: str = event.value
         if not text.isascii() and _SURROGATE.search(text):
-            self.refuse("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", event.start_mark.index)
+            self.refuse_at("a lone surrogate (half of a \\ud8..\\ud... pair) is not text", event.start_mark.index)
         if event.style not in (None, "") or event.tag == _TEXT:
             return text
         if text in NULLS:
             return None
         if text in BOOLEANS:
             return BOOLEANS[text]
-        return self.number(text, event.start_mark.index) if text[0] in "+-.0123456789" else text
+        return self.read_number(text, event.start_mark.index) if text[0] in "+-.0123456789" else text
 
-    def number(self, text: str, offset: int) -> Json:
+    def read_number(self, text: str, offset: int) -> Json:
         """Read a scalar that begins like a number: a number, or else text."""
         if _NOT_FINITE.fullmatch(text):
-            self.refuse(f"{text} is not a JSON number (quote it if it is text)", offset)
-        if not (_FLOAT.fullmatch(text) or _BASED.fullmatch(text)):
+            self.refuse_at(f"{text} is not a JSON number (quote it if it is text)", offset)
+        if not (_FLOAT.fullmatch(text) or _BASED_INTEGER.fullmatch(text)):
             return text
-        if len(text) > MAX_NUMBER:
-            self.refuse(f"expected at most {MAX_NUMBER} characters of a number", offset)
-        if _BASED.fullmatch(text):
+        if len(text) > MAX_NUMBER_CHARACTERS:
+            self.refuse_at(f"expected at most {MAX_NUMBER_CHARACTERS} characters of a number", offset)
+        if _BASED_INTEGER.fullmatch(text):
             return int(text, 0)
         if _INTEGER.fullmatch(text):
             return int(text)
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            self.refuse(f"{text[:40]} is too large for a number", offset)
+            self.refuse_at(f"{text[:40]} is too large for a number", offset)
         return Decimal(text) if self.decimals else value

@@ -21,23 +21,23 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import attrs
 
-SHORTEST = 8
+MIN_SECRET_CHARACTERS = 8
 """Smallest length of a secret value; shorter ones would occur everywhere by chance."""
 
-CONTEXT = 3
+CONTEXT_CHARACTERS = 3
 """Number of preceding characters that decide whether a key may start at a position."""
 
-MARK = "[redacted:"
-CREDENTIAL = f"{MARK}credential]"
+MARK_PREFIX = "[redacted:"
+CREDENTIAL_MARK = f"{MARK_PREFIX}credential]"
 """The mark for a cut secret, whose variable is unknown."""
-CUT = "…"
+ELLIPSIS = "…"
 """The ellipsis that marks a cut in a shortened text."""
-HEAD = 4
+HEAD_CHARACTERS = 4
 """Number of leading characters of a literal that are compared before the whole."""
 
 
 @attrs.frozen
-class _Run:
+class _CharacterRun:
     """A run of `least` to `most` characters of a class."""
 
     chars: str
@@ -46,7 +46,7 @@ class _Run:
 
 
 @attrs.frozen
-class _Shape:
+class _KeyShape:
     r"""The shape of a key with a recognisable format: literals and runs, in order.
 
     A `guarded` shape starts only at the start of a word, at an escape (`\n`) or after a percent code: its prefix is too
@@ -54,7 +54,7 @@ class _Shape:
     """
 
     name: str
-    parts: tuple[str | _Run, ...]
+    parts: tuple[str | _CharacterRun, ...]
     guarded: bool = False
 
 
@@ -62,19 +62,23 @@ _WORD = "A-Za-z0-9"
 _URL = "A-Za-z0-9_-"
 _SHAPES = (
     *(
-        _Shape("sk-key", (f"sk-{who}-", _Run(_URL, 20, 512)), guarded=True)
+        _KeyShape("sk-key", (f"sk-{who}-", _CharacterRun(_URL, 20, 512)), guarded=True)
         for who in ("ant", "proj", "or", "svcacct", "admin")
     ),
-    _Shape("sk-key", ("sk-", _Run(_WORD, 20, 512)), guarded=True),
-    *(_Shape("github-token", (f"gh{kind}_", _Run(_WORD, 30, 255))) for kind in "pousr"),
-    _Shape("github-token", ("github_pat_", _Run("A-Za-z0-9_", 22, 255))),
-    _Shape("gitlab-token", ("glpat-", _Run(_URL, 20, 255))),
-    _Shape("aws-key", ("AKIA", _Run("A-Z0-9", 16, 16))),
-    *(_Shape("slack-token", (f"xox{kind}-", _Run("A-Za-z0-9-", 10, 255))) for kind in "bpars"),
-    _Shape("google-key", ("AIza", _Run(_URL, 35, 35))),
-    _Shape("jwt", ("eyJ", _Run(_URL, 8, 4096), ".eyJ", _Run(_URL, 8, 4096), ".", _Run(_URL, 8, 4096)), guarded=True),
+    _KeyShape("sk-key", ("sk-", _CharacterRun(_WORD, 20, 512)), guarded=True),
+    *(_KeyShape("github-token", (f"gh{kind}_", _CharacterRun(_WORD, 30, 255))) for kind in "pousr"),
+    _KeyShape("github-token", ("github_pat_", _CharacterRun("A-Za-z0-9_", 22, 255))),
+    _KeyShape("gitlab-token", ("glpat-", _CharacterRun(_URL, 20, 255))),
+    _KeyShape("aws-key", ("AKIA", _CharacterRun("A-Z0-9", 16, 16))),
+    *(_KeyShape("slack-token", (f"xox{kind}-", _CharacterRun("A-Za-z0-9-", 10, 255))) for kind in "bpars"),
+    _KeyShape("google-key", ("AIza", _CharacterRun(_URL, 35, 35))),
+    _KeyShape(
+        "jwt",
+        ("eyJ", _CharacterRun(_URL, 8, 4096), ".eyJ", _CharacterRun(_URL, 8, 4096), ".", _CharacterRun(_URL, 8, 4096)),
+        guarded=True,
+    ),
     *(
-        _Shape("private-key", (f"-----BEGIN {kind}PRIVATE KEY-----", _Run(r"A-Za-z0-9+/=\s\\", 0, 16384)))
+        _KeyShape("private-key", (f"-----BEGIN {kind}PRIVATE KEY-----", _CharacterRun(r"A-Za-z0-9+/=\s\\", 0, 16384)))
         for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
     ),
 )
@@ -92,44 +96,44 @@ class Redactor:
         literals: dict[str, str] = {}
         names = {shape.name for shape in _SHAPES} | {"credential"}
         for name, value in values:
-            word = _plain(name)
-            for form in _forms(value):
-                literals.setdefault(form, f"{MARK}{word}]")
+            word = _sanitize_name(name)
+            for form in _list_encoded_forms(value):
+                literals.setdefault(form, f"{MARK_PREFIX}{word}]")
             names.add(word)
         for name in names:
-            literals[f"{MARK}{name}]"] = f"{MARK}{name}]"
+            literals[f"{MARK_PREFIX}{name}]"] = f"{MARK_PREFIX}{name}]"
         self._marks = literals
         self._sorted = sorted(literals)
         self._longest_literal = max(map(len, literals))
-        self._hint = re.compile("|".join(sorted({*map(_rare, literals), *_SHAPE_HINTS})))
-        self._secret = re.compile(_alternatives(literals))
-        self._heads = re.compile(_heads(literals))
-        self.longest = max(self._longest_literal, *(_length(shape) for shape in _SHAPES))
+        self._hint = re.compile("|".join(sorted({*map(_pick_rare_part, literals), *_SHAPE_HINTS})))
+        self._secret = re.compile(_build_secret_pattern(literals))
+        self._heads = re.compile(_build_heads_pattern(literals))
+        self.longest = max(self._longest_literal, *(_measure_longest(shape) for shape in _SHAPES))
         """Length in characters of the longest possible secret."""
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Replace every secret in *text* by a mark, including one that was already cut short by an ellipsis."""
-        clean = self._secret.sub(self._mark, text) if self._hint.search(text) else text
-        return self._without_stumps(clean) if CUT in clean else clean
+        clean = self._secret.sub(self._choose_mark, text) if self._hint.search(text) else text
+        return self._redact_cut_secrets(clean) if ELLIPSIS in clean else clean
 
-    def _without_stumps(self, text: str) -> str:
+    def _redact_cut_secrets(self, text: str) -> str:
         """Replace the beginnings of secrets that end at an ellipsis."""
-        *pieces, rest = text.split(CUT)
+        *pieces, rest = text.split(ELLIPSIS)
         kept = []
         for piece in pieces:
-            begun = self.open_from(piece) if len(piece) >= SHORTEST else len(piece)
-            kept.append(f"{piece[:begun]}{CREDENTIAL}" if len(piece) - begun >= SHORTEST else piece)
-        return CUT.join([*kept, rest])
+            begun = self.find_open_start(piece) if len(piece) >= MIN_SECRET_CHARACTERS else len(piece)
+            kept.append(f"{piece[:begun]}{CREDENTIAL_MARK}" if len(piece) - begun >= MIN_SECRET_CHARACTERS else piece)
+        return ELLIPSIS.join([*kept, rest])
 
-    def json(self, value: Any) -> Any:
+    def redact_json(self, value: Any) -> Any:
         """Copy a JSON value with every string and every key redacted, at any depth.
 
         Keys that become equal get a number after the mark. Tuples become lists.
         """
-        if type(value) in _PLAIN:
+        if type(value) in _TEXTLESS_TYPES:
             return value
-        if not value and type(value) in _EMPTY:
-            return _EMPTY[type(value)]()
+        if not value and type(value) in _EMPTY_VALUES:
+            return _EMPTY_VALUES[type(value)]()
         top: list[Any] = [value]
         # A stack instead of recursion: a model decides how deeply its arguments are nested.
         todo: list[tuple[Any, Any]] = [(top, 0)]
@@ -137,60 +141,60 @@ class Redactor:
             place, key = todo.pop()
             item = place[key]
             if isinstance(item, str):
-                place[key] = self.text(item)
-            elif isinstance(item, _MAPPING):
+                place[key] = self.redact_text(item)
+            elif isinstance(item, _MAPPING_TYPES):
                 copy: dict[Any, Any] = {}
                 for name, inner in item.items():
-                    copy[self._key(name, copy)] = inner
+                    copy[self._redact_key(name, copy)] = inner
                 place[key] = copy
-                todo += [(copy, name) for name, inner in copy.items() if type(inner) not in _PLAIN]
+                todo += [(copy, name) for name, inner in copy.items() if type(inner) not in _TEXTLESS_TYPES]
             elif isinstance(item, list | tuple):
                 place[key] = row = list(item)
-                todo += [(row, number) for number, inner in enumerate(row) if type(inner) not in _PLAIN]
+                todo += [(row, number) for number, inner in enumerate(row) if type(inner) not in _TEXTLESS_TYPES]
         return top[0]
 
-    def scan(self, text: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
+    def find_secrets(self, text: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Find the secrets (and marks) in *text* from *start* on; yields (start, end, mark) in order."""
         if not self._hint.search(text, start):
             return
         for found in self._secret.finditer(text, start):
-            yield found.start(), found.end(), self._mark(found)
+            yield found.start(), found.end(), self._choose_mark(found)
 
-    def open_from(self, text: str, start: int = 0) -> int:
+    def find_open_start(self, text: str, start: int = 0) -> int:
         """Find the first offset, from *start* on, of a possible secret that more text could complete or lengthen.
 
         Returns `len(text)` if there is none.
         """
         end = len(text)
         near = max(start, end - self.longest)
-        if not _shape_hint().search(text, near):
-            near = max(start, end - _LONGEST_PREFIX)  # no key has begun, but its prefix may have
-        shape = _open_shape().search(text, near)
+        if not _compile_shape_hints().search(text, near):
+            near = max(start, end - _MAX_PREFIX_CHARACTERS)  # no key has begun, but its prefix may have
+        shape = _compile_open_shapes().search(text, near)
         first = shape.start() if shape else end
         head = self._heads.search(text, max(start, end - self._longest_literal), end)
         while head and head.start() < first:
-            if self._begins_longer(text[head.start() :]):
+            if self._begins_longer_literal(text[head.start() :]):
                 return head.start()
             head = self._heads.search(text, head.start() + 1, end)
         return first
 
-    def _begins_longer(self, part: str) -> bool:
+    def _begins_longer_literal(self, part: str) -> bool:
         at = bisect_left(self._sorted, part)
         if at < len(self._sorted) and self._sorted[at] == part:
             at += 1
         return at < len(self._sorted) and self._sorted[at].startswith(part)
 
-    def _mark(self, found: re.Match[str]) -> str:
+    def _choose_mark(self, found: re.Match[str]) -> str:
         secret = found.group()
         if secret in self._marks:
             return self._marks[secret]
         name = next(s.name for s in _SHAPES if isinstance(s.parts[0], str) and secret.startswith(s.parts[0]))
-        return f"{MARK}{name}]"
+        return f"{MARK_PREFIX}{name}]"
 
-    def _key(self, name: Any, taken: Mapping[Any, Any]) -> Any:
+    def _redact_key(self, name: Any, taken: Mapping[Any, Any]) -> Any:
         if not isinstance(name, str):
             return name
-        clean = self.text(name)
+        clean = self.redact_text(name)
         if clean not in taken:
             return clean
         number = len(taken) + 1
@@ -199,7 +203,7 @@ class Redactor:
         return f"{clean}#{number}"
 
 
-def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+def find_credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Find the environment variables that hold credentials: (name, value) pairs, sorted by name.
 
     A variable counts if its name says so and its value may be a secret (not short, digits, a path or another
@@ -208,39 +212,39 @@ def credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, value in sorted(environment.items()):
         if (
-            _SAYS_CREDENTIAL.search(name.upper())
-            and len(value) >= SHORTEST
-            and not _NO_SECRET.fullmatch(value)
+            _CREDENTIAL_NAME.search(name.upper())
+            and len(value) >= MIN_SECRET_CHARACTERS
+            and not _HARMLESS_VALUE.fullmatch(value)
             and value not in environment
         ):
             found.append((name, value))
-        if "://" in value and "@" in value and (password := _password(value)):
+        if "://" in value and "@" in value and (password := _extract_password(value)):
             found += [(name, form) for form in sorted({password, unquote(password)})]
     return found
 
 
-_PLAIN = frozenset({int, float, bool, type(None)})
+_TEXTLESS_TYPES = frozenset({int, float, bool, type(None)})
 """Types without text, which need no redaction; most stored values have one of them."""
-_EMPTY: dict[type, type] = {str: str, dict: dict, tuple: list, list: list}
-_MAPPING = (dict, Mapping)
+_EMPTY_VALUES: dict[type, type] = {str: str, dict: dict, tuple: list, list: list}
+_MAPPING_TYPES = (dict, Mapping)
 """dict comes first: checking against an abstract class takes ten times as long."""
 # AUTHOR is no credential, AUTHORIZATION is; a KEYBOARD is not a KEY.
-_SAYS_CREDENTIAL = re.compile(
+_CREDENTIAL_NAME = re.compile(
     r"KEYS?(?![A-Z])|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|BEARER"
 )
 # Digits; or an absolute or relative path of at least two parts, none of which is long enough to be a key.
-_NO_SECRET = re.compile(r"[\d.,:]+|(?:~|\.{1,2})?(?:/[\w.@ -]{1,24}){2,}/?")
+_HARMLESS_VALUE = re.compile(r"[\d.,:]+|(?:~|\.{1,2})?(?:/[\w.@ -]{1,24}){2,}/?")
 
 
-def _password(url: str) -> str | None:
+def _extract_password(url: str) -> str | None:
     try:
         password = urlsplit(url).password
     except ValueError:
         return None
-    return password if password and len(password) >= SHORTEST else None
+    return password if password and len(password) >= MIN_SECRET_CHARACTERS else None
 
 
-def _plain(name: str) -> str:
+def _sanitize_name(name: str) -> str:
     """Replace characters in a name that could open or close a mark."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "_"
 
@@ -248,8 +252,8 @@ def _plain(name: str) -> str:
 # --- the forms of a value ---------------------------------------------------------------------------------------
 
 
-def _forms(value: str) -> set[str]:
-    if len(value) < SHORTEST:
+def _list_encoded_forms(value: str) -> set[str]:
+    if len(value) < MIN_SECRET_CHARACTERS:
         return set()
     forms: set[str] = set()
     for text in {value, value.strip()}:
@@ -266,12 +270,12 @@ def _forms(value: str) -> set[str]:
             escaped.replace("/", "\\/"),
             json.dumps(text, ensure_ascii=False)[1:-1],
         }
-        for encoded in _base64(octets):
+        for encoded in _encode_base64_forms(octets):
             forms |= {encoded, encoded.replace("+", "-").replace("/", "_")}
-    return {whole for form in forms for whole in _apart_from_marks(form) if len(whole) >= HEAD}
+    return {whole for form in forms for whole in _split_at_marks(form) if len(whole) >= HEAD_CHARACTERS}
 
 
-def _base64(octets: bytes) -> Iterator[str]:
+def _encode_base64_forms(octets: bytes) -> Iterator[str]:
     """Encode as base64: with and without padding, and the digits that stay fixed inside longer encoded bytes."""
     whole = b64encode(octets).decode()
     yield whole
@@ -282,14 +286,14 @@ def _base64(octets: bytes) -> Iterator[str]:
         yield encoded[unsure : (before + len(octets)) * 8 // 6]
 
 
-def _apart_from_marks(form: str) -> list[str]:
+def _split_at_marks(form: str) -> list[str]:
     """Split a value at marks, and drop the beginning of a mark at its end.
 
     Otherwise the value could match again across a mark that redaction has inserted.
     """
-    parts = form.split(MARK)
-    for length in range(len(MARK) - 1, 0, -1):
-        if parts[-1].endswith(MARK[:length]):
+    parts = form.split(MARK_PREFIX)
+    for length in range(len(MARK_PREFIX) - 1, 0, -1):
+        if parts[-1].endswith(MARK_PREFIX[:length]):
             parts[-1] = parts[-1][:-length]
             break
     return parts
@@ -298,7 +302,7 @@ def _apart_from_marks(form: str) -> list[str]:
 # --- regular expressions ----------------------------------------------------------------------------------------
 
 
-def _guard(first: str) -> str:
+def _build_guard(first: str) -> str:
     """Build the lookbehinds of a guarded shape; they follow its first character, so that it still starts literally.
 
     `]` ends a mark: a key right after it would have matched before the mark was inserted, or not at all.
@@ -307,22 +311,22 @@ def _guard(first: str) -> str:
     return rf"(?:(?<![A-Za-z0-9_\]-]{char})|(?<=\\[bfnrt]{char})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{char}))"
 
 
-def _whole(shape: _Shape) -> str:
+def _build_shape_pattern(shape: _KeyShape) -> str:
     """Build the regular expression of a shape, without its first character."""
     head, *rest = shape.parts
     assert isinstance(head, str)
-    text = (_guard(head[0]) if shape.guarded else "") + re.escape(head[1:])
+    text = (_build_guard(head[0]) if shape.guarded else "") + re.escape(head[1:])
     for part in rest:
         text += re.escape(part) if isinstance(part, str) else f"[{part.chars}]{{{part.least},{part.most}}}"
     return text + (r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?" if shape.name == "private-key" else "")
 
 
-def _begun(shape: _Shape) -> str:
+def _build_open_shape_pattern(shape: _KeyShape) -> str:
     """Build the expression for any beginning of the shape that reaches the end of the text, the whole included."""
     text = r"\Z"
     parts = shape.parts
     if shape.name == "private-key":
-        parts += ("-----END ", _Run("A-Z ", 0, 20), "PRIVATE KEY-----")
+        parts += ("-----END ", _CharacterRun("A-Z ", 0, 20), "PRIVATE KEY-----")
     for part in reversed(parts):
         if isinstance(part, str):
             # a whole key that ends before the end of the text is not an open one
@@ -333,29 +337,29 @@ def _begun(shape: _Shape) -> str:
             text = f"(?:{run}{{{part.least},{part.most}}}(?:{text})|{run}{{0,{part.most}}}\\Z)"
     if shape.guarded:
         head = shape.parts[0][0] if isinstance(shape.parts[0], str) else ""
-        text = head + _guard(head) + text.removeprefix(re.escape(head))
+        text = head + _build_guard(head) + text.removeprefix(re.escape(head))
     return text
 
 
-def _length(shape: _Shape) -> int:
+def _measure_longest(shape: _KeyShape) -> int:
     end = len("-----END PRIVATE KEY-----") + 20 if shape.name == "private-key" else 0
     return end + sum(len(part) if isinstance(part, str) else part.most for part in shape.parts)
 
 
-def _alternatives(literals: Iterable[str]) -> str:
+def _build_secret_pattern(literals: Iterable[str]) -> str:
     """Build the expression for all literals and shapes, grouped by their first character."""
     groups: dict[str, list[str]] = {}
     by_first: dict[str, list[str]] = {}
     for literal in literals:
         by_first.setdefault(literal[0], []).append(literal[1:])
     for first, rests in by_first.items():
-        groups[first] = [_tree(rests)]
+        groups[first] = [_build_trie_pattern(rests)]
     for shape in _SHAPES:
-        groups.setdefault(str(shape.parts[0])[0], []).append(_whole(shape))
+        groups.setdefault(str(shape.parts[0])[0], []).append(_build_shape_pattern(shape))
     return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(groups.items()))
 
 
-def _tree(rests: list[str]) -> str:
+def _build_trie_pattern(rests: list[str]) -> str:
     """Build a trie-shaped expression that matches the longest of the strings."""
     ends = "" in rests
     by_first: dict[str, list[str]] = {}
@@ -364,37 +368,42 @@ def _tree(rests: list[str]) -> str:
             by_first.setdefault(rest[0], []).append(rest)
     branches = []
     for group in by_first.values():
-        shared = _shared_prefix(group)
-        branches.append(re.escape(shared) + _tree([rest[len(shared) :] for rest in group]))
+        shared = _find_shared_prefix(group)
+        branches.append(re.escape(shared) + _build_trie_pattern([rest[len(shared) :] for rest in group]))
     if not branches:
         return ""
     return f"(?:{'|'.join(branches)})" + ("?" if ends else "")
 
 
-def _shared_prefix(texts: list[str]) -> str:
+def _find_shared_prefix(texts: list[str]) -> str:
     low, high = min(texts), max(texts)
     length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     return low[:length]
 
 
-def _heads(literals: Iterable[str]) -> str:
+def _build_heads_pattern(literals: Iterable[str]) -> str:
     """Build the expression for the first characters of any literal, or fewer at the end of the text."""
     begun: set[str] = set()
     for literal in literals:
-        head = literal[:HEAD]
+        head = literal[:HEAD_CHARACTERS]
         begun.add(re.escape(head))
         begun |= {re.escape(head[:length]) + r"\Z" for length in range(1, len(head))}
     return "|".join(sorted(begun))
 
 
-def _rare(literal: str) -> str:
+def _pick_rare_part(literal: str) -> str:
     """Pick four characters of the literal, beginning with the one that is rarest in ordinary text."""
-    starts = range(max(1, len(literal) - HEAD + 1))
-    at = max(starts, key=lambda i: _COMMON.find(literal[i]) if literal[i] in _COMMON else len(_COMMON))
-    return re.escape(literal[at : at + HEAD])
+    starts = range(max(1, len(literal) - HEAD_CHARACTERS + 1))
+    at = max(
+        starts,
+        key=lambda i: (
+            _COMMON_CHARACTERS.find(literal[i]) if literal[i] in _COMMON_CHARACTERS else len(_COMMON_CHARACTERS)
+        ),
+    )
+    return re.escape(literal[at : at + HEAD_CHARACTERS])
 
 
-_COMMON = " etaoinsrhldcumpfgyw,.\"\n:bv_k-/0123456789()'{}[]=xjqzESTACINRPOLDMFUBGHKVWYXJQZ"
+_COMMON_CHARACTERS = " etaoinsrhldcumpfgyw,.\"\n:bv_k-/0123456789()'{}[]=xjqzESTACINRPOLDMFUBGHKVWYXJQZ"
 """The characters of prose, code and JSON, the most frequent first, roughly."""
 
 _SHAPE_HINTS = (
@@ -410,15 +419,15 @@ _SHAPE_HINTS = (
 )
 """A pattern that every text with a shape matches, starting at its rarest character."""
 
-_LONGEST_PREFIX = max(len(part) for shape in _SHAPES for part in shape.parts[:1] if isinstance(part, str))
+_MAX_PREFIX_CHARACTERS = max(len(part) for shape in _SHAPES for part in shape.parts[:1] if isinstance(part, str))
 
 
 # Compiled when first needed: importing this module is part of every start.
 @cache
-def _shape_hint() -> re.Pattern[str]:
+def _compile_shape_hints() -> re.Pattern[str]:
     return re.compile("|".join(_SHAPE_HINTS))
 
 
 @cache
-def _open_shape() -> re.Pattern[str]:
-    return re.compile("|".join(sorted({_begun(shape) for shape in _SHAPES})))
+def _compile_open_shapes() -> re.Pattern[str]:
+    return re.compile("|".join(sorted({_build_open_shape_pattern(shape) for shape in _SHAPES})))

@@ -20,18 +20,18 @@ from hashlib import sha256
 
 import attrs
 
-from store.secrets.redactor import MARK
+from store.secrets.redactor import MARK_PREFIX
 
-LEAST_ENTROPY = 2.6
+MIN_KEY_ENTROPY = 2.6
 """Smallest entropy of a key, in bits per character; 16 or more random hexadecimal digits have at least 3.3."""
-LEAST_UNDER_A_NAME = 3.0
+MIN_NAMED_ENTROPY = 3.0
 """Smallest entropy of a value that only its name marks as a secret."""
-WORD = 16
+MIN_WORD_CHARACTERS = 16
 """Length in characters of the shortest key that is recognised by its beginning."""
 
 
 @attrs.frozen
-class Finding:
+class SecretMatch:
     """A secret found in a text: its shape and its offsets."""
 
     shape: str
@@ -39,13 +39,13 @@ class Finding:
     end: int
 
 
-def scan(text: str, *, allowed: Collection[str] = ()) -> list[Finding]:
+def scan_text(text: str, *, allowed: Collection[str] = ()) -> list[SecretMatch]:
     """Find the secrets in *text*, in order and without overlaps.
 
     *allowed* holds SHA-256 digests (hexadecimal) of texts that are not secrets, such as a documented dummy key.
     """
-    found = sorted(_findings(text), key=lambda one: (one.start, -one.end))
-    kept: list[Finding] = []
+    found = sorted(_match_all(text), key=lambda one: (one.start, -one.end))
+    kept: list[SecretMatch] = []
     for one in found:
         if allowed and sha256(text[one.start : one.end].encode("utf-8", "surrogatepass")).hexdigest() in allowed:
             continue
@@ -61,44 +61,44 @@ class Cleaner:
     """Replaces secrets by marks and counts them; one instance per file or report gives that file's counts."""
 
     def __init__(self, allowed: Collection[str] = ()) -> None:
-        self.found: Counter[str] = Counter()
+        self.replaced: Counter[str] = Counter()
         """Number of secrets replaced so far, by shape."""
         self._allowed = allowed
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """Replace every secret in *text* by a mark; JSON text stays JSON."""
-        if len(text) < SHORTEST:
+        if len(text) < MIN_TEXT_CHARACTERS:
             return text
-        for _ in range(ROUNDS):
-            found = scan(text, allowed=self._allowed)
+        for _ in range(MAX_ROUNDS):
+            found = scan_text(text, allowed=self._allowed)
             if not found:
                 break
             pieces: list[str] = []
             at = 0
             for one in found:
-                pieces += [text[at : one.start], f"{MARK}{one.shape}]"]
+                pieces += [text[at : one.start], f"{MARK_PREFIX}{one.shape}]"]
                 at = one.end
-                self.found[one.shape] += 1
+                self.replaced[one.shape] += 1
             text = "".join([*pieces, text[at:]])
         return text
 
 
-ROUNDS = 4
+MAX_ROUNDS = 4
 """Largest number of passes: of adjacent secrets, the second may match only after a mark replaced the first."""
-SHORTEST = 8
+MIN_TEXT_CHARACTERS = 8
 """Shortest text that is scanned; no secret is shorter."""
-REMEMBERED = 1 << 16
+MAX_CACHED_CHARACTERS = 1 << 16
 """Longest text, in characters, whose result is cached; the texts that every run of a cell repeats are long."""
 
 
-def scanned(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Replace every secret in *text* by a mark, without counting; the results of recent texts are cached."""
-    return _remembered(text) if len(text) <= REMEMBERED else Cleaner().text(text)
+    return _mask_cached(text) if len(text) <= MAX_CACHED_CHARACTERS else Cleaner().mask_text(text)
 
 
 @lru_cache(maxsize=32)
-def _remembered(text: str) -> str:
-    return Cleaner().text(text)
+def _mask_cached(text: str) -> str:
+    return Cleaner().mask_text(text)
 
 
 # --- keys by their beginning --------------------------------------------------------------------------------------
@@ -200,31 +200,33 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
 )
 """(name, beginning, rest): the rest is a bounded pattern whose neighbouring parts share no character."""
 
-_HEAD = 2
+_HEAD_CHARACTERS = 2
 _SHORT_BEGINNINGS = tuple(sorted({head for _, head, _ in _SHAPES if "." in head}))
 
 
 @cache
-def _words() -> re.Pattern[str]:
+def _compile_word_pattern() -> re.Pattern[str]:
     """Compile the pattern for possible keys: a long enough word, or a short beginning with a dot before one."""
     short = "|".join(map(re.escape, _SHORT_BEGINNINGS))
-    return re.compile(rf"(?P<short>{short})(?=[A-Za-z0-9_-]{{{WORD}}})|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{{WORD},}}+")
+    return re.compile(
+        rf"(?P<short>{short})(?=[A-Za-z0-9_-]{{{MIN_WORD_CHARACTERS}}})|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{{MIN_WORD_CHARACTERS},}}+"
+    )
 
 
 _BOUNDARY = re.compile(r"(?:\A|[^A-Za-z0-9_-]|\\[bfnrt]|\\u[0-9a-f]{4}|%[0-9A-Fa-f]{2})\Z")
 
 
 @cache
-def _by_head() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
+def _group_by_head() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
     """Group the shapes by their first two characters, those with longer beginnings first."""
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for shape in _SHAPES:
-        groups.setdefault(shape[1][:_HEAD], []).append(shape)
+        groups.setdefault(shape[1][:_HEAD_CHARACTERS], []).append(shape)
     return {head: tuple(sorted(group, key=lambda shape: -len(shape[1]))) for head, group in groups.items()}
 
 
 @cache
-def _whole(beginning: str, rest: str) -> re.Pattern[str]:
+def _compile_key_pattern(beginning: str, rest: str) -> re.Pattern[str]:
     """Compile a key's pattern on first use: compiling all hundred takes a while, and most are never needed.
 
     The key must end with its word: a longer word is something else.
@@ -232,23 +234,23 @@ def _whole(beginning: str, rest: str) -> re.Pattern[str]:
     return re.compile(f"{re.escape(beginning)}(?:{rest})(?![A-Za-z0-9_])")
 
 
-def _by_shape(text: str) -> Iterator[Finding]:
-    shapes = _by_head()
-    for word in _words().finditer(text):
+def _match_key_shapes(text: str) -> Iterator[SecretMatch]:
+    shapes = _group_by_head()
+    for word in _compile_word_pattern().finditer(text):
         start = word.start()
         if word.lastgroup and start and not _BOUNDARY.search(text[max(0, start - 6) : start]):
             continue
-        for at in _starts(text, start):
-            for name, beginning, rest in shapes.get(text[at : at + _HEAD], ()):
+        for at in _list_possible_starts(text, start):
+            for name, beginning, rest in shapes.get(text[at : at + _HEAD_CHARACTERS], ()):
                 if not text.startswith(beginning, at):
                     continue
-                whole = _whole(beginning, rest).match(text, at)
-                if whole and _is_random(whole.group()[len(beginning) :]):
-                    yield Finding(name, at, whole.end())
+                whole = _compile_key_pattern(beginning, rest).match(text, at)
+                if whole and _is_random_key(whole.group()[len(beginning) :]):
+                    yield SecretMatch(name, at, whole.end())
                     break
 
 
-def _starts(text: str, at: int) -> Iterator[int]:
+def _list_possible_starts(text: str, at: int) -> Iterator[int]:
     r"""Yield the possible starts of the word at *at*: there, or after the rest of an escape (`\n`, `%3D`) before it."""
     yield at
     before = text[at - 1] if at else ""
@@ -262,7 +264,7 @@ def _starts(text: str, at: int) -> Iterator[int]:
 
 
 @attrs.frozen
-class _Around:
+class _ContextRule:
     """A rule for a credential that a fixed text, the anchor, precedes.
 
     `pattern` matches at the anchor, and its group `secret` is the match; `back` characters before the anchor belong to
@@ -277,9 +279,9 @@ class _Around:
     back: int = 0
 
 
-def _is_random(body: str) -> bool:
+def _is_random_key(body: str) -> bool:
     """Return whether a body can be a key: neither repetitive (`xxxx`, `0000`) nor a placeholder."""
-    return _has_entropy(body, LEAST_ENTROPY) and not _PLACEHOLDER.search(body)
+    return _has_entropy(body, MIN_KEY_ENTROPY) and not _PLACEHOLDER.search(body)
 
 
 def _is_password(body: str) -> bool:
@@ -292,18 +294,18 @@ def _is_password(body: str) -> bool:
     )
 
 
-def _is_value(body: str) -> bool:
+def _is_secret_value(body: str) -> bool:
     """Return whether a value under a telling name can be a secret: mixed and random, no name, path, number or call."""
     return (
         _MIXED.match(body) is not None
-        and _has_entropy(body, LEAST_UNDER_A_NAME)
+        and _has_entropy(body, MIN_NAMED_ENTROPY)
         and not _PLACEHOLDER.search(body)
         and not _VARIABLE.search(body)
-        and not _NO_VALUE.fullmatch(body)
+        and not _HARMLESS_VALUE.fullmatch(body)
     )
 
 
-def entropy(text: str) -> float:
+def measure_entropy(text: str) -> float:
     """Compute the Shannon entropy of the first 256 characters, in bits per character."""
     if not text:
         return 0.0
@@ -316,7 +318,7 @@ def _has_entropy(body: str, bits: float) -> bool:
     """Return whether the entropy is at least *bits*; the number of distinct characters usually decides."""
     head = body[:256]
     rest = len(head) - len(set(head)) + 1  # the largest share of one character
-    return math.log2(len(head)) - _N_LOG_N[rest] / len(head) >= bits or entropy(head) >= bits
+    return math.log2(len(head)) - _N_LOG_N[rest] / len(head) >= bits or measure_entropy(head) >= bits
 
 
 _N_LOG_N = (0.0, *(n * math.log2(n) for n in range(1, 257)))
@@ -332,7 +334,9 @@ _COMMON_WORDS = frozenset(
     {"password", "passwd", "pass", "pwd", "secret", "token", "key", "user", "test", "guest", "port"}
 )
 # Words of letters with a few digits (utf8, sha256, token_2), versions, dates, times, dotted names.
-_NO_VALUE = re.compile(r"[A-Za-z]+\d{0,4}(?:[_.-][A-Za-z]*\d{0,4})*|[\d.:,TZ+-]+|(?:[A-Za-z_]\w{0,40}\.){1,6}\w{1,40}")
+_HARMLESS_VALUE = re.compile(
+    r"[A-Za-z]+\d{0,4}(?:[_.-][A-Za-z]*\d{0,4})*|[\d.:,TZ+-]+|(?:[A-Za-z_]\w{0,40}\.){1,6}\w{1,40}"
+)
 
 _EQUALS = r"""(?:\\{0,3}["'])?\s{0,4}+(?:=>|:=|[:=])\s{0,4}+(?:\\{0,3}["'`])?"""
 _PAIR = (
@@ -341,72 +345,84 @@ _PAIR = (
     + r"(?P<secret>[^\s\"'`\\,;<>()\[\]{}|&]{12,256}+)(?![(\[])"
 )
 _HEADER = _EQUALS + r"(?:[A-Za-z]{1,12}\s{1,4}+)?(?P<secret>[A-Za-z0-9._~+/=-]{12,2048}+)"
-_AROUND = (
+_CONTEXT_RULES = (
     *(
-        _Around("named-secret", anchor, re.escape(anchor) + _PAIR, _is_value, lower=True)
+        _ContextRule("named-secret", anchor, re.escape(anchor) + _PAIR, _is_secret_value, lower=True)
         for anchor in (
             "passw", "passphrase", "secret", "token", "credential", "api_key", "api-key", "apikey", "access_key",
             "access-key", "accesskey", "private_key", "privatekey", "auth_key", "signing_key", "encryption_key",
         )
     ),
-    _Around("auth-header", "authorization", "authorization" + _HEADER, _is_value, lower=True),
-    _Around("auth-header", "bearer", r"bearer\s{1,4}+(?P<secret>[A-Za-z0-9._~+/=-]{16,2048}+)", _is_value, lower=True),
-    _Around(
+    _ContextRule("auth-header", "authorization", "authorization" + _HEADER, _is_secret_value, lower=True),
+    _ContextRule(
+        "auth-header", "bearer",
+        r"bearer\s{1,4}+(?P<secret>[A-Za-z0-9._~+/=-]{16,2048}+)",
+        _is_secret_value,
+        lower=True,
+    ),
+    _ContextRule(
         "url-password",
         "://",
         r"""://[^\s/@:"'`<>\\?#]{0,64}+:(?P<secret>[^\s/@"'`<>\\?#]{3,256}+)@[A-Za-z0-9\[]""",
         _is_password,
     ),
-    _Around("azure-key", "AccountKey=", r"AccountKey=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", _is_random),
-    _Around("telegram-token", ":AA", r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", _is_random),
-    _Around(
+    _ContextRule("azure-key", "AccountKey=", r"AccountKey=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", _is_random_key),
+    _ContextRule(
+        "telegram-token", ":AA",
+        r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])",
+        _is_random_key,
+    ),
+    _ContextRule(
         "azure-secret",
         "Q~",
         r"(?<=[A-Za-z0-9_~.]{3}[0-9])(?P<secret>Q~[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
-        _is_random,
+        _is_random_key,
         back=4,
     ),
-    _Around(
-        "terraform-token", ".atlasv1.", r"(?<=[A-Za-z0-9]{14})\.atlasv1\.(?P<secret>[A-Za-z0-9_=-]{60,70}+)", _is_random
+    _ContextRule(
+        "terraform-token",
+        ".atlasv1.",
+        r"(?<=[A-Za-z0-9]{14})\.atlasv1\.(?P<secret>[A-Za-z0-9_=-]{60,70}+)",
+        _is_random_key,
     ),
-    _Around("mailchimp-key", "-us", r"(?<=[0-9a-f]{32})(?P<secret>-us[0-9]{1,2})(?![A-Za-z0-9])", bool, back=32),
-    _Around(
+    _ContextRule("mailchimp-key", "-us", r"(?<=[0-9a-f]{32})(?P<secret>-us[0-9]{1,2})(?![A-Za-z0-9])", bool, back=32),
+    _ContextRule(
         "slack-webhook",
         "hooks.slack.com/services/",
         r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,12}/B[A-Z0-9]{6,12}/[A-Za-z0-9]{20,40}+)",
-        _is_random,
+        _is_random_key,
     ),
-    _Around(
+    _ContextRule(
         "discord-webhook",
         "/api/webhooks/",
         r"/api/webhooks/(?P<secret>[0-9]{16,20}+/[A-Za-z0-9_-]{50,90}+)",
-        _is_random,
+        _is_random_key,
     ),
-    _Around(
+    _ContextRule(
         "private-key",
         "-----BEGIN ",
         r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:(?:\s|\\[nrt]){0,4}+[A-Z][A-Za-z-]{2,20}+: ?[A-Za-z0-9,.+ -]{1,80}+){0,3}+"
         r"(?:[A-Za-z0-9+/=\s]++|\\[nrt]){0,2000}+(?:-----END [A-Z0-9 ]{0,40}+-----)?)",
-        lambda whole: len(whole) > 90 and _is_random(whole[40:]),
+        lambda whole: len(whole) > 90 and _is_random_key(whole[40:]),
     ),
 )  # fmt: skip
 
 
 @cache
-def _pattern(one: _Around) -> re.Pattern[str]:
+def _compile_rule(one: _ContextRule) -> re.Pattern[str]:
     """Compile a rule's pattern, when its anchor first occurs."""
     return re.compile(one.pattern, re.IGNORECASE if one.lower else 0)
 
 
-def _by_surroundings(text: str) -> Iterator[Finding]:
-    lowered = text.lower() if text.isascii() else text.translate(_LOWER)
-    for one in _AROUND:
+def _match_context_rules(text: str) -> Iterator[SecretMatch]:
+    lowered = text.lower() if text.isascii() else text.translate(_ASCII_LOWERCASE)
+    for one in _CONTEXT_RULES:
         looked_at = lowered if one.lower else text
         at = looked_at.find(one.anchor)
         if at < 0:
             continue
-        pattern = _pattern(one)
+        pattern = _compile_rule(one)
         while at >= 0:
             found = pattern.match(text, at)
             after = at + len(one.anchor)
@@ -414,14 +430,14 @@ def _by_surroundings(text: str) -> Iterator[Finding]:
                 start, end = found.span("secret")
                 after = max(after, end)
                 if one.judge(found["secret"]):
-                    yield Finding(one.name, start - one.back, end)
+                    yield SecretMatch(one.name, start - one.back, end)
             at = looked_at.find(one.anchor, after)
 
 
-_LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_ASCII_LOWERCASE = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 """For non-ASCII text, whose length `str.lower` could change."""
 
 
-def _findings(text: str) -> Iterator[Finding]:
-    yield from _by_shape(text)
-    yield from _by_surroundings(text)
+def _match_all(text: str) -> Iterator[SecretMatch]:
+    yield from _match_key_shapes(text)
+    yield from _match_context_rules(text)

@@ -18,25 +18,25 @@ from typing import Literal
 
 import attrs
 
-from store.errors import BudgetSpent, StoreFailed
+from store.errors import CapExhausted, StoreFailed
 from store.rows import Amount, Caps
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 from store.sql.writer import Writer
 
 POLL_S = 0.5
 """Interval in seconds at which a request that waits for other processes asks again."""
 IDLE_S = 1.0
 """Seconds for which a process without a request in flight keeps its balance."""
-BLOCK = Amount(calls=200, tokens=2_000_000, nusd=5_000_000_000)
+MAX_BLOCK = Amount(calls=200, tokens=2_000_000, nusd=5_000_000_000)
 """Largest allotment at once, unless a single request needs more."""
-FRACTION = 4
+BLOCK_DIVISOR = 4
 """A block is at most the rest of the cap divided by this and by the live processes, so blocks shrink near the cap."""
 
 MAX_ID = 2**63 - 1
 
 Dimension = Literal["calls", "tokens", "nusd"]
 _DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
-_CAP: dict[Dimension, Literal["max-calls", "max-tokens", "max-cost-usd"]] = {
+_CAP_FLAGS: dict[Dimension, Literal["max-calls", "max-tokens", "max-cost-usd"]] = {
     "calls": "max-calls",
     "tokens": "max-tokens",
     "nusd": "max-cost-usd",
@@ -44,35 +44,35 @@ _CAP: dict[Dimension, Literal["max-calls", "max-tokens", "max-cost-usd"]] = {
 
 
 @attrs.frozen(kw_only=True)
-class _Question:
+class _AllotmentRequest:
     """A request for an allotment, with the process's state. Amounts are in capped dimensions only."""
 
     returned: Amount
     """Taken out of the balance to be returned; a negative part was spent beyond the allotment."""
     extra: Amount
     """Spent in dimensions without a cap."""
-    left: Amount
+    balance: Amount
     """The balance after taking out `returned`."""
-    head: Amount | None
+    queue_head: Amount | None
     """The bound of the first request in the queue; None if the queue is empty."""
-    all: Amount
+    queue_total: Amount
     """The sum of the bounds of all requests in the queue."""
     idle: bool
     """True if nothing is in flight: the whole balance is returned, and only other processes could still return some."""
-    more: bool
+    wants_block: bool
     """True if a block is wanted; False to only return a balance."""
 
 
 @attrs.frozen(kw_only=True)
-class _Reply:
+class _AllotmentReply:
     """The store's reply to a request for an allotment."""
 
     granted: Amount
-    short: Dimension | None = None
+    short_cap: Dimension | None = None
     """The cap that cannot cover the first request; None if it was covered."""
-    hope: bool = False
+    may_be_returned: bool = False
     """True if another live process may still return a balance."""
-    question: _Question
+    request: _AllotmentRequest
 
 
 @attrs.define(eq=False)
@@ -105,7 +105,7 @@ class SqliteBudget:
         worker_id: int,
         caps: Caps,
         wall: Callable[[], int],
-        block: Amount = BLOCK,
+        block: Amount = MAX_BLOCK,
         poll_s: float = POLL_S,
         idle_s: float = IDLE_S,
     ) -> None:
@@ -119,16 +119,16 @@ class SqliteBudget:
         self._block = block
         self._poll_s = poll_s
         self._idle_s = idle_s
-        self._free = Amount()
+        self._balance = Amount()
         """Allotted, neither reserved nor spent. Negative if a provider reported more than the request's bound."""
-        self._extra = Amount()
+        self._unrecorded = Amount()
         """Spent in dimensions without a cap, not yet in a row."""
-        self._low = Amount()
+        self._refill_below = Amount()
         """The balance below which the next block is requested."""
         self._in_flight = 0
         self._waiters: deque[_Waiter] = deque()
-        self._asking = False
-        self._dry = False
+        self._request_open = False
+        self._exhausted = False
         """True if the last reply was empty: only a waiting request makes it worth asking again."""
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -136,34 +136,38 @@ class SqliteBudget:
         """Total spending of this process."""
 
     def __repr__(self) -> str:
-        return f"<SqliteBudget {self._caps}: {self._in_flight} in flight, {len(self._waiters)} waiting, {self._free}>"
+        return (
+            f"<SqliteBudget {self._caps}: {self._in_flight} in flight, {len(self._waiters)} waiting, {self._balance}>"
+        )
 
     async def reserve(self, bound: Amount) -> None:
         """Reserve the upper bound of one request, waiting for others to settle if necessary. First come, first served.
 
         Raises:
-            BudgetSpent: a cap is exhausted, and waiting cannot help.
+            CapExhausted: a cap is exhausted, and waiting cannot help.
             StoreFailed: the writer has failed.
         """
         if not self._caps:
             self._in_flight += 1
             return
-        self._writer.check()
+        self._writer.check_writable()
         assert not self._closed, "a closed budget has nothing to reserve from"
-        if not self._waiters and self._fits(bound):
-            self._take(bound)
-            if not self._dry and any(getattr(self._free, name) < getattr(self._low, name) for name in self._caps):
-                self._ask()
+        if not self._waiters and self._fits_balance(bound):
+            self._take_from_balance(bound)
+            if not self._exhausted and any(
+                getattr(self._balance, name) < getattr(self._refill_below, name) for name in self._caps
+            ):
+                self._request_block()
             return
         waiter = _Waiter(bound, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
-        self._ask()
+        self._request_block()
         try:
             await waiter.future
         except asyncio.CancelledError:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-                self._serve()
+                self._serve_waiters()
             elif not waiter.future.cancelled() and waiter.future.exception() is None:
                 self.settle(bound, Amount())  # it was admitted at the very moment of the cancellation
             raise
@@ -174,23 +178,23 @@ class SqliteBudget:
         self._in_flight -= 1
         if not self._caps:
             return
-        self._free = self._free + self._capped(bound) - self._capped(spent)
-        self._extra = self._extra + spent - self._capped(spent)
+        self._balance = self._balance + self._keep_capped(bound) - self._keep_capped(spent)
+        self._unrecorded = self._unrecorded + spent - self._keep_capped(spent)
         if self._closed:
             return
-        self._serve()
-        if any(getattr(self._free, name) < 0 for name in self._caps):
-            self._ask(more=bool(self._waiters))  # record the overdraft for the other processes
+        self._serve_waiters()
+        if any(getattr(self._balance, name) < 0 for name in self._caps):
+            self._request_block(more=bool(self._waiters))  # record the overdraft for the other processes
         elif not self._in_flight and not self._waiters:
-            self._alarm(self._idle_s)
+            self._start_timer(self._idle_s)
 
-    async def totals(self) -> Amount:
+    async def read_totals(self) -> Amount:
         """Read the allotments of all processes that have not been returned.
 
         Raises:
             StoreFailed: the writer has failed.
         """
-        return await self._writer.transact(lambda connection: _balance(connection, self._sweep_id)[1])
+        return await self._writer.submit_and_wait(lambda connection: _read_balance(connection, self._sweep_id)[1])
 
     async def close(self) -> None:
         """Return the unused balance; nothing can be reserved afterwards.
@@ -199,121 +203,123 @@ class SqliteBudget:
             StoreFailed: the writer has failed.
         """
         self._closed = True
-        self._silence()
+        self._cancel_timer()
         if not self._caps:
             return
         # A reply that is still under way arrives before this returns.
-        await self._writer.transact(lambda _connection: None)
-        question = self._question(idle=True, more=False)
-        await self._writer.transact(lambda connection: self._exchange(connection, question))
+        await self._writer.submit_and_wait(lambda _connection: None)
+        question = self._build_request(idle=True, more=False)
+        await self._writer.submit_and_wait(lambda connection: self._settle_with_store(connection, question))
 
     # --- in memory ----------------------------------------------------------------------------------------------
 
-    def _capped(self, amount: Amount) -> Amount:
+    def _keep_capped(self, amount: Amount) -> Amount:
         return Amount(**{name: getattr(amount, name) for name in self._caps})
 
-    def _fits(self, bound: Amount) -> bool:
-        return all(getattr(bound, name) <= getattr(self._free, name) for name in self._caps)
+    def _fits_balance(self, bound: Amount) -> bool:
+        return all(getattr(bound, name) <= getattr(self._balance, name) for name in self._caps)
 
-    def _take(self, bound: Amount) -> None:
-        self._free -= self._capped(bound)
+    def _take_from_balance(self, bound: Amount) -> None:
+        self._balance -= self._keep_capped(bound)
         self._in_flight += 1
-        self._silence()
+        self._cancel_timer()
 
-    def _admit(self) -> None:
+    def _admit_waiters(self) -> None:
         """Admit waiting requests in order, as long as the balance covers them."""
-        while self._waiters and self._fits(self._waiters[0].bound):
+        while self._waiters and self._fits_balance(self._waiters[0].bound):
             waiter = self._waiters.popleft()
             if not waiter.future.done():
-                self._take(waiter.bound)
+                self._take_from_balance(waiter.bound)
                 waiter.future.set_result(None)
 
-    def _serve(self) -> None:
+    def _serve_waiters(self) -> None:
         """Admit the waiting requests that the balance covers; for the others ask the store, now or later."""
-        self._admit()
+        self._admit_waiters()
         if self._waiters:
-            if self._dry and self._in_flight:
-                self._alarm(self._poll_s)  # requests in flight will return some when they settle
+            if self._exhausted and self._in_flight:
+                self._start_timer(self._poll_s)  # requests in flight will return some when they settle
             else:
-                self._ask()
+                self._request_block()
 
-    def _alarm(self, seconds: float) -> None:
+    def _start_timer(self, seconds: float) -> None:
         if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
 
-    def _silence(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self._waiters or not self._in_flight:
-            self._ask(more=bool(self._waiters))
+            self._request_block(more=bool(self._waiters))
 
-    def _question(self, *, idle: bool, more: bool) -> _Question:
+    def _build_request(self, *, idle: bool, more: bool) -> _AllotmentRequest:
         """Build a request, and take the amounts that it records out of the balance, so that they are not used twice."""
-        free = self._free
+        free = self._balance
         returned = free if idle else Amount(**{name: min(0, getattr(free, name)) for name in self._caps})
-        extra, self._extra = self._extra, Amount()
-        self._free = free - returned
+        extra, self._unrecorded = self._unrecorded, Amount()
+        self._balance = free - returned
         together = Amount()
         for waiter in self._waiters:
             together += waiter.bound
-        return _Question(
+        return _AllotmentRequest(
             returned=returned,
             extra=extra,
-            left=self._free,
-            head=self._waiters[0].bound if self._waiters else None,
-            all=together,
+            balance=self._balance,
+            queue_head=self._waiters[0].bound if self._waiters else None,
+            queue_total=together,
             idle=idle,
-            more=more,
+            wants_block=more,
         )
 
-    def _ask(self, *, more: bool = True) -> None:
+    def _request_block(self, *, more: bool = True) -> None:
         """Send a request for an allotment to the writer, unless one is under way."""
-        if self._asking or self._closed:
+        if self._request_open or self._closed:
             return
-        self._asking = True
-        self._silence()
-        question = self._question(idle=not self._in_flight, more=more)
+        self._request_open = True
+        self._cancel_timer()
+        question = self._build_request(idle=not self._in_flight, more=more)
         try:
             self._writer.submit(
-                lambda connection: self._exchange(connection, question),
-                acknowledged=self._answered,
-                failed=self._failed,
-                hurry=bool(self._waiters),
+                lambda connection: self._settle_with_store(connection, question),
+                on_durable=self._accept_reply,
+                on_failure=self._fail_waiters,
+                urgent=bool(self._waiters),
             )
         except StoreFailed as failure:
-            self._failed(failure)
+            self._fail_waiters(failure)
 
-    def _answered(self, reply: _Reply) -> None:
-        self._asking = False
-        self._free += reply.granted
+    def _accept_reply(self, reply: _AllotmentReply) -> None:
+        self._request_open = False
+        self._balance += reply.granted
         granted = {name: getattr(reply.granted, name) for name in self._caps}
-        self._low = Amount(**{name: amount // 2 or getattr(self._low, name) for name, amount in granted.items()})
-        if reply.question.more:
-            self._dry = not any(granted.values())
-        self._admit()
+        self._refill_below = Amount(
+            **{name: amount // 2 or getattr(self._refill_below, name) for name, amount in granted.items()}
+        )
+        if reply.request.wants_block:
+            self._exhausted = not any(granted.values())
+        self._admit_waiters()
         if not self._waiters:
             if not self._in_flight and any(granted.values()):
-                self._alarm(self._idle_s)
-        elif self._in_flight and self._dry:
-            self._alarm(self._poll_s)
-        elif reply.short is None or not reply.question.idle:
-            self._ask()
-        elif reply.hope:
-            self._alarm(self._poll_s)
+                self._start_timer(self._idle_s)
+        elif self._in_flight and self._exhausted:
+            self._start_timer(self._poll_s)
+        elif reply.short_cap is None or not reply.request.idle:
+            self._request_block()
+        elif reply.may_be_returned:
+            self._start_timer(self._poll_s)
         else:
             waiter = self._waiters.popleft()
             if not waiter.future.done():
-                waiter.future.set_exception(BudgetSpent(_CAP[reply.short]))
-            self._serve()
+                waiter.future.set_exception(CapExhausted(_CAP_FLAGS[reply.short_cap]))
+            self._serve_waiters()
 
-    def _failed(self, failure: StoreFailed) -> None:
-        self._asking = False
+    def _fail_waiters(self, failure: StoreFailed) -> None:
+        self._request_open = False
         self._closed = True
-        self._silence()
+        self._cancel_timer()
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.future.done():
@@ -321,20 +327,20 @@ class SqliteBudget:
 
     # --- in the store: on the database's thread, inside the writer's transaction ------------------------------------
 
-    def _exchange(self, connection: sqlite3.Connection, question: _Question) -> _Reply:
-        seq, total = _balance(connection, self._sweep_id)
+    def _settle_with_store(self, connection: sqlite3.Connection, question: _AllotmentRequest) -> _AllotmentReply:
+        seq, total = _read_balance(connection, self._sweep_id)
         now = self._wall()
         others: int
-        (others,) = connection.execute(statement("grant_live_workers"), (now, self._worker_id)).fetchone()
+        (others,) = connection.execute(load_statement("grant_live_workers"), (now, self._worker_id)).fetchone()
         recorded = question.extra - question.returned
         room = {name: cap - getattr(total + recorded, name) for name, cap in self._caps.items()}
-        granted, short = self._share(question, room, others + 1)
-        if granted != Amount() or recorded != Amount() or self._to_be_marked(connection, question):
+        granted, short = self._size_block(question, room, others + 1)
+        if granted != Amount() or recorded != Amount() or self._needs_settle_row(connection, question):
             change = recorded + granted
             after = total + change
             kind = "settle" if question.idle and granted == Amount() else "grant"
             connection.execute(
-                statement("insert_spend"),
+                load_statement("insert_spend"),
                 (
                     *(self._sweep_id, seq + 1, self._worker_id, kind),
                     *(change.calls, change.tokens, change.nusd),
@@ -343,42 +349,42 @@ class SqliteBudget:
                 ),
             )
         (holders,) = connection.execute(
-            statement("grant_other_holders"), {"now": now, "worker": self._worker_id, "sweep": self._sweep_id}
+            load_statement("grant_other_holders"), {"now": now, "worker": self._worker_id, "sweep": self._sweep_id}
         ).fetchone()
-        return _Reply(granted=granted, short=short, hope=holders > 0, question=question)
+        return _AllotmentReply(granted=granted, short_cap=short, may_be_returned=holders > 0, request=question)
 
-    def _share(
-        self, question: _Question, room: dict[Dimension, int], processes: int
+    def _size_block(
+        self, question: _AllotmentRequest, room: dict[Dimension, int], processes: int
     ) -> tuple[Amount, Dimension | None]:
         """Compute the allotment from the rest of the caps, and the cap that cannot cover the first request, if any."""
-        if not question.more:
+        if not question.wants_block:
             return Amount(), None
         granted: dict[Dimension, int] = {}
         for name, left in room.items():
-            mine = getattr(question.left, name)
-            needed = max(0, getattr(question.head, name) - mine) if question.head else 0
+            mine = getattr(question.balance, name)
+            needed = max(0, getattr(question.queue_head, name) - mine) if question.queue_head else 0
             if needed > left:
                 return Amount(), name
-            everyone = min(max(0, getattr(question.all, name) - mine), left // processes)
-            spare = min(left // (FRACTION * processes), getattr(self._block, name)) - mine
+            everyone = min(max(0, getattr(question.queue_total, name) - mine), left // processes)
+            spare = min(left // (BLOCK_DIVISOR * processes), getattr(self._block, name)) - mine
             granted[name] = max(0, needed, everyone, spare)
         return Amount(**granted), None
 
-    def _to_be_marked(self, connection: sqlite3.Connection, question: _Question) -> bool:
+    def _needs_settle_row(self, connection: sqlite3.Connection, question: _AllotmentRequest) -> bool:
         """Return whether a `settle` row is needed to show that this process holds nothing any more."""
         if not question.idle:
             return False
-        last = connection.execute(statement("grant_last_of_worker"), (self._sweep_id, self._worker_id)).fetchone()
+        last = connection.execute(load_statement("grant_last_of_worker"), (self._sweep_id, self._worker_id)).fetchone()
         return last is not None and last[0] != "settle"
 
 
-def _balance(connection: sqlite3.Connection, sweep_id: int) -> tuple[int, Amount]:
+def _read_balance(connection: sqlite3.Connection, sweep_id: int) -> tuple[int, Amount]:
     """Read the last number of the sweep's `spend` rows and the running totals.
 
     A sweep that ran without caps has no rows; its spending so far counts when it gets caps later.
     """
-    row = connection.execute(statement("grant_balance"), (sweep_id,)).fetchone()
+    row = connection.execute(load_statement("grant_balance"), (sweep_id,)).fetchone()
     if row is None:
         everything = {"sweep": sweep_id, "variant": None, "attempt": MAX_ID}
-        row = (0, *connection.execute(statement("read_spent"), everything).fetchone())
+        row = (0, *connection.execute(load_statement("read_spent"), everything).fetchone())
     return row[0], Amount(calls=row[1], tokens=row[2], nusd=row[3])

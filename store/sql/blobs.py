@@ -10,26 +10,26 @@ import sqlite3
 import zlib
 
 from store.errors import StoreError
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 
-WORTH_COMPRESSING = 256
+MIN_COMPRESSED_BYTES = 256
 """Smallest size in bytes that is compressed; below it the saving is negligible."""
-LEVEL = 1
+COMPRESSION_LEVEL = 1
 """Most of the saving on text, at a third of the time of the default level."""
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
     """Return the id of the blob with this content, inserting it if it is new. Runs in the caller's transaction."""
     key = hashlib.sha256(data).digest()
-    found = connection.execute(statement("blob_by_hash"), (key,)).fetchone()
+    found = connection.execute(load_statement("blob_by_hash"), (key,)).fetchone()
     if found:
         return int(found[0])
     codec, stored = "raw", data
-    if len(data) >= WORTH_COMPRESSING:
-        smaller = zlib.compress(data, LEVEL)
+    if len(data) >= MIN_COMPRESSED_BYTES:
+        smaller = zlib.compress(data, COMPRESSION_LEVEL)
         if len(smaller) < len(data):
             codec, stored = "zlib", smaller
-    cursor = connection.execute(statement("insert_blob"), (key, len(data), codec, stored))
+    cursor = connection.execute(load_statement("insert_blob"), (key, len(data), codec, stored))
     assert cursor.lastrowid is not None
     return cursor.lastrowid
 
@@ -40,7 +40,7 @@ def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes | None:
     Raises:
         StoreError: the stored bytes are damaged.
     """
-    row = connection.execute(statement("blob_content"), (blob_id,)).fetchone()
+    row = connection.execute(load_statement("blob_content"), (blob_id,)).fetchone()
     if row is None:
         return None
     codec, data, size = row

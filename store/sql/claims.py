@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from store.rows import Claim, WorkerRow
-from store.sql.leases import drop_dead, renew, worker_row
-from store.sql.statements import statement
+from store.sql.leases import end_dead_leases, make_worker_row, renew_lease
+from store.sql.statements import load_statement
 from store.sql.writer import Writer
 
 
@@ -25,7 +25,7 @@ class DeadAttempt(NamedTuple):
     number: int
 
 
-class Held(NamedTuple):
+class HeldRuns(NamedTuple):
     """The unfinished attempts of another living process. Two readings that differ show progress there."""
 
     host: str
@@ -86,14 +86,14 @@ class SqliteClaims:
         """Monotonic time until which no lease counts as expired."""
         self._lease_us = lease_us
         self._is_alive = is_alive
-        self._policy = {"errors": int(errors), "cancelled": int(cancelled)}
-        self._high: int | None = None
+        self._retry_policy = {"errors": int(errors), "cancelled": int(cancelled)}
+        self._high_water: int | None = None
         self._cursor = 0
         self._expires_at: int | None = None
         """Expiry of this process's lease as last committed; None before the first claim."""
         self._lapsed = False
 
-    async def claim(self, limit: int) -> Sequence[Claim]:
+    async def claim_runs(self, limit: int) -> Sequence[Claim]:
         """Claim up to about *limit* runs, in whole pair groups and in the run order; empty if none is free now.
 
         Renews this process's lease. Returns once the claims are committed.
@@ -103,110 +103,114 @@ class SqliteClaims:
         """
         if limit <= 0:
             return ()
-        expires_at = self._next_expiry()
-        expired_by = 0 if self._trusting() else self._wall()
-        claims = await self._writer.transact(lambda connection: self._claim(connection, limit, expires_at, expired_by))
+        expires_at = self._compute_expiry()
+        expired_by = 0 if self._trusts_leases() else self._wall()
+        claims = await self._writer.submit_and_wait(
+            lambda connection: self._insert_claims(connection, limit, expires_at, expired_by)
+        )
         self._expires_at = expires_at
         return claims
 
-    def renew(self) -> None:
+    def renew_lease(self) -> None:
         """Renew this process's lease without waiting for the commit.
 
         Raises:
             StoreFailed: the writer has failed.
         """
-        expires_at = self._next_expiry()
+        expires_at = self._compute_expiry()
 
-        def renewed(_: None) -> None:
+        def record_expiry(_: None) -> None:
             self._expires_at = expires_at
 
-        self._writer.submit(renew(self._worker_id, expires_at), acknowledged=renewed)
+        self._writer.submit(renew_lease(self._worker_id, expires_at), on_durable=record_expiry)
 
-    def lapsed(self) -> bool:
+    def has_lapsed(self) -> bool:
         """Return whether the lease has expired since claims were last confirmed, as it does in a stopped process.
 
         Other processes may have taken over claims that have not started yet; confirm them before starting one.
         """
-        self._next_expiry()
+        self._compute_expiry()
         return self._lapsed
 
-    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+    async def confirm_claims(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Return those of *claims* that this process still holds. Renews its lease.
 
         Raises:
             StoreFailed: the writer has failed.
         """
 
-        def job(connection: sqlite3.Connection) -> list[Claim]:
-            connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
-            return [claim for claim in claims if self._still_held(connection, claim)]
+        def renew_and_filter(connection: sqlite3.Connection) -> list[Claim]:
+            connection.execute(load_statement("lease_renew"), (self._worker_id, expires_at))
+            return [claim for claim in claims if self._is_still_held(connection, claim)]
 
-        expires_at = self._next_expiry()
-        kept = await self._writer.transact(job)
+        expires_at = self._compute_expiry()
+        kept = await self._writer.submit_and_wait(renew_and_filter)
         self._expires_at, self._lapsed = expires_at, False
         return kept
 
-    async def remaining(self) -> int:
+    async def count_remaining(self) -> int:
         """Count the runs of the sweep that are due, whichever process holds them.
 
         Raises:
             StoreFailed: the writer has failed.
         """
 
-        def job(connection: sqlite3.Connection) -> int:
-            (count,) = connection.execute(statement("claim_remaining"), self._question(connection)).fetchone()
+        def count_runs(connection: sqlite3.Connection) -> int:
+            (count,) = connection.execute(
+                load_statement("claim_remaining"), self._build_query_values(connection)
+            ).fetchone()
             return int(count)
 
-        return await self._writer.transact(job)
+        return await self._writer.submit_and_wait(count_runs)
 
-    async def others(self) -> tuple[Held, ...]:
+    async def list_other_holders(self) -> tuple[HeldRuns, ...]:
         """List the runs that other living processes hold.
 
         Raises:
             StoreFailed: the store cannot be read.
         """
 
-        def job(connection: sqlite3.Connection) -> tuple[Held, ...]:
-            rows = connection.execute(statement("claim_others"), (self._sweep_id, self._worker_id)).fetchall()
-            return tuple(Held(*row) for row in rows)
+        def select_holders(connection: sqlite3.Connection) -> tuple[HeldRuns, ...]:
+            rows = connection.execute(load_statement("claim_others"), (self._sweep_id, self._worker_id)).fetchall()
+            return tuple(HeldRuns(*row) for row in rows)
 
-        return await self._writer.look(job)
+        return await self._writer.run_query(select_holders)
 
-    async def dead_attempts(self) -> list[DeadAttempt]:
+    async def list_dead_attempts(self) -> list[DeadAttempt]:
         """List the unfinished attempts whose process is known to be gone, in the run order.
 
         Raises:
             StoreFailed: the writer has failed.
         """
 
-        def job(connection: sqlite3.Connection) -> list[DeadAttempt]:
+        def select_dead(connection: sqlite3.Connection) -> list[DeadAttempt]:
             gone: dict[int, bool] = {}
             dead: list[DeadAttempt] = []
-            rows = connection.execute(statement("claim_open_attempts"), (self._sweep_id, self._worker_id))
+            rows = connection.execute(load_statement("claim_open_attempts"), (self._sweep_id, self._worker_id))
             for name, position, number, worker_id, *columns in rows:
                 if worker_id not in gone:
-                    gone[worker_id] = self._is_alive(worker_row(tuple(columns))) is False
+                    gone[worker_id] = self._is_alive(make_worker_row(tuple(columns))) is False
                 if gone[worker_id]:
                     dead.append(DeadAttempt(name, position, number))
             return dead
 
-        return await self._writer.transact(job)
+        return await self._writer.submit_and_wait(select_dead)
 
     @staticmethod
-    def _still_held(connection: sqlite3.Connection, claim: Claim) -> bool:
+    def _is_still_held(connection: sqlite3.Connection, claim: Claim) -> bool:
         question = {"run": claim.run_id, "number": claim.number, "supersedes": claim.supersedes}
-        (held,) = connection.execute(statement("claim_still_held"), question).fetchone()
+        (held,) = connection.execute(load_statement("claim_still_held"), question).fetchone()
         return bool(held)
 
-    def _next_expiry(self) -> int:
+    def _compute_expiry(self) -> int:
         """Compute the expiry of a lease renewed now; notice an expired lease and a change of the wall clock."""
         now = self._wall()
-        self._notice_jump(now)
+        self._notice_clock_jump(now)
         if self._expires_at is not None and now > self._expires_at:
             self._lapsed = True
         return now + self._lease_us
 
-    def _notice_jump(self, now: int) -> None:
+    def _notice_clock_jump(self, now: int) -> None:
         if self._monotonic is None:
             return
         steady = self._monotonic()
@@ -216,27 +220,29 @@ class SqliteClaims:
                 self._trusting_until = steady + self._lease_us / 1_000_000
         self._clocks = now, steady
 
-    def _trusting(self) -> bool:
+    def _trusts_leases(self) -> bool:
         return self._monotonic is not None and self._monotonic() < self._trusting_until
 
-    def _question(self, connection: sqlite3.Connection) -> dict[str, Any]:
-        if self._high is None:
-            (self._high,) = connection.execute(statement("claim_high_water")).fetchone()
-        return {"sweep": self._sweep_id, "high": self._high, **self._policy}
+    def _build_query_values(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        if self._high_water is None:
+            (self._high_water,) = connection.execute(load_statement("claim_high_water")).fetchone()
+        return {"sweep": self._sweep_id, "high": self._high_water, **self._retry_policy}
 
-    def _claim(self, connection: sqlite3.Connection, limit: int, expires_at: int, expired_by: int) -> list[Claim]:
+    def _insert_claims(
+        self, connection: sqlite3.Connection, limit: int, expires_at: int, expired_by: int
+    ) -> list[Claim]:
         now = self._wall()
-        connection.execute(statement("lease_renew"), (self._worker_id, expires_at))
-        drop_dead(connection, self._worker_id, self._is_alive)
-        question = {**self._question(connection), "worker": self._worker_id, "now": expired_by}
+        connection.execute(load_statement("lease_renew"), (self._worker_id, expires_at))
+        end_dead_leases(connection, self._worker_id, self._is_alive)
+        question = {**self._build_query_values(connection), "worker": self._worker_id, "now": expired_by}
         # The cursor only moves forward, so that claiming a whole sweep reads every run once. Runs that other processes
         # lost or gave up lie behind it: the scan starts over for them once nothing is left ahead.
-        found = self._free(connection, question, self._cursor, limit)
+        found = self._select_free_runs(connection, question, self._cursor, limit)
         if not found and self._cursor:
-            found = self._free(connection, question, 0, limit)
+            found = self._select_free_runs(connection, question, 0, limit)
         claims: list[Claim] = []
         for run_id, position, pair, cell_id, repetition, case_id, variant, last, supersedes in found:
-            cursor = connection.execute(statement("insert_attempt"), (run_id, last + 1, self._worker_id, now))
+            cursor = connection.execute(load_statement("insert_attempt"), (run_id, last + 1, self._worker_id, now))
             assert cursor.lastrowid is not None
             claims.append(
                 Claim(
@@ -259,11 +265,11 @@ class SqliteClaims:
         return claims
 
     @staticmethod
-    def _free(
+    def _select_free_runs(
         connection: sqlite3.Connection, question: dict[str, Any], position: int, limit: int
     ) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
-        cursor = connection.execute(statement("claim_free_runs"), {**question, "position": position})
+        cursor = connection.execute(load_statement("claim_free_runs"), {**question, "position": position})
         for row in cursor:
             if rows and len(rows) >= limit and row[2] != rows[-1][2]:
                 break

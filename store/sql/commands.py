@@ -7,37 +7,37 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.documents.text import from_column, to_column
 from store.events import Json
-from store.records import ControlRow
-from store.sql.statements import statement
+from store.records import CommandRow
+from store.sql.statements import load_statement
 
-Verb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
+CommandVerb = Literal["pause", "continue", "cancel", "raise_cap", "acknowledge"]
 
 
-def tell(
-    sweep_id: int, verb: Verb, *, who: str, why: str, payload: Mapping[str, Json], at: int
+def record_command(
+    sweep_id: int, verb: CommandVerb, *, who: str, why: str, payload: Mapping[str, Json], at: int
 ) -> Callable[[sqlite3.Connection], None]:
     """Make the transaction that records the command *verb*; *at* is microseconds UTC."""
 
-    def job(connection: sqlite3.Connection) -> None:
-        row = (sweep_id, verb, to_column(who), to_column(why), encode(dict(payload)), at)
-        connection.execute(statement("insert_control"), row)
+    def insert_command(connection: sqlite3.Connection) -> None:
+        row = (sweep_id, verb, to_column(who), to_column(why), encode_json(dict(payload)), at)
+        connection.execute(load_statement("insert_control"), row)
 
-    return job
+    return insert_command
 
 
-def in_force(sweep_id: int) -> Callable[[sqlite3.Connection], ControlRow | None]:
+def find_command_in_force(sweep_id: int) -> Callable[[sqlite3.Connection], CommandRow | None]:
     """Make the read-only query for the command in force: the last pause, continue or cancel."""
 
-    def job(connection: sqlite3.Connection) -> ControlRow | None:
-        row = connection.execute(statement("control_in_force"), (sweep_id,)).fetchone()
+    def select_command(connection: sqlite3.Connection) -> CommandRow | None:
+        row = connection.execute(load_statement("control_in_force"), (sweep_id,)).fetchone()
         if row is None:
             return None
         number, verb, who, why, payload, at = row
-        return ControlRow(
+        return CommandRow(
             id=number, verb=verb, who=from_column(who), why=from_column(why), payload=json.loads(payload), at=at
         )
 
-    return job
+    return select_command

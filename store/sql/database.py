@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote
 
 from store.errors import StoreRefused, StoreStalled
-from store.sql.statements import migrations
+from store.sql.statements import load_migrations
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 """The schema version that this evalctl writes (`PRAGMA user_version`)."""
 APPLICATION_ID = 0x65766374
 """`PRAGMA application_id`: "evct"."""
-BUSY_MS = 30_000
+BUSY_TIMEOUT_MS = 30_000
 """Milliseconds that SQLite waits for a lock of a foreign program; evalctl's processes wait at the turnstile."""
-EXAMINE_S = 15.0
-"""Seconds that `examine` waits for a file that another process is just creating."""
-NETWORK = frozenset(
+EXAMINE_TIMEOUT_S = 15.0
+"""Seconds that `examine_store` waits for a file that another process is just creating."""
+NETWORK_FILESYSTEMS = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "orangefs"),
         *("pvfs2", "ncpfs", "coda", "ocfs2", "gfs2", "glusterfs", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph"),
         *("fuse.s3fs", "fuse.rclone", "fuse.davfs", "fuse.gcsfuse", "fuse.goofys", "fuse.juicefs"),
     }
 )
-MOUNTS = Path("/proc/self/mountinfo")
+MOUNT_TABLE = Path("/proc/self/mountinfo")
 
-SMALLEST = 512
+MIN_DATABASE_BYTES = 512
 """Smallest database in bytes (one page). SQLite would take a shorter file for an empty one and overwrite it."""
 
-State = Literal["absent", "current", "older"]
+StoreState = Literal["absent", "current", "older"]
 
 
 def locate_store(flag: str | None, environment: Mapping[str, str], cwd: Path) -> Path:
@@ -64,7 +64,7 @@ def locate_store(flag: str | None, environment: Mapping[str, str], cwd: Path) ->
     return (cwd / home / "evalctl" / "runs.db").absolute()
 
 
-def examine(path: Path) -> State:
+def examine_store(path: Path) -> StoreState:
     """Examine *path*: absent (or empty), a store of the current schema, or one of an older schema.
 
     Only SQLite opens the file: closing a descriptor of our own would drop the locks that other connections of this
@@ -85,16 +85,16 @@ def examine(path: Path) -> State:
         raise StoreRefused(str(path), "is not a regular file")
     if status.st_size == 0:
         return "absent"
-    if status.st_size < SMALLEST:
+    if status.st_size < MIN_DATABASE_BYTES:
         raise StoreRefused(str(path), "is not a database", "Use another file: --store FILE")
     try:
-        connection = sqlite3.connect(read_only(path), uri=True, timeout=EXAMINE_S)
+        connection = sqlite3.connect(build_read_only_uri(path), uri=True, timeout=EXAMINE_TIMEOUT_S)
         try:
-            return _judge(path, connection)
+            return _classify_database(path, connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise _refused(path, error) from error
+        raise _explain_refusal(path, error) from error
 
 
 class Database:
@@ -109,7 +109,7 @@ class Database:
         self.warning = warning
         self.wal = not warning
         self._connection = connection
-        self._file = _file_at(path)
+        self._file = _identify_file(path)
 
     def check_in_place(self) -> None:
         """Check that the store's path still leads to the open file, so that commits will be found again.
@@ -117,10 +117,10 @@ class Database:
         Raises:
             StoreRefused: the file has been removed or replaced.
         """
-        if _file_at(self.path) != self._file:
+        if _identify_file(self.path) != self._file:
             raise StoreRefused(str(self.path), "the file has been removed or replaced while it was in use")
 
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def run_on_thread(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run *job* on the connection's thread, in one hop however many statements it executes.
 
         Cancelling the wait does not stop it.
@@ -137,7 +137,7 @@ async def open_database(
     path: Path,
     turnstile: Turnstile,
     *,
-    mounts: Path = MOUNTS,
+    mounts: Path = MOUNT_TABLE,
     steps: Mapping[int, Sequence[str]] | None = None,
 ) -> AsyncIterator[Database]:
     """Open the store at *path* for writing; create or migrate it first if necessary.
@@ -149,37 +149,39 @@ async def open_database(
         steps: schema version -> SQL texts; the shipped migrations by default.
 
     Raises:
-        StoreRefused: as for `examine`; also if the file cannot be written, or is open in another process on a network
+        StoreRefused: as for `examine_store`; also if the file cannot be written, or is open in another process on a
+        network
             file system.
         StoreStalled: another process did not release the turnstile.
     """
     import anyio
 
-    steps = migrations() if steps is None else steps
+    steps = load_migrations() if steps is None else steps
     _prepare_folder(path)
-    kind = filesystem(path, mounts)
+    kind = detect_filesystem(path, mounts)
     warning = ""
     try:
-        if kind in NETWORK:
+        if kind in NETWORK_FILESYSTEMS:
             warning = f"{path} is on a network file system ({kind}): slower journal, and one process at a time"
-            if not turnstile.enter():
+            if not turnstile.try_enter():
                 raise StoreRefused(
                     str(path),
-                    f"{turnstile.holder()} is using it, and on a network file system ({kind}) only one process may",
+                    f"{turnstile.describe_holder()} is using it, "
+                    f"and on a network file system ({kind}) only one process may",
                     "Wait for it, or use a store on a local disk: --store FILE",
                 )
-            turnstile.keep()
+            turnstile.keep_until_close()
         async with turnstile.hold():
-            connection = await _connect(path)
+            connection = await _open_connection(path)
             database = Database(path, turnstile, connection, warning)
             try:
-                await database.run(lambda raw: _set_up(path, raw, wal=database.wal, steps=steps))
+                await database.run_on_thread(lambda raw: _set_up_connection(path, raw, wal=database.wal, steps=steps))
             except BaseException as error:
                 # Also when cancelled: the turnstile is held until the thread has finished.
                 with anyio.CancelScope(shield=True):
                     await connection.close()
                 if isinstance(error, sqlite3.Error):
-                    raise _refused(path, error) from error
+                    raise _explain_refusal(path, error) from error
                 raise
         try:
             yield database
@@ -195,7 +197,7 @@ async def open_database(
         turnstile.close()
 
 
-def filesystem(path: Path, mounts: Path = MOUNTS) -> str:
+def detect_filesystem(path: Path, mounts: Path = MOUNT_TABLE) -> str:
     """Detect the type of the file system that holds *path*, from the kernel's mount table; empty if unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -215,7 +217,7 @@ def filesystem(path: Path, mounts: Path = MOUNTS) -> str:
     return kind
 
 
-def read_only(path: Path) -> str:
+def build_read_only_uri(path: Path) -> str:
     """Build the URI that opens the store read-only.
 
     If the folder is not writable and there is no WAL, SQLite cannot set up the WAL's shared memory and does not need
@@ -225,7 +227,7 @@ def read_only(path: Path) -> str:
     return f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if unchanging else ''}"
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
+def _identify_file(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -233,17 +235,19 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-async def _connect(path: Path) -> aiosqlite.Connection:
+async def _open_connection(path: Path) -> aiosqlite.Connection:
     import aiosqlite
 
     try:
-        _create(path)
-        return await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_MS / 1000, cached_statements=256)
+        _create_file(path)
+        return await aiosqlite.connect(
+            path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000, cached_statements=256
+        )
     except (OSError, sqlite3.Error) as error:
-        raise _refused(path, error) from error
+        raise _explain_refusal(path, error) from error
 
 
-def _judge(path: Path, connection: sqlite3.Connection, newest: int = SCHEMA) -> State:
+def _classify_database(path: Path, connection: sqlite3.Connection, newest: int = SCHEMA_VERSION) -> StoreState:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     if owner != APPLICATION_ID:
@@ -268,7 +272,7 @@ def _judge(path: Path, connection: sqlite3.Connection, newest: int = SCHEMA) -> 
     return "current" if version == newest else "older"
 
 
-def _refused(path: Path, error: OSError | sqlite3.Error) -> StoreRefused:
+def _explain_refusal(path: Path, error: OSError | sqlite3.Error) -> StoreRefused:
     if isinstance(error, OSError):
         return StoreRefused(str(path), f"cannot be opened for writing: {error.strerror}")
     name = getattr(error, "sqlite_errorname", "")
@@ -290,21 +294,23 @@ def _prepare_folder(path: Path) -> None:
             missing.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise StoreRefused(str(path), f"its folder cannot be created: {error.strerror}") from error
-    examine(path)
+    examine_store(path)
     blocked = path if path.exists() else folder
     if not os.access(blocked, os.W_OK):
         raise StoreRefused(str(path), "cannot be written: permission denied", "Use another file: --store FILE")
 
 
-def _create(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Create the file with mode 0600; SQLite gives its side files the same mode."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
-def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Mapping[int, Sequence[str]]) -> None:
+def _set_up_connection(
+    path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Mapping[int, Sequence[str]]
+) -> None:
     newest = max(steps)
-    state = _judge(path, connection, newest)
+    state = _classify_database(path, connection, newest)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")
     wanted = "wal" if wal else "delete"
@@ -323,26 +329,26 @@ def _set_up(path: Path, connection: sqlite3.Connection, *, wal: bool, steps: Map
         return
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if state == "older":
-        _copy(path, connection, version)
+        _back_up_file(path, connection, version)
     for step in range(version + 1, newest + 1):
-        _migrate(connection, step, steps[step])
+        _apply_migration(connection, step, steps[step])
 
 
-def _copy(path: Path, connection: sqlite3.Connection, version: int) -> None:
+def _back_up_file(path: Path, connection: sqlite3.Connection, version: int) -> None:
     """Back the file up before a migration, as `<store>.schema-<version>`."""
     unfinished = Path(f"{path}.schema-{version}.part")
     unfinished.unlink(missing_ok=True)
-    _create(unfinished)
+    _create_file(unfinished)
     connection.execute("VACUUM INTO ?", (str(unfinished),))
     unfinished.replace(f"{path}.schema-{version}")
 
 
-def _migrate(connection: sqlite3.Connection, step: int, texts: Sequence[str]) -> None:
+def _apply_migration(connection: sqlite3.Connection, step: int, texts: Sequence[str]) -> None:
     """Apply one migration in one transaction; it writes `user_version` last, so it happens whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for text in texts:
-            for statement in split(text):
+            for statement in split_statements(text):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {step}")
@@ -353,7 +359,7 @@ def _migrate(connection: sqlite3.Connection, step: int, texts: Sequence[str]) ->
         raise
 
 
-def split(text: str) -> list[str]:
+def split_statements(text: str) -> list[str]:
     """Split a SQL text into statements; `executescript` would commit the open transaction first."""
     statements: list[str] = []
     begun = ""

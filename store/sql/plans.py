@@ -6,12 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.documents.text import to_column
 from store.errors import UsageError
 from store.rows import CellRow, NewSweep
 from store.secrets.redactor import Redactor
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 
 
 def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[sqlite3.Connection], int]:
@@ -27,15 +27,15 @@ def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[s
     conditions = dict(sweep.conditions)
     command = sweep.command
     if redactor is not None:
-        conditions = redactor.json(conditions)
-        command = redactor.text(command)
+        conditions = redactor.redact_json(conditions)
+        command = redactor.redact_text(command)
 
-    def job(connection: sqlite3.Connection) -> int:
-        if connection.execute(statement("sweep_by_name"), (sweep.name,)).fetchone():
+    def insert_plan(connection: sqlite3.Connection) -> int:
+        if connection.execute(load_statement("sweep_by_name"), (sweep.name,)).fetchone():
             raise UsageError(f"a sweep named {sweep.name} exists already")
-        cells = _cells(connection, sweep)
+        cells = _insert_cells(connection, sweep)
         cursor = connection.execute(
-            statement("insert_sweep"),
+            load_statement("insert_sweep"),
             (
                 sweep.name,
                 to_column(command),
@@ -46,45 +46,45 @@ def store_plan(sweep: NewSweep, redactor: Redactor | None = None) -> Callable[[s
                 sweep.repetitions,
                 sweep.planned_at,
                 len(sweep.runs),
-                encode(conditions),
+                encode_json(conditions),
             ),
         )
         sweep_id = cursor.lastrowid
         assert sweep_id is not None
         connection.executemany(
-            statement("insert_run"),
+            load_statement("insert_run"),
             ((sweep_id, run.position, cells[run.cell], run.repetition, run.pair) for run in sweep.runs),
         )
         return sweep_id
 
-    return job
+    return insert_plan
 
 
-def changed_content(cells: Sequence[CellRow]) -> Callable[[sqlite3.Connection], list[str]]:
+def find_changed_cases(cells: Sequence[CellRow]) -> Callable[[sqlite3.Connection], list[str]]:
     """Make the transaction that lists, sorted, the cases whose content changed while their version did not."""
 
-    def job(connection: sqlite3.Connection) -> list[str]:
+    def compare_content(connection: sqlite3.Connection) -> list[str]:
         changed = set()
         for cell in cells:
-            newest = connection.execute(statement("cell_newest"), (cell.fingerprint,)).fetchone()
+            newest = connection.execute(load_statement("cell_newest"), (cell.fingerprint,)).fetchone()
             if newest and json.loads(newest[0]).get("content") != json.loads(cell.document)["content"]:
                 changed.add(cell.case_id)
         return sorted(changed)
 
-    return job
+    return compare_content
 
 
-def _cells(connection: sqlite3.Connection, sweep: NewSweep) -> list[int]:
+def _insert_cells(connection: sqlite3.Connection, sweep: NewSweep) -> list[int]:
     """Return the ids of the plan's cells, in its order; insert those that are new."""
     ids: list[int] = []
     for cell in sweep.cells:
         # Looked up first: the guard of an append-only table aborts INSERT OR IGNORE as well.
-        found = connection.execute(statement("cell_by_digest"), (cell.digest,)).fetchone()
+        found = connection.execute(load_statement("cell_by_digest"), (cell.digest,)).fetchone()
         if found:
             ids.append(int(found[0]))
             continue
         cursor = connection.execute(
-            statement("insert_cell"),
+            load_statement("insert_cell"),
             (
                 cell.digest,
                 cell.fingerprint,

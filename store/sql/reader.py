@@ -21,11 +21,11 @@ from store.errors import StoreError, StoreRefused, UsageError
 from store.measurements import Measurements
 from store.records import (
     AttemptRecord,
-    ControlRow,
+    CommandRow,
     Coverage,
-    Doing,
     NoticeRow,
     OutcomeCount,
+    RunningAttempt,
     WorkerAccount,
     WorkerState,
 )
@@ -34,13 +34,13 @@ from store.rows import (
     CellRecord,
     EventRow,
     FileChange,
-    Judgement,
     RunRecord,
     SweepRow,
+    Verdict,
 )
 from store.sql.blobs import get_blob
-from store.sql.database import SCHEMA, examine, read_only
-from store.sql.statements import statement
+from store.sql.database import SCHEMA_VERSION, build_read_only_uri, examine_store
+from store.sql.statements import load_statement
 from store.tallies import CellTally, StartGaps, VerifierCount
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PAGE = 500
+PAGE_ROWS = 500
 """Number of rows fetched at once."""
-CELL_PAGE = 200
+PAGE_CELLS = 200
 """Number of cells aggregated at once, each with the times of all its runs."""
-EVENT_PAGE = 100
+PAGE_EVENTS = 100
 """Number of events fetched at once; each may have a blob."""
-SHOWN = 10
+MAX_LISTED_NAMES = 10
 """Largest number of names that an error lists."""
 
-_TEXT = ("reason", "cost_source", "model_resolved", "command", "path", "link", "verifier", "kind", "who", "why")
+_TEXT_COLUMNS = ("reason", "cost_source", "model_resolved", "command", "path", "link", "verifier", "kind", "who", "why")
 """Columns of free text, in which the writer escapes characters that SQLite cannot hold."""
 
 
@@ -87,7 +87,7 @@ class Reader:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        state = examine(self.path)
+        state = examine_store(self.path)
         if state == "absent":
             raise StoreRefused(
                 str(self.path),
@@ -97,17 +97,17 @@ class Reader:
         if state == "older":
             raise StoreRefused(
                 str(self.path),
-                f"was written by an older evalctl; this one reads schema {SCHEMA}",
+                f"was written by an older evalctl; this one reads schema {SCHEMA_VERSION}",
                 "Run `evalctl run` or `evalctl resume`: both upgrade it and keep a copy of the old file.",
             )
         try:
-            self._connection = sqlite3.connect(read_only(self.path), uri=True, isolation_level=None)
+            self._connection = sqlite3.connect(build_read_only_uri(self.path), uri=True, isolation_level=None)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._explain_refusal(error) from error
         self._connection.row_factory = sqlite3.Row
-        self._seen: dict[str, int] = {}
+        self._high_water: dict[str, int] = {}
         try:
-            self.refresh()
+            self.refresh_snapshot()
         except StoreError:
             self._connection.close()
             raise
@@ -127,93 +127,100 @@ class Reader:
         """Close the connection."""
         self._connection.close()
 
-    def refresh(self) -> Snapshot:
+    def refresh_snapshot(self) -> Snapshot:
         """Move the snapshot forward to the present."""
-        (row,) = self._rows("read_high_water", {})
-        self._seen = row
+        (row,) = self._fetch_rows("read_high_water", {})
+        self._high_water = row
         self.snapshot = Snapshot(**row)
         return self.snapshot
 
     # --- sweeps -------------------------------------------------------------------------------------------------
 
-    def sweeps(self, limit: int = 50) -> list[SweepRow]:
+    def list_sweeps(self, limit: int = 50) -> list[SweepRow]:
         """List the newest sweeps, newest first."""
-        return [_value(SweepRow, row) for row in self._rows("read_sweeps", {"limit": limit})]
+        return [_build_value(SweepRow, row) for row in self._fetch_rows("read_sweeps", {"limit": limit})]
 
-    def sweep(self, name: str) -> SweepRow:
+    def find_sweep(self, name: str) -> SweepRow:
         """Find the sweep with this name or this unique prefix; `last` is the newest.
 
         Raises:
             UsageError: no sweep matches (lists the nearest names), or several do (lists theirs).
         """
-        newest = self.sweeps(200 if name != "last" else 1)
+        newest = self.list_sweeps(200 if name != "last" else 1)
         if not newest:
             raise UsageError(f"{self.path} holds no sweep yet", "Run `evalctl run SUITE` to make one.")
         if name == "last":
             return newest[0]
-        found = self._rows("read_sweeps_by_prefix", {"prefix": name, "limit": SHOWN + 1}) if _storable(name) else []
+        found = (
+            self._fetch_rows("read_sweeps_by_prefix", {"prefix": name, "limit": MAX_LISTED_NAMES + 1})
+            if _is_storable(name)
+            else []
+        )
         for row in found:
             if row["name"] == name or len(found) == 1:
-                return _value(SweepRow, row)
+                return _build_value(SweepRow, row)
         if found:
             names = [row["name"] for row in found]
-            more = ", and more" if len(names) > SHOWN else ""
+            more = ", and more" if len(names) > MAX_LISTED_NAMES else ""
             raise UsageError(
-                f"several sweeps begin with {name!r}: {', '.join(names[:SHOWN])}{more}",
+                f"several sweeps begin with {name!r}: {', '.join(names[:MAX_LISTED_NAMES])}{more}",
                 "Type more of the name, or `last` for the newest.",
             )
-        raise UsageError(f"there is no sweep {name!r}", _nearest(name, [sweep.name for sweep in newest]))
+        raise UsageError(f"there is no sweep {name!r}", _suggest_names(name, [sweep.name for sweep in newest]))
 
-    def cells(self, sweep_id: int, variant: str | None = None) -> list[CellRecord]:
+    def list_cells(self, sweep_id: int, variant: str | None = None) -> list[CellRecord]:
         """List the cells of a sweep's plan, or those of one *variant*."""
-        return [_value(CellRecord, row) for row in self._rows("read_cells", {"sweep": sweep_id, "variant": variant})]
+        return [
+            _build_value(CellRecord, row)
+            for row in self._fetch_rows("read_cells", {"sweep": sweep_id, "variant": variant})
+        ]
 
-    def outcome_counts(self, sweep_id: int) -> list[OutcomeCount]:
+    def count_outcomes(self, sweep_id: int) -> list[OutcomeCount]:
         """Count the current results by outcome, reason and flags."""
-        return [_value(OutcomeCount, row) for row in self._rows("read_tally", {"sweep": sweep_id})]
+        return [_build_value(OutcomeCount, row) for row in self._fetch_rows("read_tally", {"sweep": sweep_id})]
 
-    def remaining(self, sweep_id: int) -> int:
+    def count_remaining(self, sweep_id: int) -> int:
         """Count the runs that have no result yet, or one that `resume` repeats."""
-        (row,) = self._rows("read_remaining", {"sweep": sweep_id})
+        (row,) = self._fetch_rows("read_remaining", {"sweep": sweep_id})
         return int(row["count"])
 
-    def notices(self, sweep_id: int) -> list[NoticeRow]:
+    def list_notices(self, sweep_id: int) -> list[NoticeRow]:
         """List the notices of the sweep, in order."""
-        return [_value(NoticeRow, row) for row in self._rows("read_notices", {"sweep": sweep_id})]
+        return [_build_value(NoticeRow, row) for row in self._fetch_rows("read_notices", {"sweep": sweep_id})]
 
-    def control(self, sweep_id: int) -> list[ControlRow]:
+    def list_commands(self, sweep_id: int) -> list[CommandRow]:
         """List the commands given to the sweep, in order."""
-        return [_value(ControlRow, row) for row in self._rows("read_control", {"sweep": sweep_id})]
+        return [_build_value(CommandRow, row) for row in self._fetch_rows("read_control", {"sweep": sweep_id})]
 
-    def workers(self, sweep_id: int) -> list[WorkerState]:
+    def list_workers(self, sweep_id: int) -> list[WorkerState]:
         """List the worker processes that have claimed runs of the sweep, oldest first."""
-        return [_value(WorkerState, row) for row in self._rows("read_workers", {"sweep": sweep_id})]
+        return [_build_value(WorkerState, row) for row in self._fetch_rows("read_workers", {"sweep": sweep_id})]
 
-    def doing(self, sweep_id: int) -> list[Doing]:
+    def list_running_attempts(self, sweep_id: int) -> list[RunningAttempt]:
         """List the unfinished attempts of processes with a lease, in the run order."""
-        return [_value(Doing, row) for row in self._rows("read_doing", {"sweep": sweep_id})]
+        return [_build_value(RunningAttempt, row) for row in self._fetch_rows("read_doing", {"sweep": sweep_id})]
 
-    def recent(self, sweep_id: int, since: int) -> int:
+    def count_recent_results(self, sweep_id: int, since: int) -> int:
         """Count the current results that are final and not older than *since* (microseconds UTC)."""
-        (row,) = self._rows("read_recent", {"sweep": sweep_id, "since": since})
+        (row,) = self._fetch_rows("read_recent", {"sweep": sweep_id, "since": since})
         return int(row["count"])
 
-    def spent(self, sweep_id: int, variant: str | None = None) -> Amount:
+    def sum_spent(self, sweep_id: int, variant: str | None = None) -> Amount:
         """Sum the spending of all attempts, late and repeated ones included, of the sweep or of one *variant*.
 
         An attempt with an outcome counts by its `detail.spent` (every request, retries included) or, without that, by
         the outcome's columns; a running or killed attempt counts by its `call_sent` and `call` events. Tokens of
         requests without reported usage are missing.
         """
-        (row,) = self._rows("read_spent", {"sweep": sweep_id, "variant": variant})
-        return _value(Amount, row)
+        (row,) = self._fetch_rows("read_spent", {"sweep": sweep_id, "variant": variant})
+        return _build_value(Amount, row)
 
-    def granted(self, sweep_id: int) -> Amount:
+    def sum_allotted(self, sweep_id: int) -> Amount:
         """Sum the allotments that the sweep's processes hold or have used; zero for a sweep without caps."""
-        rows = self._rows("read_granted", {"sweep": sweep_id})
-        return _value(Amount, rows[0]) if rows else Amount()
+        rows = self._fetch_rows("read_granted", {"sweep": sweep_id})
+        return _build_value(Amount, rows[0]) if rows else Amount()
 
-    def accounts(self, sweep_id: int) -> list[WorkerAccount]:
+    def list_worker_accounts(self, sweep_id: int) -> list[WorkerAccount]:
         """List the allotments and the spending of each process, as of the call.
 
         Reads the events of every request: call it at the end of a sweep, not every second.
@@ -221,61 +228,61 @@ class Reader:
         return [
             WorkerAccount(
                 worker_id=row["worker_id"],
-                grants=row["grants"],
+                allotments=row["grants"],
                 granted=Amount(calls=row["granted_calls"], tokens=row["granted_tokens"], nusd=row["granted_nusd"]),
                 proven=Amount(calls=row["calls"], tokens=row["tokens"], nusd=row["nusd"]),
                 unpriced=row["unpriced"],
                 settled=bool(row["settled"]),
             )
-            for row in self._rows("read_accounts", {"sweep": sweep_id})
+            for row in self._fetch_rows("read_accounts", {"sweep": sweep_id})
         ]
 
-    def coverage(self, sweep_id: int) -> Coverage:
+    def measure_coverage(self, sweep_id: int) -> Coverage:
         """Measure the coverage of the plan by results, as of the call."""
-        (row,) = self._rows("read_coverage", {"sweep": sweep_id})
-        return _value(Coverage, row)
+        (row,) = self._fetch_rows("read_coverage", {"sweep": sweep_id})
+        return _build_value(Coverage, row)
 
     # --- comparisons --------------------------------------------------------------------------------------------
 
-    def tallies(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[CellTally]:
+    def iterate_cell_tallies(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[CellTally]:
         """Iterate over the aggregates of every planned cell, or of *cells*, by cell id. Memory stays flat."""
-        asked = {"sweep": sweep_id, "cells": _list(cells), "limit": CELL_PAGE}
+        asked = {"sweep": sweep_id, "cells": _encode_ids(cells), "limit": PAGE_CELLS}
         cell = 0
-        while page := self._rows("compare_cells", {**asked, "cell": cell}):
+        while page := self._fetch_rows("compare_cells", {**asked, "cell": cell}):
             for row in page:
                 row["walls_ms"] = tuple(json.loads(row["walls_ms"]))
                 row["models"] = tuple(map(from_column, json.loads(row["models"])))
-                row["incidents"] = _summed(json.loads(row["incidents"])) if row["incidents"] != "[]" else {}
+                row["incidents"] = _sum_counts(json.loads(row["incidents"])) if row["incidents"] != "[]" else {}
                 yield CellTally(**row)
             cell = page[-1]["cell_id"]
 
-    def verifier_counts(self, sweep_id: int) -> list[VerifierCount]:
+    def count_verdicts(self, sweep_id: int) -> list[VerifierCount]:
         """Count the verdicts of each verifier on the runs of each cell."""
-        return [_value(VerifierCount, row) for row in self._rows("compare_verdicts", {"sweep": sweep_id})]
+        return [_build_value(VerifierCount, row) for row in self._fetch_rows("compare_verdicts", {"sweep": sweep_id})]
 
-    def start_gaps(self, sweep_id: int, baseline: str, candidate: str, *, bound_us: int) -> StartGaps:
+    def measure_start_gaps(self, sweep_id: int, baseline: str, candidate: str, *, bound_us: int) -> StartGaps:
         """Measure the time between the starts of paired runs; `wide` counts the pairs with more than *bound_us*."""
         asked = {"sweep": sweep_id, "baseline": baseline, "candidate": candidate, "bound_us": bound_us}
-        (row,) = self._rows("compare_gaps", asked)
-        return _value(StartGaps, row)
+        (row,) = self._fetch_rows("compare_gaps", asked)
+        return _build_value(StartGaps, row)
 
     # --- runs ---------------------------------------------------------------------------------------------------
 
-    def runs(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[RunRecord]:
+    def iterate_runs(self, sweep_id: int, cells: Iterable[int] | None = None) -> Iterator[RunRecord]:
         """Iterate over all planned runs, or those of *cells*, with current results, in run order. Memory stays flat."""
-        wanted = _list(cells)
+        wanted = _encode_ids(cells)
         position = 0
-        while page := self._runs(sweep_id, position, PAGE, wanted):
+        while page := self._fetch_runs(sweep_id, position, PAGE_ROWS, wanted):
             yield from page
             position = page[-1].position + 1
 
-    def run(self, sweep_id: int, position: int) -> RunRecord:
+    def find_run(self, sweep_id: int, position: int) -> RunRecord:
         """Find the planned run at a position.
 
         Raises:
             UsageError: the sweep has no such position.
         """
-        page = self._runs(sweep_id, position, 1) if 0 <= position < 2**63 else []
+        page = self._fetch_runs(sweep_id, position, 1) if 0 <= position < 2**63 else []
         if not page or page[0].position != position:
             raise UsageError(
                 f"the sweep has no run at position {position}",
@@ -283,16 +290,16 @@ class Reader:
             )
         return page[0]
 
-    def attempts(self, run_id: int) -> list[AttemptRecord]:
+    def list_attempts(self, run_id: int) -> list[AttemptRecord]:
         """List the attempts at a run, first to last, each with its outcome or None."""
-        rows = self._rows("read_attempts", {"run": run_id})
-        return [_value(AttemptRecord, row, measured=Measurements.take_from(row)) for row in rows]
+        rows = self._fetch_rows("read_attempts", {"run": run_id})
+        return [_build_value(AttemptRecord, row, measured=Measurements.take_from(row)) for row in rows]
 
-    def verdicts(self, attempt_id: int) -> tuple[Judgement, ...]:
+    def list_verdicts(self, attempt_id: int) -> tuple[Verdict, ...]:
         """List the verdicts on an attempt, in the order in which the verifiers ran."""
-        return self._verdicts([attempt_id]).get(attempt_id, ())
+        return self._fetch_verdicts([attempt_id]).get(attempt_id, ())
 
-    def events(self, attempt_id: int) -> Iterator[EventRow]:
+    def iterate_events(self, attempt_id: int) -> Iterator[EventRow]:
         """Iterate over the events of an attempt in order, each with its whole payload.
 
         A payload whose blob was forgotten has only its short fields, and a field `forgotten`.
@@ -301,77 +308,79 @@ class Reader:
             StoreError: a stored payload is damaged.
         """
         seq = -1
-        while page := self._rows("read_events", {"attempt": attempt_id, "seq": seq, "limit": EVENT_PAGE}):
+        while page := self._fetch_rows("read_events", {"attempt": attempt_id, "seq": seq, "limit": PAGE_EVENTS}):
             for row in page:
-                payload = _decoded(row["payload"])
+                payload = _decode_object(row["payload"])
                 if row["blob_id"] is not None:
-                    whole = self._blob(row["blob_id"])
-                    payload = {**payload, "forgotten": True} if whole is None else _decoded(whole)
+                    whole = self._fetch_blob(row["blob_id"])
+                    payload = {**payload, "forgotten": True} if whole is None else _decode_object(whole)
                 yield EventRow(seq=row["seq"], at=row["at"], kind=row["kind"], payload=payload)
             seq = page[-1]["seq"]
 
-    def file_changes(self, attempt_id: int) -> Iterator[FileChange]:
+    def iterate_file_changes(self, attempt_id: int) -> Iterator[FileChange]:
         """Iterate over the files that an attempt changed, by path; content is None if it is not, or no longer, stored.
 
         Raises:
             StoreError: a stored content is damaged.
         """
-        for row in self._rows("read_file_changes", {"attempt": attempt_id}):
+        for row in self._fetch_rows("read_file_changes", {"attempt": attempt_id}):
             blob = row.pop("blob_id")
-            yield FileChange(**row, content=None if blob is None else self._blob(blob))
+            yield FileChange(**row, content=None if blob is None else self._fetch_blob(blob))
 
-    def blob(self, blob_id: int) -> bytes:
+    def read_blob(self, blob_id: int) -> bytes:
         """Read the content of a blob.
 
         Raises:
             StoreError: it was forgotten, never existed, or is damaged.
         """
-        content = self._blob(blob_id)
+        content = self._fetch_blob(blob_id)
         if content is None:
-            rows = self._rows("read_forgotten", {"blob": blob_id})
+            rows = self._fetch_rows("read_forgotten", {"blob": blob_id})
             fate = f"was forgotten by {rows[0]['who']}: {rows[0]['why']}" if rows else "does not exist"
             raise StoreError(f"{self.path}: blob {blob_id} {fate}")
         return content
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
-    def _runs(self, sweep_id: int, position: int, limit: int, cells: str | None = None) -> list[RunRecord]:
+    def _fetch_runs(self, sweep_id: int, position: int, limit: int, cells: str | None = None) -> list[RunRecord]:
         asked = {"sweep": sweep_id, "position": position, "limit": limit, "cells": cells}
-        rows = self._rows("read_runs", asked)
-        verdicts = self._verdicts(row["attempt_id"] for row in rows if row["attempt_id"] is not None)
+        rows = self._fetch_rows("read_runs", asked)
+        verdicts = self._fetch_verdicts(row["attempt_id"] for row in rows if row["attempt_id"] is not None)
         return [
-            _value(RunRecord, row, measured=Measurements.take_from(row), verdicts=verdicts.get(row["attempt_id"], ()))
+            _build_value(
+                RunRecord, row, measured=Measurements.take_from(row), verdicts=verdicts.get(row["attempt_id"], ())
+            )
             for row in rows
         ]
 
-    def _verdicts(self, attempts: Iterable[int]) -> dict[int, tuple[Judgement, ...]]:
-        found: dict[int, tuple[Judgement, ...]] = {}
-        for row in self._rows("read_verdicts", {"attempts": json.dumps(list(attempts))}):
+    def _fetch_verdicts(self, attempts: Iterable[int]) -> dict[int, tuple[Verdict, ...]]:
+        found: dict[int, tuple[Verdict, ...]] = {}
+        for row in self._fetch_rows("read_verdicts", {"attempts": json.dumps(list(attempts))}):
             attempt = row.pop("attempt_id")
-            found[attempt] = (*found.get(attempt, ()), _value(Judgement, row))
+            found[attempt] = (*found.get(attempt, ()), _build_value(Verdict, row))
         return found
 
-    def _rows(self, name: str, values: Mapping[str, Json]) -> list[dict[str, Any]]:
+    def _fetch_rows(self, name: str, values: Mapping[str, Json]) -> list[dict[str, Any]]:
         """Fetch all rows of a named statement, which is closed when this returns."""
         try:
-            rows = self._connection.execute(statement(name), {**self._seen, **values}).fetchall()
+            rows = self._connection.execute(load_statement(name), {**self._high_water, **values}).fetchall()
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._explain_refusal(error) from error
         found = [dict(row) for row in rows]
-        for column in _TEXT:
+        for column in _TEXT_COLUMNS:
             if found and column in found[0]:
                 for row in found:
                     if row[column] is not None:
                         row[column] = from_column(row[column])
         return found
 
-    def _blob(self, blob_id: int) -> bytes | None:
+    def _fetch_blob(self, blob_id: int) -> bytes | None:
         try:
             return get_blob(self._connection, blob_id)
         except sqlite3.Error as error:
-            raise self._unreadable(error) from error
+            raise self._explain_refusal(error) from error
 
-    def _unreadable(self, error: sqlite3.Error) -> StoreRefused:
+    def _explain_refusal(self, error: sqlite3.Error) -> StoreRefused:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StoreRefused(
@@ -380,27 +389,27 @@ class Reader:
         return StoreRefused(str(self.path), f"cannot be read: {error}")
 
 
-_JSON = ("detail", "payload", "conditions")
-_BOOLEAN = ("judged", "again", "counts")
+_JSON_COLUMNS = ("detail", "payload", "conditions")
+_BOOLEAN_COLUMNS = ("judged", "again", "counts")
 
 
-def _value(kind: type[T], row: dict[str, Any], **more: Any) -> T:
+def _build_value(kind: type[T], row: dict[str, Any], **more: Any) -> T:
     """Build a value of class *kind* from a row, decoding JSON and boolean columns."""
-    for column in _JSON:
+    for column in _JSON_COLUMNS:
         if column in row:
             # An attempt without an outcome has no detail.
-            row[column] = _decoded(row[column]) if row[column] is not None else {}
-    for column in _BOOLEAN:
+            row[column] = _decode_object(row[column]) if row[column] is not None else {}
+    for column in _BOOLEAN_COLUMNS:
         if column in row:
             row[column] = bool(row[column])
     return kind(**row, **more)
 
 
-def _list(cells: Iterable[int] | None) -> str | None:
+def _encode_ids(cells: Iterable[int] | None) -> str | None:
     return None if cells is None else json.dumps(list(cells))
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for count in counts:
         for name, times in count.items():
@@ -408,7 +417,7 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _decoded(text: str | bytes) -> dict[str, Json]:
+def _decode_object(text: str | bytes) -> dict[str, Json]:
     try:
         value = json.loads(text)
     except RecursionError:
@@ -421,12 +430,12 @@ def _decoded(text: str | bytes) -> dict[str, Json]:
     return value
 
 
-def _storable(name: str) -> bool:
+def _is_storable(name: str) -> bool:
     """Return whether SQLite can hold the name: an argument from a shell may contain lone surrogates."""
     return bool(name) and not any("\ud800" <= char <= "\udfff" or char == "\0" for char in name)
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def _suggest_names(name: str, names: list[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]

@@ -10,11 +10,11 @@ import sqlite3
 from collections.abc import Callable
 
 from store.rows import Amount, WorkerRow
-from store.sql.leases import drop_dead
-from store.sql.statements import statement
+from store.sql.leases import end_dead_leases
+from store.sql.statements import load_statement
 
 
-def reclaim(
+def charge_unrecorded_spending(
     sweep_id: int, *, is_alive: Callable[[WorkerRow], bool | None], at: int
 ) -> Callable[[sqlite3.Connection], Amount]:
     """Make the transaction that charges it, computed from the events of every request; its result is the amount.
@@ -23,15 +23,15 @@ def reclaim(
     UTC.
     """
 
-    def job(connection: sqlite3.Connection) -> Amount:
+    def charge_dead_workers(connection: sqlite3.Connection) -> Amount:
         charged = Amount()
-        last = connection.execute(statement("grant_balance"), (sweep_id,)).fetchone()
+        last = connection.execute(load_statement("grant_balance"), (sweep_id,)).fetchone()
         if last is None:
             return charged
         seq, total = last[0], Amount(calls=last[1], tokens=last[2], nusd=last[3])
-        drop_dead(connection, 0, is_alive)  # 0 is no worker's id: this process is not registered yet
-        living = {row[0] for row in connection.execute(statement("lease_holders"), (0,))}
-        for account in connection.execute(statement("read_accounts"), {"sweep": sweep_id}).fetchall():
+        end_dead_leases(connection, 0, is_alive)  # 0 is no worker's id: this process is not registered yet
+        living = {row[0] for row in connection.execute(load_statement("lease_holders"), (0,))}
+        for account in connection.execute(load_statement("read_accounts"), {"sweep": sweep_id}).fetchall():
             worker, grants, *amounts = account[:8]
             missing = Amount(
                 **{
@@ -44,7 +44,7 @@ def reclaim(
                 continue
             seq, total, charged = seq + 1, total + missing, charged + missing
             connection.execute(
-                statement("insert_spend"),
+                load_statement("insert_spend"),
                 (
                     *(sweep_id, seq, worker, "reclaim"),
                     *(missing.calls, missing.tokens, missing.nusd),
@@ -54,4 +54,4 @@ def reclaim(
             )
         return charged
 
-    return job
+    return charge_dead_workers

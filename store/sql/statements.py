@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
+SQL_FOLDER = Path(__file__).parent
 
 
 @cache
-def statement(name: str) -> str:
+def load_statement(name: str) -> str:
     """Return the text of `queries/NAME.sql`."""
-    return (HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
+    return (SQL_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
 
 
-def migrations() -> dict[int, list[str]]:
+def load_migrations() -> dict[int, list[str]]:
     """Map each schema version to the texts of its files, in order. Files are named `NNNN_subject.sql`."""
     steps: dict[int, list[str]] = {}
-    for file in sorted((HERE / "schema").glob("[0-9][0-9][0-9][0-9]_*.sql"), key=_step):
+    for file in sorted((SQL_FOLDER / "schema").glob("[0-9][0-9][0-9][0-9]_*.sql"), key=_order_migration):
         steps.setdefault(int(file.name[:4]), []).append(file.read_text(encoding="utf-8"))
     return steps
 
 
-def _step(file: Path) -> tuple[str, bool]:
+def _order_migration(file: Path) -> tuple[str, bool]:
     return file.name[:4], file.name.endswith("_guards.sql")  # guards come after the tables they guard

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from store.errors import StoreRefused, StoreStalled
 
-FIRST_WAIT_S = 0.001
-LONGEST_WAIT_S = 0.020
+MIN_PAUSE_S = 0.001
+MAX_PAUSE_S = 0.020
 REPORT_AFTER_S = 5.0
-LINE = 128
+HOLDER_LINE_BYTES = 128
 """Length in bytes of the line that names the holder; fixed, so that one write replaces it."""
 
 
@@ -53,7 +53,7 @@ class Turnstile:
         self._held = False
         self._kept = False
         me = json.dumps({"pid": os.getpid(), "host": socket.gethostname()[:64]}, separators=(",", ":"))
-        self._line = me.encode().ljust(LINE - 1) + b"\n"
+        self._line = me.encode().ljust(HOLDER_LINE_BYTES - 1) + b"\n"
 
     def __repr__(self) -> str:
         return f"<Turnstile {self.store}: {'held' if self._held else 'free'}>"
@@ -66,14 +66,14 @@ class Turnstile:
             StoreStalled: another process held it for longer than `max_stall_s`.
             StoreRefused: the lock file cannot be made.
         """
-        if not self.enter():
-            await self._wait()
+        if not self.try_enter():
+            await self._wait_to_enter()
         try:
             yield
         finally:
             self.release()
 
-    def enter(self) -> bool:
+    def try_enter(self) -> bool:
         """Take the lock if it is free. Never blocks.
 
         Raises:
@@ -84,7 +84,7 @@ class Turnstile:
             return True
         assert not self._held, "one holder at a time within a process"
         if self._fd is None:
-            self._fd = self._open()
+            self._fd = self._open_lock_file()
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -104,12 +104,12 @@ class Turnstile:
             if not self._kept and self._fd is not None:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def keep(self) -> None:
+    def keep_until_close(self) -> None:
         """Keep the lock until `close`: on a network file system only one process may write. Call it while held."""
         assert self._held
         self._kept = True
 
-    def hurry(self, seconds: float) -> None:
+    def limit_waits(self, seconds: float) -> None:
         """Limit every wait, also the current one, to *seconds* from now on, because the process is ending."""
         import anyio
 
@@ -123,36 +123,36 @@ class Turnstile:
             os.close(self._fd)
             self._fd = None
 
-    def holder(self) -> str:
+    def describe_holder(self) -> str:
         """Describe the holder for a message: `process 4711 (stopped)`, `process 12 on otherhost`."""
         try:
             with open(f"{self.store}.lock", "rb") as file:  # noqa: PTH123 - the name is made by appending, not a path part
-                line = json.loads(file.read(LINE))
+                line = json.loads(file.read(HOLDER_LINE_BYTES))
             pid, host = int(line["pid"]), str(line["host"])
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"
         if host != socket.gethostname()[:64]:
             return f"process {pid} on {host}"
-        return f"process {pid}{' (stopped)' if _stopped(pid) else ''}"
+        return f"process {pid}{' (stopped)' if _is_stopped(pid) else ''}"
 
-    async def _wait(self) -> None:
+    async def _wait_to_enter(self) -> None:
         import anyio
 
         begun = anyio.current_time()
-        pause, reported = FIRST_WAIT_S, False
-        while not self.enter():
+        pause, reported = MIN_PAUSE_S, False
+        while not self.try_enter():
             now = anyio.current_time()
             waited = now - begun
             hurried = self._hurry_s is not None and now - max(begun, self._hurried_at) > self._hurry_s
             if waited > self._max_stall_s or hurried:
-                raise StoreStalled(str(self.store), self.holder(), waited)
+                raise StoreStalled(str(self.store), self.describe_holder(), waited)
             if not reported and waited > self._report_after_s:
                 reported = True
-                self._report(f"{self.store}: waiting for {self.holder()}, which is writing to the store")
+                self._report(f"{self.store}: waiting for {self.describe_holder()}, which is writing to the store")
             await anyio.sleep(pause)
-            pause = min(pause * 2, LONGEST_WAIT_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
-    def _open(self) -> int:
+    def _open_lock_file(self) -> int:
         path = f"{self.store}.lock"
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -160,7 +160,7 @@ class Turnstile:
             raise StoreRefused(path, f"cannot be opened for writing: {error.strerror}") from error
 
 
-def _stopped(pid: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

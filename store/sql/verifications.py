@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.documents.text import to_column
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 
 if TYPE_CHECKING:
-    from store.rows import Judgement, Outcome
+    from store.rows import Outcome, Verdict
     from store.secrets.redactor import Redactor
 
 
@@ -29,40 +29,40 @@ class Verification:
     outcome: Outcome
     reason: str | None
     composite: float | None
-    verdicts: tuple[Judgement, ...]
+    verdicts: tuple[Verdict, ...]
 
 
-def store_verification(found: Verification, redactor: Redactor) -> Callable[[sqlite3.Connection], bool]:
+def store_verification(verification: Verification, redactor: Redactor) -> Callable[[sqlite3.Connection], bool]:
     """Make the transaction that stores a re-verification; its result is whether it counts.
 
     It does not count, and nothing is stored, if the run's current result has meanwhile come from another attempt.
     """
     verdicts = [
         (
-            to_column(redactor.text(verdict.verifier)),
+            to_column(redactor.redact_text(verdict.verifier)),
             to_column(verdict.kind),
             verdict.verdict,
             verdict.score,
-            encode(redactor.json(verdict.detail)),
+            encode_json(redactor.redact_json(verdict.detail)),
         )
-        for verdict in found.verdicts
+        for verdict in verification.verdicts
     ]
 
-    def job(connection: sqlite3.Connection) -> bool:
+    def insert_verification(connection: sqlite3.Connection) -> bool:
         result = {
-            "run_id": found.run_id,
-            "attempt_id": found.attempt_id,
-            "outcome": found.outcome,
-            "reason": None if found.reason is None else to_column(found.reason),
-            "judged": int(found.outcome in ("pass", "fail")),
-            "composite": found.composite,
+            "run_id": verification.run_id,
+            "attempt_id": verification.attempt_id,
+            "outcome": verification.outcome,
+            "reason": None if verification.reason is None else to_column(verification.reason),
+            "judged": int(verification.outcome in ("pass", "fail")),
+            "composite": verification.composite,
         }
-        if connection.execute(statement("verify_result"), result).rowcount != 1:
+        if connection.execute(load_statement("verify_result"), result).rowcount != 1:
             return False
-        (number,) = connection.execute(statement("verify_pass"), (found.attempt_id,)).fetchone()
+        (number,) = connection.execute(load_statement("verify_pass"), (verification.attempt_id,)).fetchone()
         connection.executemany(
-            statement("verify_verdict"), [(found.attempt_id, number, *verdict) for verdict in verdicts]
+            load_statement("verify_verdict"), [(verification.attempt_id, number, *verdict) for verdict in verdicts]
         )
         return True
 
-    return job
+    return insert_verification

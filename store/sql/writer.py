@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from store.sql.database import Database
 
 T = TypeVar("T")
-Job = Callable[[sqlite3.Connection], T]
+Transaction = Callable[[sqlite3.Connection], T]
 """A function that runs inside the writer's transaction, on the database's thread; it must not begin or commit."""
 
 LINGER_S = 0.015
 """Seconds that a batch without waiters waits for more to join it."""
-BATCH_ROWS = 2_000
-BATCH_BYTES = 8 << 20
-HIGH_ROWS = 20_000
+MAX_BATCH_ROWS = 2_000
+MAX_BATCH_BYTES = 8 << 20
+MAX_BACKLOG_ROWS = 20_000
 """A larger backlog makes producers wait until half of it is written."""
-HIGH_BYTES = 64 << 20
+MAX_BACKLOG_BYTES = 64 << 20
 CHECKPOINT_BYTES = 8 << 20
 """Size of the write-ahead log from which on it is copied into the database."""
 
 
 @attrs.define(eq=False)
-class Ticket:
+class QueuedTransaction:
     """A queued function with its callbacks. Its row and byte counts may grow until a batch has taken it."""
 
-    job: Job[Any]
-    acknowledged: Callable[[Any], None] | None
-    failed: Callable[[StoreFailed], None] | None
-    hurry: bool
-    what: str
+    transaction: Transaction[Any]
+    on_durable: Callable[[Any], None] | None
+    on_failure: Callable[[StoreFailed], None] | None
+    urgent: bool
+    label: str
     future: asyncio.Future[Any] | None = None
     taken: bool = False
     rows: int = 0
@@ -69,15 +69,15 @@ class Writer:
         self._checkpoint_bytes = checkpoint_bytes
         self._checkpoint_at = checkpoint_bytes
         self._wal = Path(f"{database.path}-wal")
-        self._queue: deque[Ticket] = deque()
+        self._queue: deque[QueuedTransaction] = deque()
         self._rows = 0
         self._bytes = 0
         self._closing = False
         self._ended = False
         self._failure: StoreFailed | None = None
-        self._work: anyio.Event | None = None
-        self._hurry: anyio.Event | None = None
-        self._room: anyio.Event | None = None
+        self._work_arrived: anyio.Event | None = None
+        self._batch_urgent: anyio.Event | None = None
+        self._backlog_small: anyio.Event | None = None
         self.transactions = 0
         """Number of SQLite transactions committed so far."""
         self.checkpoints = 0
@@ -94,7 +94,7 @@ class Writer:
         """Number of rows queued and not yet committed."""
         return self._rows
 
-    def check(self) -> None:
+    def check_writable(self) -> None:
         """Check that the writer can still write.
 
         Raises:
@@ -107,49 +107,49 @@ class Writer:
 
     def submit(
         self,
-        job: Job[T],
+        transaction: Transaction[T],
         *,
         rows: int = 1,
         size: int = 0,
-        acknowledged: Callable[[T], None] | None = None,
-        failed: Callable[[StoreFailed], None] | None = None,
-        hurry: bool = False,
-        what: str = "",
-    ) -> Ticket:
-        """Queue *job* and return at once.
+        on_durable: Callable[[T], None] | None = None,
+        on_failure: Callable[[StoreFailed], None] | None = None,
+        urgent: bool = False,
+        label: str = "",
+    ) -> QueuedTransaction:
+        """Queue *transaction* and return at once.
 
         Args:
-            job: runs after everything queued before it, in the same or a later transaction.
+            transaction: runs after everything queued before it, in the same or a later transaction.
             rows: approximate number of rows that it writes.
             size: approximate number of bytes that it writes.
-            acknowledged: called on the event loop with the result of *job*, once that is durable.
-            failed: called instead if it will never be durable.
-            hurry: commit soon, without waiting for more to join the batch.
-            what: label under which `lost` counts it if it cannot be written, such as `outcomes`.
+            on_durable: called on the event loop with the result of *transaction*, once that is durable.
+            on_failure: called instead if it will never be durable.
+            urgent: commit soon, without waiting for more to join the batch.
+            label: name under which `lost` counts it if it cannot be written, such as `outcomes`.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
         """
-        self.check()
-        ticket = Ticket(job, acknowledged, failed, hurry, what)
+        self.check_writable()
+        ticket = QueuedTransaction(transaction, on_durable, on_failure, urgent, label)
         self._queue.append(ticket)
-        self.grow(ticket, rows, size)
-        if hurry and self._hurry is not None:
-            self._hurry.set()
-        if self._work is not None:
-            self._work.set()
+        self.grow_queued(ticket, rows, size)
+        if urgent and self._batch_urgent is not None:
+            self._batch_urgent.set()
+        if self._work_arrived is not None:
+            self._work_arrived.set()
         return ticket
 
-    def grow(self, ticket: Ticket, rows: int, size: int) -> None:
+    def grow_queued(self, ticket: QueuedTransaction, rows: int, size: int) -> None:
         """Add rows and bytes to the counts of a ticket that no batch has taken yet."""
         ticket.rows += rows
         ticket.size += size
         self._rows += rows
         self._bytes += size
-        if self._hurry is not None and (self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES):
-            self._hurry.set()
+        if self._batch_urgent is not None and (self._rows >= MAX_BATCH_ROWS or self._bytes >= MAX_BATCH_BYTES):
+            self._batch_urgent.set()
 
-    async def transact(self, job: Job[T]) -> T:
+    async def submit_and_wait(self, transaction: Transaction[T]) -> T:
         """Queue *job*, wait until it is durable and return its result. Cancelling the wait does not undo it.
 
         An `EvalctlError` raised by *job* rolls back this job alone and is raised here.
@@ -161,26 +161,26 @@ class Writer:
 
         # The future carries the failure, also after its waiter was cancelled.
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(job, hurry=True).future = future
+        self.submit(transaction, urgent=True).future = future
         return await future
 
-    async def look(self, job: Job[T]) -> T:
+    async def run_query(self, transaction: Transaction[T]) -> T:
         """Run a read-only *job* on the committed state, between two transactions. Never waits for another process.
 
         Raises:
             StoreFailed: the writer has failed or has ended, or the store cannot be read.
         """
-        self.check()
+        self.check_writable()
         try:
-            return await self._database.run(job)
+            return await self._database.run_on_thread(transaction)
         except sqlite3.Error as error:
-            raise self._describe(error) from error
+            raise self._describe_failure(error) from error
 
-    def hurry(self, seconds: float) -> None:
+    def limit_waits(self, seconds: float) -> None:
         """Limit every wait for another process to *seconds*, because this one is ending; unwritten rows are `lost`."""
-        self._database.turnstile.hurry(seconds)
+        self._database.turnstile.limit_waits(seconds)
 
-    async def room(self) -> None:
+    async def wait_for_backlog(self) -> None:
         """Wait until the backlog is small again (backpressure). Usually returns at once.
 
         Raises:
@@ -188,18 +188,18 @@ class Writer:
         """
         import anyio
 
-        self.check()
-        if self._rows <= HIGH_ROWS and self._bytes <= HIGH_BYTES:
+        self.check_writable()
+        if self._rows <= MAX_BACKLOG_ROWS and self._bytes <= MAX_BACKLOG_BYTES:
             return
-        if self._room is None:
-            self._room = anyio.Event()
-        await self._room.wait()
-        self.check()
+        if self._backlog_small is None:
+            self._backlog_small = anyio.Event()
+        await self._backlog_small.wait()
+        self.check_writable()
 
     def close(self) -> None:
         """Let `run` end after it has written everything queued."""
         self._closing = True
-        for event in (self._work, self._hurry):
+        for event in (self._work_arrived, self._batch_urgent):
             if event is not None:
                 event.set()
 
@@ -214,13 +214,13 @@ class Writer:
         with anyio.CancelScope(shield=True):
             try:
                 while self._failure is None and await self._has_work():
-                    await self._linger()
-                    await self._commit(self._collect())
+                    await self._wait_for_batch()
+                    await self._commit_batch(self._collect_batch())
                 if self._failure is None:
-                    await self._last_checkpoint()
+                    await self._checkpoint_at_end()
             finally:
                 self._ended = True
-                self._abandon()
+                self._abandon_queue()
 
     # --- the loop's parts ---------------------------------------------------------------------------------------
 
@@ -230,27 +230,27 @@ class Writer:
         while not self._queue:
             if self._closing:
                 return False
-            self._work = anyio.Event()
-            await self._work.wait()
-            self._work = None
+            self._work_arrived = anyio.Event()
+            await self._work_arrived.wait()
+            self._work_arrived = None
         return True
 
-    async def _linger(self) -> None:
+    async def _wait_for_batch(self) -> None:
         import anyio
 
-        if self._closing or self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES:
+        if self._closing or self._rows >= MAX_BATCH_ROWS or self._bytes >= MAX_BATCH_BYTES:
             return
-        if any(ticket.hurry for ticket in self._queue):
+        if any(ticket.urgent for ticket in self._queue):
             return
-        self._hurry = anyio.Event()
+        self._batch_urgent = anyio.Event()
         with anyio.move_on_after(self._linger_s):
-            await self._hurry.wait()
-        self._hurry = None
+            await self._batch_urgent.wait()
+        self._batch_urgent = None
 
-    def _collect(self) -> list[Ticket]:
-        batch: list[Ticket] = []
+    def _collect_batch(self) -> list[QueuedTransaction]:
+        batch: list[QueuedTransaction] = []
         rows = size = 0
-        while self._queue and rows < BATCH_ROWS and size < BATCH_BYTES:
+        while self._queue and rows < MAX_BATCH_ROWS and size < MAX_BATCH_BYTES:
             ticket = self._queue.popleft()
             ticket.taken = True
             rows += ticket.rows
@@ -258,42 +258,46 @@ class Writer:
             batch.append(ticket)
         return batch
 
-    async def _commit(self, batch: list[Ticket]) -> None:
+    async def _commit_batch(self, batch: list[QueuedTransaction]) -> None:
         try:
             async with self._database.turnstile.hold():
-                results = await self._database.run(lambda connection: self._transaction(connection, batch))
+                results = await self._database.run_on_thread(lambda connection: self._run_batch(connection, batch))
         except (sqlite3.Error, StoreError) as error:
-            self._fail(error, batch)
+            self._record_failure(error, batch)
             return
         except BaseException as error:
-            self._fail(error, batch)
+            self._record_failure(error, batch)
             raise
         self.transactions += 1
         for ticket in batch:
             self._rows -= ticket.rows
             self._bytes -= ticket.size
-        if self._room is not None and self._rows <= HIGH_ROWS // 2 and self._bytes <= HIGH_BYTES // 2:
-            self._room.set()
-            self._room = None
+        if (
+            self._backlog_small is not None
+            and self._rows <= MAX_BACKLOG_ROWS // 2
+            and self._bytes <= MAX_BACKLOG_BYTES // 2
+        ):
+            self._backlog_small.set()
+            self._backlog_small = None
         resolved = 0
         try:
             for ticket, (result, refusal) in zip(batch, results, strict=True):
                 resolved += 1
-                _tell(ticket, result, refusal)
+                _resolve_waiter(ticket, result, refusal)
         except BaseException as error:
             # A bug in a callback; the waiters after it must not hang.
-            self._fail(error, batch[resolved:])
+            self._record_failure(error, batch[resolved:])
             raise
 
-    def _transaction(
-        self, connection: sqlite3.Connection, batch: list[Ticket]
+    def _run_batch(
+        self, connection: sqlite3.Connection, batch: list[QueuedTransaction]
     ) -> list[tuple[Any, EvalctlError | None]]:
         """Run a batch as one SQLite transaction, then a checkpoint if one is due. Runs on the database's thread."""
         try:
             self._database.check_in_place()
             connection.execute("BEGIN IMMEDIATE")
             try:
-                results = [_perform(connection, ticket) for ticket in batch]
+                results = [_run_queued(connection, ticket) for ticket in batch]
                 connection.execute("COMMIT")
             except BaseException:
                 # Some failures (a full disk) have rolled back already.
@@ -333,17 +337,19 @@ class Writer:
             # The next commit overwrites the file from its beginning; until then its length says little.
             self._checkpoint_at = size + self._checkpoint_bytes // 2
 
-    async def _last_checkpoint(self) -> None:
+    async def _checkpoint_at_end(self) -> None:
         if not self._database.wal or not self.transactions:
             return
         try:
             async with self._database.turnstile.hold():
-                await self._database.run(lambda connection: connection.execute("PRAGMA wal_checkpoint(PASSIVE)"))
+                await self._database.run_on_thread(
+                    lambda connection: connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                )
         except (sqlite3.Error, StoreError) as error:
             # Everything is committed; the next process to open the store reads the WAL.
-            self._failure = self._describe(error)
+            self._failure = self._describe_failure(error)
 
-    def _describe(self, error: BaseException) -> StoreFailed:
+    def _describe_failure(self, error: BaseException) -> StoreFailed:
         cause = error.problem if isinstance(error, StoreRefused) else str(error) or type(error).__name__
         name = getattr(error, "sqlite_errorname", None)
         if name == "SQLITE_FULL":
@@ -352,34 +358,34 @@ class Writer:
             cause = f"{type(error).__name__}: {cause}"
         return StoreFailed(str(self._database.path), f"{cause} [{name}]" if name else cause)
 
-    def _fail(self, error: BaseException, batch: list[Ticket]) -> None:
-        self._failure = failure = self._describe(error)
+    def _record_failure(self, error: BaseException, batch: list[QueuedTransaction]) -> None:
+        self._failure = failure = self._describe_failure(error)
         failure.__cause__ = error
         self._queue.extendleft(reversed(batch))
 
-    def _abandon(self) -> None:
+    def _abandon_queue(self) -> None:
         """Fail every queued ticket, with the writer's failure."""
         failure = self._failure or StoreFailed(str(self._database.path), "the writer has been closed")
         while self._queue:
             ticket = self._queue.popleft()
             ticket.taken = True
-            if ticket.what:
-                self.lost[ticket.what] += 1
+            if ticket.label:
+                self.lost[ticket.label] += 1
             if ticket.future is not None:
                 if not ticket.future.done():
                     ticket.future.set_exception(StoreFailed(failure.path, failure.cause))
-            elif ticket.failed is not None:
-                ticket.failed(failure)
+            elif ticket.on_failure is not None:
+                ticket.on_failure(failure)
         self._rows = self._bytes = 0
-        if self._room is not None:
-            self._room.set()
-            self._room = None
+        if self._backlog_small is not None:
+            self._backlog_small.set()
+            self._backlog_small = None
 
 
-def _tell(ticket: Ticket, result: Any, refusal: EvalctlError | None) -> None:
+def _resolve_waiter(ticket: QueuedTransaction, result: Any, refusal: EvalctlError | None) -> None:
     if ticket.future is None:
-        if ticket.acknowledged is not None:
-            ticket.acknowledged(result)
+        if ticket.on_durable is not None:
+            ticket.on_durable(result)
     elif not ticket.future.done():
         if refusal is None:
             ticket.future.set_result(result)
@@ -387,13 +393,13 @@ def _tell(ticket: Ticket, result: Any, refusal: EvalctlError | None) -> None:
             ticket.future.set_exception(refusal)
 
 
-def _perform(connection: sqlite3.Connection, ticket: Ticket) -> tuple[Any, EvalctlError | None]:
+def _run_queued(connection: sqlite3.Connection, ticket: QueuedTransaction) -> tuple[Any, EvalctlError | None]:
     if ticket.future is None:
-        return ticket.job(connection), None
+        return ticket.transaction(connection), None
     # A waiter can receive the refusal: roll back this job and keep the others of the batch.
     connection.execute("SAVEPOINT job")
     try:
-        result = ticket.job(connection)
+        result = ticket.transaction(connection)
     except EvalctlError as refusal:
         connection.execute("ROLLBACK TO job")
         connection.execute("RELEASE job")

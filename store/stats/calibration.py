@@ -13,15 +13,15 @@ import attrs
 
 from store.stats.rates import Interval, wilson_interval
 
-BINS = 10
-EDGE = 1e-9
+DEFAULT_BINS = 10
+BIN_EDGE_TOLERANCE = 1e-9
 """Rounding tolerance that keeps a decimal at the lower edge of a bin, such as 0.29 of 100 bins, in that bin."""
-MIN_ECE = 50
+MIN_ECE_CONFIDENCES = 50
 """Smallest number of confidences for which to show the ECE; with fewer it is mostly bias."""
 
 
 @attrs.frozen(kw_only=True)
-class Bin:
+class CalibrationBin:
     """One bin of a reliability table: the confidences in [low, high); the last bin includes 1.0."""
 
     low: float
@@ -42,11 +42,13 @@ def brier(conf: Sequence[float | None], correct: Sequence[bool | int]) -> float 
         ValueError: a confidence is NaN or outside 0 to 1, an answer is neither correct (1) nor wrong (0), or the two
             sequences differ in length.
     """
-    given = _given(conf, correct)
+    given = _pair_given(conf, correct)
     return math.fsum((confidence - right) ** 2 for confidence, right in given) / len(given) if given else None
 
 
-def reliability_table(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = BINS) -> tuple[Bin, ...]:
+def reliability_table(
+    conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = DEFAULT_BINS
+) -> tuple[CalibrationBin, ...]:
     """Reliability table: mean confidence and accuracy in *bins* bins of equal width.
 
     Raises:
@@ -55,12 +57,12 @@ def reliability_table(conf: Sequence[float | None], correct: Sequence[bool | int
     if bins < 1:
         raise ValueError(f"expected at least one bin, got {bins}")
     filled: list[list[tuple[float, int]]] = [[] for _ in range(bins)]
-    for confidence, right in _given(conf, correct):
-        filled[min(int(confidence * bins + EDGE), bins - 1)].append((confidence, right))
-    return tuple(_bin(place / bins, (place + 1) / bins, held) for place, held in enumerate(filled))
+    for confidence, right in _pair_given(conf, correct):
+        filled[min(int(confidence * bins + BIN_EDGE_TOLERANCE), bins - 1)].append((confidence, right))
+    return tuple(_make_bin(place / bins, (place + 1) / bins, held) for place, held in enumerate(filled))
 
 
-def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = BINS) -> float | None:
+def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = DEFAULT_BINS) -> float | None:
     """Expected calibration error: the mean distance between confidence and accuracy of a bin; None without any.
 
     Biased upward and dependent on the bins: do not show it for fewer than 50 confidences.
@@ -86,7 +88,7 @@ def brier_skill(conf: Sequence[float | None], correct: Sequence[bool | int]) -> 
     Raises:
         ValueError: as for the Brier score.
     """
-    given = _given(conf, correct)
+    given = _pair_given(conf, correct)
     score = brier(conf, correct)
     if score is None:
         return None
@@ -94,9 +96,9 @@ def brier_skill(conf: Sequence[float | None], correct: Sequence[bool | int]) -> 
     return 1 - score / (right * (1 - right)) if 0 < right < 1 else None
 
 
-def _bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> Bin:
+def _make_bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> CalibrationBin:
     n, right = len(held), sum(one for _, one in held)
-    return Bin(
+    return CalibrationBin(
         low=low,
         high=high,
         n=n,
@@ -106,7 +108,7 @@ def _bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> Bin:
     )
 
 
-def _given(conf: Sequence[float | None], correct: Sequence[bool | int]) -> list[tuple[float, int]]:
+def _pair_given(conf: Sequence[float | None], correct: Sequence[bool | int]) -> list[tuple[float, int]]:
     """Pair each given confidence with its correctness (0 or 1), leaving out those of None."""
     found: list[tuple[float, int]] = []
     for confidence, right in zip(conf, correct, strict=True):

@@ -12,17 +12,19 @@ from typing import Literal, NotRequired, TypedDict
 
 from store.stats.rates import CONFIDENCE, MIN_JUDGED, Interval, wilson_interval
 
-Verdict = Literal["improved", "regressed", "inconclusive", "low power", "not comparable", "changed", "unchanged"]
+ComparisonVerdict = Literal[
+    "improved", "regressed", "inconclusive", "low power", "not comparable", "changed", "unchanged"
+]
 """The first five apply to live runs; replayed runs are `changed`, `unchanged` or `not comparable`."""
-Relation = Literal["b_above", "b_below", "overlap"]
+IntervalRelation = Literal["b_above", "b_below", "overlap"]
 
-PLAYED = frozenset({"replay", "offline"})
+PLAYED_MODES = frozenset({"replay", "offline"})
 """Modes that replay recorded answers: nothing is sampled, so there are no intervals."""
-TOUCHING = 1e-12
+TOUCH_TOLERANCE = 1e-12
 """Tolerance within which two bounds touch; touching intervals overlap."""
 
 
-class Tallied(TypedDict):
+class SideCounts(TypedDict):
     """The counts of one side of a case."""
 
     passes: int
@@ -33,7 +35,7 @@ class Tallied(TypedDict):
     """The verdicts of the verifiers, in any form with equality; used only in modes that replay."""
 
 
-def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict:
+def compare_verdict(a: SideCounts, b: SideCounts, conf: float = CONFIDENCE) -> ComparisonVerdict:
     """Give the verdict on candidate *b* against baseline *a*: not comparable > low power > a direction > inconclusive.
 
     In modes that replay, nothing is sampled: the sides are `unchanged` if counts and verifier outcomes are equal.
@@ -44,7 +46,7 @@ def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict
     intervals = [wilson_interval(side["passes"], side["judged"], conf) for side in (a, b)]
     if a["errored"] or b["errored"] or a["mode"] != b["mode"]:
         return "not comparable"
-    if a["mode"] in PLAYED:
+    if a["mode"] in PLAYED_MODES:
         said = [(side["passes"], side["judged"], side.get("verifiers")) for side in (a, b)]
         return "unchanged" if said[0] == said[1] else "changed"
     if min(a["judged"], b["judged"]) < MIN_JUDGED:
@@ -52,15 +54,19 @@ def compare_verdict(a: Tallied, b: Tallied, conf: float = CONFIDENCE) -> Verdict
     baseline, candidate = intervals
     assert baseline is not None
     assert candidate is not None
-    words: dict[Relation, Verdict] = {"b_above": "improved", "b_below": "regressed", "overlap": "inconclusive"}
+    words: dict[IntervalRelation, ComparisonVerdict] = {
+        "b_above": "improved",
+        "b_below": "regressed",
+        "overlap": "inconclusive",
+    }
     return words[interval_relation(baseline, candidate)]
 
 
-def interval_relation(a: Sequence[float], b: Sequence[float]) -> Relation:
+def interval_relation(a: Sequence[float], b: Sequence[float]) -> IntervalRelation:
     """Relate interval *b* to interval *a*: strictly above, strictly below, or overlapping (touching included)."""
-    if b[0] - a[1] > TOUCHING:
+    if b[0] - a[1] > TOUCH_TOLERANCE:
         return "b_above"
-    return "b_below" if a[0] - b[1] > TOUCHING else "overlap"
+    return "b_below" if a[0] - b[1] > TOUCH_TOLERANCE else "overlap"
 
 
 def wilson_hi_exact(n: int) -> float | None:
@@ -82,7 +88,7 @@ def newcombe_diff(x1: int, n1: int, x2: int, n2: int) -> Interval | None:
     first, second = wilson_interval(x1, n1), wilson_interval(x2, n2)
     if first is None or second is None:
         return None
-    return _squared_up((x1 / n1, first), (x2 / n2, second), phi=0.0)
+    return _combine_wilson_limits((x1 / n1, first), (x2 / n2, second), phi=0.0)
 
 
 def newcombe_paired(both: int, only1: int, only2: int, neither: int) -> Interval | None:
@@ -106,11 +112,11 @@ def newcombe_paired(both: int, only1: int, only2: int, neither: int) -> Interval
         product = both * neither - only1 * only2
         # The continuity correction applies to a positive association only.
         phi = (max(product - n / 2, 0) if product > 0 else product) / math.sqrt(margins)
-    low, high = _squared_up((x1 / n, first), (x2 / n, second), phi=phi)
+    low, high = _combine_wilson_limits((x1 / n, first), (x2 / n, second), phi=phi)
     return max(low, -1.0), min(high, 1.0)
 
 
-def _squared_up(one: tuple[float, Interval], two: tuple[float, Interval], *, phi: float) -> Interval:
+def _combine_wilson_limits(one: tuple[float, Interval], two: tuple[float, Interval], *, phi: float) -> Interval:
     """Limits of a difference from two rates with their Wilson limits and their correlation *phi*."""
     (p1, (l1, u1)), (p2, (l2, u2)) = one, two
     below = (p1 - l1) ** 2 + (u2 - p2) ** 2 - 2 * phi * (p1 - l1) * (u2 - p2)
@@ -156,7 +162,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     Raises:
         ValueError: a value is not a probability.
     """
-    order = _ranked(ps)
+    order = _rank_p_values(ps)
     adjusted = [0.0] * len(ps)
     highest = 0.0
     for rank, place in enumerate(order):
@@ -171,7 +177,7 @@ def bh(ps: Sequence[float]) -> list[float]:
     Raises:
         ValueError: a value is not a probability.
     """
-    order = _ranked(ps)
+    order = _rank_p_values(ps)
     adjusted = [0.0] * len(ps)
     lowest = 1.0
     for rank in range(len(ps), 0, -1):
@@ -181,7 +187,7 @@ def bh(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _ranked(ps: Sequence[float]) -> list[int]:
+def _rank_p_values(ps: Sequence[float]) -> list[int]:
     if any(not 0 <= p <= 1 for p in ps):  # a NaN is in no range
         raise ValueError("a p-value lies between 0 and 1")
     return sorted(range(len(ps)), key=lambda place: ps[place])

@@ -16,17 +16,17 @@ from typing import Literal
 
 import attrs
 
-from store.stats.rates import CONFIDENCE, Interval, quantile7, variance
+from store.stats.rates import CONFIDENCE, Interval, quantile7, sample_variance
 from store.stats.student import t_quantile, t_two_sided
 
 MIN_CASES = 5
 """Fewer cases than this have low power."""
 EXACT_CASES = 16
 """Largest number of non-zero differences for which all sign flips are enumerated."""
-FLIPS = 20_000
-CHECKED = 20
+SIGN_FLIP_DRAWS = 20_000
+MIN_UNCHECKED_CASES = 20
 """Number of cases from which on the t interval needs no check by sign flips."""
-SAME = 1e-12
+SAME_TOLERANCE = 1e-12
 """Tolerance within which two differences are equal."""
 
 SuiteVerdict = Literal["improved", "regressed", "inconclusive", "low power"]
@@ -59,13 +59,13 @@ def paired_t(diffs: Sequence[float]) -> PairedT | None:
     Raises:
         ValueError: a difference is missing or NaN.
     """
-    spread = variance(diffs)
+    spread = sample_variance(diffs)
     if spread is None:
         return None
     n = len(diffs)
     mean = math.fsum(diffs) / n
-    if max(diffs) - min(diffs) <= SAME:
-        return PairedT(diff=mean, se=0.0, df=n - 1, ci=(mean, mean), p=1.0 if abs(mean) <= SAME else None)
+    if max(diffs) - min(diffs) <= SAME_TOLERANCE:
+        return PairedT(diff=mean, se=0.0, df=n - 1, ci=(mean, mean), p=1.0 if abs(mean) <= SAME_TOLERANCE else None)
     se = math.sqrt(spread / n)
     half = t_quantile(0.5 + CONFIDENCE / 2, n - 1) * se
     return PairedT(diff=mean, se=se, df=n - 1, ci=(mean - half, mean + half), p=t_two_sided(mean / se, n - 1))
@@ -75,9 +75,9 @@ def suite_verdict(found: PairedT | None) -> SuiteVerdict:
     """Give the verdict of a paired difference on cases like these; `low power` below five cases."""
     if found is None or found.df + 1 < MIN_CASES:
         return "low power"
-    if found.ci[0] > SAME:
+    if found.ci[0] > SAME_TOLERANCE:
         return "improved"
-    return "regressed" if found.ci[1] < -SAME else "inconclusive"
+    return "regressed" if found.ci[1] < -SAME_TOLERANCE else "inconclusive"
 
 
 def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[Sequence[float]]) -> FixedDiff | None:
@@ -90,7 +90,7 @@ def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[S
     """
     total = spread = 0.0
     for a, b in zip(a_by_case, b_by_case, strict=True):
-        if min(len(_checked(a)), len(_checked(b))) < 2:
+        if min(len(_check_values(a)), len(_check_values(b))) < 2:
             return None
         means = math.fsum(a) / len(a), math.fsum(b) / len(b)
         total += means[1] - means[0]
@@ -110,7 +110,7 @@ def se_clt(values: Sequence[float]) -> float | None:
     Raises:
         ValueError: a value is missing or NaN.
     """
-    spread = variance(values)
+    spread = sample_variance(values)
     return None if spread is None else math.sqrt(spread / len(values))
 
 
@@ -120,7 +120,7 @@ def se_clustered(groups: Sequence[Sequence[float]]) -> float | None:
     Raises:
         ValueError: a value is missing or NaN.
     """
-    filled = _filled(groups)
+    filled = _drop_empty_groups(groups)
     if len(filled) < 2:
         return None
     n = sum(map(len, filled))
@@ -137,7 +137,7 @@ def icc1(groups: Sequence[Sequence[float]]) -> float | None:
     Raises:
         ValueError: a value is missing or NaN.
     """
-    filled = _filled(groups)
+    filled = _drop_empty_groups(groups)
     n = sum(map(len, filled))
     if len(filled) < 2 or n == len(filled):
         return None
@@ -165,10 +165,10 @@ def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
     Raises:
         ValueError: a difference is missing or NaN.
     """
-    moved = [diff for diff in _checked(diffs) if abs(diff) > SAME]
+    moved = [diff for diff in _check_values(diffs) if abs(diff) > SAME_TOLERANCE]
     if not moved:
         return 1.0
-    observed = abs(math.fsum(moved)) - SAME * len(moved)
+    observed = abs(math.fsum(moved)) - SAME_TOLERANCE * len(moved)
     if len(moved) <= EXACT_CASES:
         sums = [0.0]
         for diff in moved:
@@ -177,11 +177,11 @@ def signflip_p(diffs: Sequence[float], seed: int = 0) -> float:
     rng = random.Random(seed)  # noqa: S311 - statistics, and the same every time
     whole = math.fsum(moved)
     hits = 0
-    for _ in range(FLIPS):
+    for _ in range(SIGN_FLIP_DRAWS):
         bits = rng.getrandbits(len(moved))
         flipped = sum(diff for place, diff in enumerate(moved) if bits >> place & 1)
         hits += abs(whole - 2 * flipped) >= observed
-    return (hits + 1) / (FLIPS + 1)
+    return (hits + 1) / (SIGN_FLIP_DRAWS + 1)
 
 
 def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) -> Interval | None:
@@ -192,7 +192,7 @@ def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) 
     Raises:
         ValueError: a difference is missing or NaN.
     """
-    if not _checked(diffs):
+    if not _check_values(diffs):
         return None
     rng = random.Random(seed)  # noqa: S311 - statistics, and the same every time
     means = [math.fsum(rng.choices(diffs, k=len(diffs))) / len(diffs) for _ in range(draws)]
@@ -202,11 +202,11 @@ def cluster_bootstrap(diffs: Sequence[float], draws: int = 4000, seed: int = 0) 
     return low, high
 
 
-def _filled(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    return [_checked(group) for group in groups if group]
+def _drop_empty_groups(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    return [_check_values(group) for group in groups if group]
 
 
-def _checked(values: Sequence[float]) -> Sequence[float]:
+def _check_values(values: Sequence[float]) -> Sequence[float]:
     for value in values:
         if value is None or math.isnan(value):
             raise ValueError("a value is missing")

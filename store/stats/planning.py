@@ -11,18 +11,18 @@ from operator import mul
 
 import attrs
 
-from store.stats.rates import CONFIDENCE, MIN_JUDGED, variance, wilson_interval
+from store.stats.rates import CONFIDENCE, MIN_JUDGED, sample_variance, wilson_interval
 
-POWER = 0.8
-USUAL_WITHIN = 0.15
+TARGET_POWER = 0.8
+ASSUMED_WITHIN_VARIANCE = 0.15
 """Assumed variance within a case, without any history."""
-USUAL_EFFECT = 0.02
+ASSUMED_EFFECT_VARIANCE = 0.02
 """Assumed variance of the true effect between cases, without any history."""
-SMALL = 10
+FEW_CASES = 10
 """Number of cases below which the t interval needs two more."""
-MOST = 200
+MAX_REPETITIONS = 200
 """Largest number of repetitions that is planned."""
-TOUCHING = 1e-12
+TOUCH_TOLERANCE = 1e-12
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +57,7 @@ def miller_n(delta: float, omega2: float, sA2: float, kA: float, sB2: float, kB:
     """
     if not delta or math.isnan(delta):
         raise ValueError("no number of cases can detect a difference of 0")
-    return _noncentrality() ** 2 * _spread(omega2, sA2, kA, sB2, kB) / delta**2
+    return _required_noncentrality() ** 2 * _difference_variance(omega2, sA2, kA, sB2, kB) / delta**2
 
 
 def miller_mde(n: float, omega2: float, sA2: float, kA: float, sB2: float, kB: float) -> float:  # noqa: N803, PLR0917 - the formula's names and order
@@ -68,7 +68,7 @@ def miller_mde(n: float, omega2: float, sA2: float, kA: float, sB2: float, kB: f
     """
     if not n > 0:
         raise ValueError("at least one case is needed")
-    return _noncentrality() * math.sqrt(_spread(omega2, sA2, kA, sB2, kB) / n)
+    return _required_noncentrality() * math.sqrt(_difference_variance(omega2, sA2, kA, sB2, kB) / n)
 
 
 def cases_needed(delta: float, variances: Variances, k: float) -> int:
@@ -78,7 +78,7 @@ def cases_needed(delta: float, variances: Variances, k: float) -> int:
         ValueError: *delta* is 0 or NaN, or *k* is not positive.
     """
     n = math.ceil(miller_n(delta, variances.effect, variances.baseline, k, variances.candidate, k) - 1e-9)
-    return n + 2 if n < SMALL else max(n, 2)
+    return n + 2 if n < FEW_CASES else max(n, 2)
 
 
 def smallest_difference(variances: Variances, cases: int, k_baseline: float, k_candidate: float) -> float | None:
@@ -87,7 +87,7 @@ def smallest_difference(variances: Variances, cases: int, k_baseline: float, k_c
     Raises:
         ValueError: a side has no repetitions.
     """
-    worth = _worth(cases)
+    worth = _effective_cases(cases)
     if worth <= 0:
         return None
     return miller_mde(worth, variances.effect, variances.baseline, k_baseline, variances.candidate, k_candidate)
@@ -101,13 +101,13 @@ def repetitions_needed(delta: float, variances: Variances, cases: int) -> int | 
     """
     if not delta or math.isnan(delta):
         raise ValueError("no number of repetitions can detect a difference of 0")
-    room = _worth(cases) * delta**2 / _noncentrality() ** 2 - variances.effect
+    room = _effective_cases(cases) * delta**2 / _required_noncentrality() ** 2 - variances.effect
     if room <= 0:
         return None
     return max(1, math.ceil((variances.baseline + variances.candidate) / room - 1e-9))
 
 
-def variances_of(
+def estimate_variances(
     diffs: Sequence[float], a_by_case: Sequence[tuple[int, int]], b_by_case: Sequence[tuple[int, int]]
 ) -> Variances:
     """Estimate the variance components from stored runs.
@@ -118,11 +118,16 @@ def variances_of(
     Raises:
         ValueError: a difference is missing or NaN.
     """
-    spread = variance(diffs)
-    within = _within(a_by_case), _within(b_by_case)
+    spread = sample_variance(diffs)
+    within = _mean_within_variance(a_by_case), _mean_within_variance(b_by_case)
     if spread is None or within[0] is None or within[1] is None:
-        return Variances(effect=USUAL_EFFECT, baseline=USUAL_WITHIN, candidate=USUAL_WITHIN, assumed=True)
-    sampling = _sampling(within[0], a_by_case) + _sampling(within[1], b_by_case)
+        return Variances(
+            effect=ASSUMED_EFFECT_VARIANCE,
+            baseline=ASSUMED_WITHIN_VARIANCE,
+            candidate=ASSUMED_WITHIN_VARIANCE,
+            assumed=True,
+        )
+    sampling = _mean_sampling_variance(within[0], a_by_case) + _mean_sampling_variance(within[1], b_by_case)
     return Variances(effect=max(0.0, spread - sampling), baseline=within[0], candidate=within[1], assumed=False)
 
 
@@ -133,16 +138,16 @@ def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
         ValueError: a rate is outside 0 to 1.
     """
     if k < MIN_JUDGED:
-        _binomial(pa, 1), _binomial(pb, 1)
+        _binomial_probabilities(pa, 1), _binomial_probabilities(pb, 1)
         return ScreenPower(improved=0.0, regressed=0.0)
     return ScreenPower(
-        improved=_chance(_binomial(pa, k), _at_least(pb, k), _needed(k)),
-        regressed=_chance(_binomial(pb, k), _at_least(pa, k), _needed(k)),
+        improved=_win_probability(_binomial_probabilities(pa, k), _binomial_tails(pb, k), _passes_to_win(k)),
+        regressed=_win_probability(_binomial_probabilities(pb, k), _binomial_tails(pa, k), _passes_to_win(k)),
     )
 
 
 @cache
-def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -> int | None:
+def screen_min_k(pa: float, pb: float, power: float = TARGET_POWER, most: int = MAX_REPETITIONS) -> int | None:
     """Fewest judged runs a side with which the screen detects the difference with this power.
 
     None if the rates are equal, or more than *most* would be needed.
@@ -150,44 +155,44 @@ def screen_min_k(pa: float, pb: float, power: float = POWER, most: int = MOST) -
     Raises:
         ValueError: a rate is outside 0 to 1.
     """
-    _binomial(pa, 1), _binomial(pb, 1)
+    _binomial_probabilities(pa, 1), _binomial_probabilities(pb, 1)
     low, high = sorted((pa, pb))
     if low == high:
         return None
     for k in range(MIN_JUDGED, most + 1):
-        if _chance(_binomial(low, k), _at_least(high, k), _needed(k)) >= power:
+        if _win_probability(_binomial_probabilities(low, k), _binomial_tails(high, k), _passes_to_win(k)) >= power:
             return k
     return None
 
 
-def _worth(cases: int) -> int:
+def _effective_cases(cases: int) -> int:
     """Effective number of cases: the t interval costs two of a few, as in `cases_needed`."""
-    return cases - 2 if cases < SMALL + 2 else cases
+    return cases - 2 if cases < FEW_CASES + 2 else cases
 
 
-def _noncentrality() -> float:
+def _required_noncentrality() -> float:
     normal = statistics.NormalDist()
-    return normal.inv_cdf(0.5 + CONFIDENCE / 2) + normal.inv_cdf(POWER)
+    return normal.inv_cdf(0.5 + CONFIDENCE / 2) + normal.inv_cdf(TARGET_POWER)
 
 
-def _spread(omega2: float, a2: float, ka: float, b2: float, kb: float) -> float:
+def _difference_variance(omega2: float, a2: float, ka: float, b2: float, kb: float) -> float:
     if not (min(omega2, a2, b2) >= 0 and ka > 0 and kb > 0):
         raise ValueError("variances are at least 0, and repetitions more")
     return omega2 + a2 / ka + b2 / kb
 
 
-def _within(by_case: Sequence[tuple[int, int]]) -> float | None:
+def _mean_within_variance(by_case: Sequence[tuple[int, int]]) -> float | None:
     found = [passes * (n - passes) / (n * (n - 1)) for passes, n in by_case if n > 1]
     return math.fsum(found) / len(found) if found else None
 
 
-def _sampling(within: float, by_case: Sequence[tuple[int, int]]) -> float:
+def _mean_sampling_variance(within: float, by_case: Sequence[tuple[int, int]]) -> float:
     """Sampling variance of the mean of a case's repetitions, mean over cases."""
     return within * math.fsum(1 / n for _, n in by_case) / len(by_case)
 
 
 @cache
-def _needed(k: int) -> tuple[int, ...]:
+def _passes_to_win(k: int) -> tuple[int, ...]:
     """For each number of passes in *k* runs, the fewest passes that count as better than it; k + 1 if none do."""
     intervals = [wilson_interval(passes, k) for passes in range(k + 1)]
     needed = []
@@ -197,37 +202,39 @@ def _needed(k: int) -> tuple[int, ...]:
         while better <= k:
             other = intervals[better]
             assert other is not None
-            if other[0] - own[1] > TOUCHING:
+            if other[0] - own[1] > TOUCH_TOLERANCE:
                 break
             better += 1
         needed.append(better)
     return tuple(needed)
 
 
-def _chance(worse: Sequence[float], better: Sequence[float], needed: Sequence[int]) -> float:
+def _win_probability(worse: Sequence[float], better: Sequence[float], needed: Sequence[int]) -> float:
     """Probability that the better side passes often enough; *better* holds tail probabilities."""
     return float(sum(map(mul, worse, map(better.__getitem__, needed))))
 
 
 @cache
-def _binomial(p: float, n: int) -> tuple[float, ...]:
+def _binomial_probabilities(p: float, n: int) -> tuple[float, ...]:
     """Probabilities of exactly 0 to *n* passes."""
     if not 0 <= p <= 1:
         raise ValueError(f"a rate lies between 0 and 1, not at {p}")
     if p in (0, 1):
         return tuple(float(passes == n * p) for passes in range(n + 1))
     log_p, log_q = math.log(p), math.log1p(-p)
-    return tuple(math.exp(ways + passes * log_p + (n - passes) * log_q) for passes, ways in enumerate(_log_choose(n)))
+    return tuple(
+        math.exp(ways + passes * log_p + (n - passes) * log_q) for passes, ways in enumerate(_log_binomials(n))
+    )
 
 
 @cache
-def _at_least(p: float, n: int) -> tuple[float, ...]:
+def _binomial_tails(p: float, n: int) -> tuple[float, ...]:
     """Probabilities of at least 0 to *n* + 1 passes (tails)."""
-    tails = list(accumulate(reversed(_binomial(p, n)), initial=0.0))
+    tails = list(accumulate(reversed(_binomial_probabilities(p, n)), initial=0.0))
     return tuple(reversed(tails))
 
 
 @cache
-def _log_choose(n: int) -> tuple[float, ...]:
+def _log_binomials(n: int) -> tuple[float, ...]:
     whole = math.lgamma(n + 1)
     return tuple(whole - math.lgamma(passes + 1) - math.lgamma(n - passes + 1) for passes in range(n + 1))

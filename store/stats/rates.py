@@ -20,12 +20,12 @@ CONFIDENCE = 0.95
 MIN_JUDGED = 5
 """Number of judged runs below which a rate has low power."""
 
-Reliability = Literal["solved", "flaky", "unsolved"]
+ReliabilityClass = Literal["solved", "flaky", "unsolved"]
 Interval = tuple[float, float]
 
 
 @attrs.frozen(kw_only=True)
-class Summary:
+class OutcomeSummary:
     """Counts of run outcomes. `pass`, `fail` and `budget_exceeded` are judged; only `pass` passes."""
 
     passes: int
@@ -49,14 +49,14 @@ def wilson_interval(passes: int, n: int, conf: float = CONFIDENCE) -> Interval |
     if not n:
         return None
     rate = passes / n
-    square = _z(conf) ** 2
+    square = _normal_quantile(conf) ** 2
     middle = (rate + square / (2 * n)) / (1 + square / n)
     half = math.sqrt(square * (rate * (1 - rate) / n + square / (4 * n * n))) / (1 + square / n)
     # The bounds at 0 and 1 are exact; computing them would add a rounding error.
     return (middle - half if passes else 0.0, middle + half if passes < n else 1.0)
 
 
-def summarize_outcomes(outcomes: Iterable[Outcome]) -> Summary:
+def summarize_outcomes(outcomes: Iterable[Outcome]) -> OutcomeSummary:
     """Count outcomes; errored and skipped runs do not count in any rate.
 
     Raises:
@@ -69,7 +69,7 @@ def summarize_outcomes(outcomes: Iterable[Outcome]) -> Summary:
         counts[outcome] += 1
     passes = counts["pass"]
     judged = passes + counts["fail"] + counts["budget_exceeded"]
-    return Summary(
+    return OutcomeSummary(
         passes=passes,
         judged=judged,
         errored=counts["error"],
@@ -77,7 +77,7 @@ def summarize_outcomes(outcomes: Iterable[Outcome]) -> Summary:
         skipped=counts["skipped"],
         success_rate=success_rate(passes, judged),
         wilson=wilson_interval(passes, judged),
-        low_power=low_power(judged),
+        low_power=has_low_power(judged),
     )
 
 
@@ -91,7 +91,7 @@ def success_rate(passes: int, judged: int) -> float | None:
     return passes / judged if judged else None
 
 
-def low_power(judged: int) -> bool:
+def has_low_power(judged: int) -> bool:
     """Return whether there are too few judged runs for a verdict."""
     return judged < MIN_JUDGED
 
@@ -104,7 +104,7 @@ def stable_fraction(outcomes_by_case: Iterable[Sequence[str]]) -> float | None:
     return sum(len(set(outcomes)) == 1 for outcomes in repeated) / len(repeated)
 
 
-def reliability_class(n: int, c: int) -> Reliability | None:
+def reliability_class(n: int, c: int) -> ReliabilityClass | None:
     """Classify a case: `solved` if all *n* judged runs passed, `unsolved` if none, else `flaky`; None for n = 0.
 
     Raises:
@@ -154,7 +154,7 @@ def quantile7(xs: Sequence[float], q: float) -> float | None:
     """
     if not 0 <= q <= 1:
         raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
-    values = sorted(_numbers(xs))
+    values = sorted(_check_numbers(xs))
     if not values:
         return None
     place = (len(values) - 1) * q
@@ -163,7 +163,7 @@ def quantile7(xs: Sequence[float], q: float) -> float | None:
     return values[below] + (values[above] - values[below]) * (place - below)
 
 
-def median(xs: Sequence[float]) -> float | None:
+def sample_median(xs: Sequence[float]) -> float | None:
     """Sample median; None without values.
 
     Raises:
@@ -172,13 +172,13 @@ def median(xs: Sequence[float]) -> float | None:
     return quantile7(xs, 0.5)
 
 
-def variance(xs: Sequence[float]) -> float | None:
+def sample_variance(xs: Sequence[float]) -> float | None:
     """Sample variance (divisor n - 1); None for fewer than two values.
 
     Raises:
         ValueError: a value is missing or NaN.
     """
-    values = _numbers(xs)
+    values = _check_numbers(xs)
     return float(statistics.variance(values)) if len(values) > 1 else None
 
 
@@ -189,7 +189,7 @@ def per_success(total: float, successes: int) -> float | None:
         ValueError: the total is missing or NaN, or the count is negative.
     """
     _check_counts(successes)
-    (spent,) = _numbers([total])
+    (spent,) = _check_numbers([total])
     return spent / successes if successes else None
 
 
@@ -208,7 +208,7 @@ def cached_ratio(runs: Iterable[tuple[int | None, int | None, bool]]) -> float |
 
 
 @cache
-def _z(conf: float) -> float:
+def _normal_quantile(conf: float) -> float:
     if not 0 < conf < 1:
         raise ValueError(f"a confidence lies between 0 and 1, not at {conf}")
     return statistics.NormalDist().inv_cdf(0.5 + conf / 2)
@@ -230,7 +230,7 @@ def _check_draw(n: int, c: int, k: int) -> None:
         raise ValueError("k counts from 1")
 
 
-def _numbers(xs: Iterable[float | None]) -> list[float]:
+def _check_numbers(xs: Iterable[float | None]) -> list[float]:
     values: list[float] = []
     for x in xs:
         if x is None or math.isnan(x):

@@ -8,10 +8,10 @@ from functools import cache
 
 import attrs
 
-from store.stats.compare import TOUCHING, Verdict, compare_verdict
+from store.stats.compare import TOUCH_TOLERANCE, ComparisonVerdict, compare_verdict
 from store.stats.rates import MIN_JUDGED, Interval, wilson_interval
 
-FUTILITY = 0.80
+FUTILITY_LEVEL = 0.80
 """Confidence level of the most favourable future that the stopping rule still considers."""
 
 
@@ -36,7 +36,9 @@ def screen_conf(k_max: int) -> float:
     return 0.95 if k_max <= 60 else 0.96
 
 
-def screen_step(xa: int, xb: int, n: int, k_max: int, futility: float | None = FUTILITY) -> Verdict | None:
+def screen_step(
+    xa: int, xb: int, n: int, k_max: int, futility: float | None = FUTILITY_LEVEL
+) -> ComparisonVerdict | None:
     """Decide after *n* judged runs on each side, of which *xa* and *xb* passed: a verdict, or None to continue.
 
     Raises:
@@ -59,12 +61,12 @@ def screen_step(xa: int, xb: int, n: int, k_max: int, futility: float | None = F
     if futility is None:
         return None
     for low, high in ((xa, xb), (xb, xa)):
-        if _can_part(low, high, n, k_max=k_max, conf=conf, futility=futility):
+        if _can_separate(low, high, n, k_max=k_max, conf=conf, futility=futility):
             return None
     return "inconclusive"
 
 
-def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = FUTILITY) -> SequentialPower:
+def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = FUTILITY_LEVEL) -> SequentialPower:
     """Exact probabilities of `improved` and `regressed` of the sequential screen at pass rates *pa* and *pb*.
 
     Raises:
@@ -94,23 +96,26 @@ def screen_seq_power(pa: float, pb: float, k_max: int, futility: float | None = 
     return SequentialPower(improved=chances["improved"], regressed=chances["regressed"], mean_k=mean)
 
 
-def _can_part(low: int, high: int, n: int, *, k_max: int, conf: float, futility: float) -> bool:
+def _can_separate(low: int, high: int, n: int, *, k_max: int, conf: float, futility: float) -> bool:
     """Return whether the side with *high* passes can still end above the other, in its most favourable future."""
     left = k_max - n
-    best, worst = _limits(high, n, futility)[1], _limits(low, n, futility)[0]
-    above, below = _wilson(high + left * best, k_max, conf), _wilson(low + left * worst, k_max, conf)
-    return above[0] - below[1] > TOUCHING
+    best, worst = _wilson_limits(high, n, futility)[1], _wilson_limits(low, n, futility)[0]
+    above, below = (
+        _wilson_fractional(high + left * best, k_max, conf),
+        _wilson_fractional(low + left * worst, k_max, conf),
+    )
+    return above[0] - below[1] > TOUCH_TOLERANCE
 
 
-def _limits(passes: int, n: int, conf: float) -> Interval:
+def _wilson_limits(passes: int, n: int, conf: float) -> Interval:
     found = wilson_interval(passes, n, conf)
     assert found is not None
     return found
 
 
-def _wilson(passes: float, n: int, conf: float) -> Interval:
+def _wilson_fractional(passes: float, n: int, conf: float) -> Interval:
     """Wilson interval for a number of passes that may be fractional."""
-    z = _z(conf)
+    z = _normal_quantile(conf)
     rate, square = passes / n, z * z
     middle = (rate + square / (2 * n)) / (1 + square / n)
     half = z / (1 + square / n) * math.sqrt(max(rate * (1 - rate) / n + square / (4 * n * n), 0.0))
@@ -118,5 +123,5 @@ def _wilson(passes: float, n: int, conf: float) -> Interval:
 
 
 @cache
-def _z(conf: float) -> float:
+def _normal_quantile(conf: float) -> float:
     return statistics.NormalDist().inv_cdf(0.5 + conf / 2)

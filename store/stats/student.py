@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from functools import cache
 
-TINY = 1e-300
+MIN_DENOMINATOR = 1e-300
 """Keeps the continued fraction from dividing by zero."""
 PRECISION = 1e-15
-STEPS = 1000
+MAX_STEPS = 1000
 
 
 def t_two_sided(t: float, df: float) -> float:
@@ -41,26 +41,26 @@ def _beta_regularised(x: float, a: float, b: float) -> float:
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
     # The fraction converges quickly only on one side of the mean; the other side is its mirror image.
     if x < (a + 1) / (a + b + 2):
-        return front * _fraction(x, a, b) / a
-    return 1 - front * _fraction(1 - x, b, a) / b
+        return front * _evaluate_fraction(x, a, b) / a
+    return 1 - front * _evaluate_fraction(1 - x, b, a) / b
 
 
-def _fraction(x: float, a: float, b: float) -> float:
+def _evaluate_fraction(x: float, a: float, b: float) -> float:
     """Evaluate the continued fraction by Lentz's method."""
-    c, d = 1.0, 1 / _apart(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1 / _keep_from_zero(1 - (a + b) * x / (a + 1))
     value = d
-    for m in range(1, STEPS):
+    for m in range(1, MAX_STEPS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1 / _apart(1 + term * d)
-            c = _apart(1 + term / c)
+            d = 1 / _keep_from_zero(1 + term * d)
+            c = _keep_from_zero(1 + term / c)
             value *= c * d
         if abs(c * d - 1) < PRECISION:
             break
     return value
 
 
-def _apart(value: float) -> float:
-    return value if abs(value) > TINY else TINY
+def _keep_from_zero(value: float) -> float:
+    return value if abs(value) > MIN_DENOMINATOR else MIN_DENOMINATOR

@@ -76,7 +76,7 @@ async def test_a_clock_that_jumps_loses_doubles_and_reorders_nothing(
     ends: list[SweepEnd] = []
 
     async def work() -> None:
-        ends.append(await sweep.start(setup, command="run"))
+        ends.append(await sweep.start_sweep(setup, command="run"))
 
     async with anyio.create_task_group() as both:
         both.start_soon(work)

@@ -34,7 +34,7 @@ def left(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> Path:
 async def whole(store: Path) -> bool:
     turnstile = Turnstile(store, report=lambda _text: None)
     async with open_database(store, turnstile) as database:
-        rows = await database.run(lambda raw: raw.execute("PRAGMA integrity_check").fetchall())
+        rows = await database.run_on_thread(lambda raw: raw.execute("PRAGMA integrity_check").fetchall())
     return bool(rows == [("ok",)])
 
 

@@ -22,7 +22,7 @@ import pytest
 from orchestrator.lab.formats.daemon_yaml import read_daemon
 from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.backends import open_providers
-from providers.decisions.flow import decide
+from providers.decisions.flow import run_flow
 from tests.peers.driver import PATIENCE_S, Driver, Endpoint, Started, until
 from tests.providers.system.test_process import is_alive
 
@@ -127,7 +127,7 @@ def in_process(config: Path, capability: str, value: Any) -> Any:
         origin = Origin(suite_id="lab", case_id=capability, repetition=1)
         clock = iter(range(10_000)).__next__
         try:
-            return (await decide(chosen, value, ask_of=ask_of, origin=origin, clock=clock)).to_json()
+            return (await run_flow(chosen, value, ask_of=ask_of, origin=origin, clock=clock)).to_json()
         finally:
             for provider in opened.values():
                 await provider.aclose()

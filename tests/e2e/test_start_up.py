@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.registry import BUILT_IN
+from providers.registry import BUILT_IN_PROVIDERS
 from tests.peers.driver import Driver
 
 HEAVY = ("httpx", "rich", "structlog", "cattrs", "yaml", "asyncio", "aiosqlite", "pydantic", "rfc8785")
@@ -70,4 +70,4 @@ def test_every_help_prints_the_exit_codes(evalctl: Driver, verbs: tuple[str, ...
 
 def test_the_help_of_run_names_every_provider(evalctl: Driver) -> None:
     words = " ".join(evalctl.run("run", "--help").stdout.split())
-    assert [name for name in BUILT_IN if f"{name}," not in words and f"{name} (" not in words] == []
+    assert [name for name in BUILT_IN_PROVIDERS if f"{name}," not in words and f"{name} (" not in words] == []

@@ -21,14 +21,14 @@ from orchestrator.installation import BUNDLED
 from orchestrator.lab.catalog import BUNDLED_LAB, place_of
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.formats.lab_yaml import read_lab
-from orchestrator.lab.plan import plan as plan_lab
-from orchestrator.lab.recordings.offline import programme
+from orchestrator.lab.plan import plan_sweep as plan_lab
+from orchestrator.lab.recordings.offline import plan_playback
 from orchestrator.lab.running import settings_of
-from orchestrator.lab.selection import select
+from orchestrator.lab.selection import select_cases
 from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
-from orchestrator.suite.plan import plan as plan_suite
+from orchestrator.suite.plan import plan_sweep as plan_suite
 from orchestrator.suite.settings import Settings
 from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings
@@ -72,8 +72,8 @@ def suite_cells(name: str) -> Iterator[tuple[str, CellRow]]:
 
 def lab_cells() -> Iterator[tuple[str, CellRow]]:
     lab = read_lab(place_of(BUNDLED_LAB))
-    chosen = select(lab)
-    offline = anyio.run(partial(programme, lab, chosen)).cells
+    chosen = select_cases(lab)
+    offline = anyio.run(partial(plan_playback, lab, chosen)).cells
     live = tuple(live_cells(lab.daemon.capabilities, chosen))
     for mode, cells in (("offline", offline), ("live", live)):
         settings = settings_of(lab, cells, mode=mode, caps=Caps(calls=1))

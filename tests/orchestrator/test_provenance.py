@@ -3,7 +3,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.provenance import provenance, without_credentials
+from orchestrator.provenance import read_provenance, without_credentials
 
 pytestmark = pytest.mark.anyio
 
@@ -25,11 +25,11 @@ async def test_the_state_of_the_checkout_is_a_condition_and_its_credentials_are_
     for words in (["init", "-q", "-b", "main"], ["remote", "add", "origin", "https://mia:hunter2@example.org/a.git"]):
         await anyio.run_process(["git", *words], cwd=tmp_path, env=environment)
     (tmp_path / "new.txt").touch()
-    found = (await provenance(tmp_path, environment))["git"]
+    found = (await read_provenance(tmp_path, environment))["git"]
     assert found["branch"] == "main"
     assert found["dirty"] is True
     assert found["remote"] == "https://example.org/a.git"
 
 
 async def test_outside_a_checkout_there_is_no_git(tmp_path: Path) -> None:
-    assert (await provenance(tmp_path, {"PATH": "/usr/bin:/bin"}))["git"] is None
+    assert (await read_provenance(tmp_path, {"PATH": "/usr/bin:/bin"}))["git"] is None

@@ -16,9 +16,9 @@ from store.errors import UsageError
 def test_loopback_addresses_are_listened_on(host: str) -> None:
     if ":" in host and not ipv6():
         pytest.skip("this machine has no IPv6 loopback")
-    listener = serving.listen(host, 0)
+    listener = serving.open_listener(host, 0)
     with listener.socket, socket.create_connection((listener.host, listener.port), 10):
-        assert listener.url("/x").endswith(f":{listener.port}/x")
+        assert listener.url_of("/x").endswith(f":{listener.port}/x")
 
 
 def ipv6() -> bool:
@@ -34,7 +34,7 @@ def test_answers_are_not_held_back_for_more() -> None:
     """asyncio switches Nagle's algorithm off on connections that it knows for TCP; 40 ms an answer are at stake."""
 
     async def main() -> list[bool]:
-        listener = serving.listen("127.0.0.1", 0)
+        listener = serving.open_listener("127.0.0.1", 0)
         held_back = []
 
         class Peer(asyncio.Protocol):
@@ -55,13 +55,13 @@ def test_answers_are_not_held_back_for_more() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "", "127.1", "127.0.0.1:80"])
 def test_nothing_that_others_can_reach_is_listened_on(host: str) -> None:
     with pytest.raises(UsageError, match="expected a loopback address"):
-        serving.listen(host, 0)
+        serving.open_listener(host, 0)
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    first = serving.listen("127.0.0.1", 0)
+    first = serving.open_listener("127.0.0.1", 0)
     with first.socket, pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {first.port}: Address"):
-        serving.listen("127.0.0.1", first.port)
+        serving.open_listener("127.0.0.1", first.port)
 
 
 def test_a_socket_that_cannot_be_had_is_told() -> None:
@@ -70,14 +70,14 @@ def test_a_socket_that_cannot_be_had_is_told() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
         with pytest.raises(UsageError, match=r"cannot listen on ::1, port 0: "):
-            serving.listen("::1", 0)
+            serving.open_listener("::1", 0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_address_of_version_6_is_bracketed_in_urls() -> None:
     with socket.socket() as unused:
-        assert serving.Listener(socket=unused, host="::1", port=7).url("/v1/hub") == "http://[::1]:7/v1/hub"
+        assert serving.Listener(socket=unused, host="::1", port=7).url_of("/v1/hub") == "http://[::1]:7/v1/hub"
 
 
 @pytest.mark.parametrize("missing", [("uvicorn",), ("starlette", "uvicorn")])

@@ -16,7 +16,7 @@ from orchestrator.lab.report.conditions import flow_conditions
 from orchestrator.lab.settings import LabSettings
 from orchestrator.suite.settings import STORED, Settings
 from providers.prices.price import Price
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.rows import Caps, CellRecord, SweepRow
 
 FORMATS = Path(__file__).parents[1] / "formats"
@@ -35,7 +35,7 @@ def stored_settings() -> str:
 
 def test_settings_of_a_suite_are_written_back_byte_for_byte() -> None:
     text = stored_settings()
-    assert encode(Settings.from_json(json.loads(text)).to_json()) == text
+    assert encode_json(Settings.from_json(json.loads(text)).to_json()) == text
 
 
 def test_every_field_of_a_suites_settings_has_its_place_in_the_stored_order() -> None:
@@ -54,7 +54,7 @@ def test_settings_of_a_lab_are_read_from_an_older_version() -> None:
 
 def test_settings_of_a_lab_hold_the_engines_terms_and_its_targets_alone() -> None:
     settings = LabSettings.from_json(LAB["settings"])
-    stored = json.loads(encode(settings.to_json()))
+    stored = json.loads(encode_json(settings.to_json()))
     assert set(stored) == {field.name for field in attrs.fields(Terms)} | {"targets"}
     assert LabSettings.from_json(stored) == settings
 

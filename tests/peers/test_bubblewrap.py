@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.system.process import ProcessNotStarted, tool_environment
-from providers.system.sandbox import Sandbox, bubblewrap, prove, run_confined
+from providers.system.process import ProcessNotStarted, build_tool_environment
+from providers.system.sandbox import Sandbox, find_bubblewrap, prove_sandbox, run_confined
 from tests.e2e.conftest import tiny
 from tests.peers.driver import Driver, clean_environment, marked, until
 
@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Sandbox:
     (tmp_path / "store").mkdir()
-    return bubblewrap(os.environ, store=tmp_path / "store" / "runs.db")  # noqa: TID251 - the machine as it is
+    return find_bubblewrap(os.environ, store=tmp_path / "store" / "runs.db")  # noqa: TID251 - the machine as it is
 
 
 async def inside(sandbox: Sandbox, place: Path, script: str, *, timeout_s: float = 20.0) -> tuple[int | None, str]:
@@ -37,7 +37,7 @@ async def inside(sandbox: Sandbox, place: Path, script: str, *, timeout_s: float
         sandbox,
         ["sh", "-c", script],
         cwd=place,
-        environment=tool_environment(home),
+        environment=build_tool_environment(home),
         marker=f"{SWEEP}/0/1",
         timeout_s=timeout_s,
         output_limit=10_000,
@@ -46,7 +46,7 @@ async def inside(sandbox: Sandbox, place: Path, script: str, *, timeout_s: float
 
 
 async def test_the_probe_passes(sandbox: Sandbox) -> None:
-    await prove(sandbox, os.environ)  # noqa: TID251 - the machine as it is
+    await prove_sandbox(sandbox, os.environ)  # noqa: TID251 - the machine as it is
 
 
 async def test_workspace_and_home_are_writable_and_kept(sandbox: Sandbox, place: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_program_that_is_missing_is_not_started_rather_than_failed(sandb
             sandbox,
             ["nonesuch"],
             cwd=place,
-            environment=tool_environment(place.parent / "private"),
+            environment=build_tool_environment(place.parent / "private"),
             marker="",
             timeout_s=20,
             output_limit=1000,

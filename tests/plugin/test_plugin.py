@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from providers.contract import REQUEST, check_answer
+from providers.contract import SAMPLE_REQUEST, check_answer
 from providers.registry import ProviderOptions, find_provider
 from tests.peers.driver import Driver
 from tests.plugin.conftest import InstallSource
@@ -64,7 +64,7 @@ def test_its_provider_and_its_verifier_are_used_in_a_run(evalctl: Driver, suite:
 async def test_it_keeps_the_ports_contract(parrot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(parrot))
     provider = find_provider("parrot")(ProviderOptions(model="polly"))
-    assert await check_answer(provider, REQUEST) == []
+    assert await check_answer(provider, SAMPLE_REQUEST) == []
 
 
 def test_its_verifier_fails_what_it_should(evalctl: Driver, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from providers.base import Answer, Emit, Provider, Request, Responded, TextDelta
-from providers.contract import KEY, REQUEST, Wire, check_answer, check_provider
+from providers.contract import SAMPLE_REQUEST, TEST_CREDENTIAL, Wire, check_answer, check_provider
 from providers.endpoints.anthropic import AnthropicMessages
 from providers.endpoints.endpoint import Endpoint
 from providers.endpoints.ollama import OllamaChat
@@ -20,7 +20,7 @@ from providers.endpoints.openai import OpenAIChat
 from providers.endpoints.responses import OpenAIResponses
 from providers.endpoints.typesafe import Typesafe
 from providers.errors import ProviderError
-from providers.registry import BUILT_IN, ProviderOptions, find_provider, provider_names
+from providers.registry import BUILT_IN_PROVIDERS, ProviderOptions, find_provider, list_provider_names
 from providers.scripted.scripted import open_provider as open_scripted
 from providers.system.http import HttpPool
 from providers.usage import Usage
@@ -89,7 +89,7 @@ WIRES: dict[str, tuple[type[Endpoint[Any]], Wire]] = {
             begun=b'{"model": "m", "answers": {"urg',
             document=True,
             request=attrs.evolve(
-                REQUEST, answer_schema={"type": "object", "properties": {"urgent": {"type": "boolean"}}}
+                SAMPLE_REQUEST, answer_schema={"type": "object", "properties": {"urgent": {"type": "boolean"}}}
             ),
         ),
     ),
@@ -107,7 +107,7 @@ async def test_built_in_endpoints_keep_the_contract(name: str) -> None:
 
 
 def test_every_built_in_is_held_to_the_contract() -> None:
-    assert {*WIRES, "scripted"} == set(BUILT_IN)
+    assert {*WIRES, "scripted"} == set(BUILT_IN_PROVIDERS)
 
 
 async def test_scripted_provider_keeps_what_holds_without_a_server(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_scripted_provider_keeps_what_holds_without_a_server(tmp_path: Pat
     script = {"format": "evalctl.script/1", "plays": [{"answers": [{"text": "Hello.", "chunks": 3}]}]}
     (tmp_path / "scripts" / "case.json").write_text(json.dumps(script))
     provider = open_scripted(ProviderOptions(suite_root=tmp_path))
-    assert await check_answer(provider, REQUEST) == []
+    assert await check_answer(provider, SAMPLE_REQUEST) == []
 
 
 # --- what the kit finds -----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ async def test_provider_that_raises_its_own_errors_or_shows_the_key_is_found() -
             except ProviderError as error:
                 if error.status == 401:
                     raise ValueError("what?") from error
-                error.message = f"{error.message}: {KEY}"
+                error.message = f"{error.message}: {TEST_CREDENTIAL}"
                 raise
 
     assert {"provider-error-only", "credential"} <= await broken_rules(Chatty)
@@ -229,7 +229,10 @@ async def test_answer_without_status_or_with_other_deltas_is_found() -> None:
         async def aclose(self) -> None:
             pass
 
-    assert {violation.rule for violation in await check_answer(Local(), REQUEST)} == {"status-first", "whole-answer"}
+    assert {violation.rule for violation in await check_answer(Local(), SAMPLE_REQUEST)} == {
+        "status-first",
+        "whole-answer",
+    }
 
 
 # --- the guide --------------------------------------------------------------------------------------------------
@@ -266,8 +269,8 @@ def forget_parrots() -> None:
 async def test_package_of_the_guide_is_found_by_its_entry_point_and_keeps_the_contract(
     installed: dict[str, str],
 ) -> None:
-    assert "parrot" in provider_names()
-    provider = find_provider("parrot")(ProviderOptions(model="m", api_key=KEY))
+    assert "parrot" in list_provider_names()
+    provider = find_provider("parrot")(ProviderOptions(model="m", api_key=TEST_CREDENTIAL))
     assert (provider.name, provider.account.partition("#")[0]) == ("parrot", "http://127.0.0.1:8642")
     await provider.aclose()
     await import_module("test_parrot").violations()
@@ -279,5 +282,5 @@ def test_guide_names_every_rule_and_every_quirk() -> None:
     for rule in {*re.findall(r'rule="([a-z-]+)"', kit)}:
         assert f"`{rule}`" in guide, rule
     for kind, _ in WIRES.values():
-        for field in attrs.fields(type(kind(base_url="http://h", api_key=KEY, pool=HttpPool()).quirks)):
+        for field in attrs.fields(type(kind(base_url="http://h", api_key=TEST_CREDENTIAL, pool=HttpPool()).quirks)):
             assert f"| `{kind.format_name}` | `{field.name}` |" in guide, field.name

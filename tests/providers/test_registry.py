@@ -6,7 +6,14 @@ import pytest
 
 from providers.endpoints.openai import OpenAIChat
 from providers.endpoints.openai import open_provider as open_openai
-from providers.registry import BUILT_IN, DEFAULT_KEY_VARIABLE, GROUP, ProviderOptions, find_provider, provider_names
+from providers.registry import (
+    BUILT_IN_PROVIDERS,
+    DEFAULT_KEY_VARIABLES,
+    ENTRY_POINT_GROUP,
+    ProviderOptions,
+    find_provider,
+    list_provider_names,
+)
 from store.errors import UsageError
 
 
@@ -31,7 +38,7 @@ def silent(options: object) -> object:
 @pytest.fixture
 def third_parties(monkeypatch: pytest.MonkeyPatch) -> None:
     points = EntryPoints(
-        EntryPoint(name=name, value=value, group=GROUP)
+        EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
         for name, value in {
             "good": f"{__name__}:good",
             "old": f"{__name__}:old",
@@ -43,7 +50,7 @@ def third_parties(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.select(group=group))
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
+@pytest.mark.parametrize("name", sorted(BUILT_IN_PROVIDERS))
 def test_every_built_in_can_be_loaded(name: str) -> None:
     assert callable(find_provider(name))
 
@@ -68,7 +75,7 @@ def test_provider_that_fails_to_load_is_a_users_problem_and_breaks_no_other(thir
     with pytest.raises(UsageError, match="cannot be loaded"):
         find_provider(name)
     assert find_provider("good") is good
-    assert {"gone", "broken", "good", *BUILT_IN} <= set(provider_names())
+    assert {"gone", "broken", "good", *BUILT_IN_PROVIDERS} <= set(list_provider_names())
 
 
 def test_unknown_name_lists_what_exists_and_the_nearest(third_parties: None) -> None:
@@ -103,13 +110,13 @@ def test_each_format_opens_its_own_endpoint_by_default_and_goes_by_its_name(name
 
 
 def test_every_endpoint_of_our_own_has_a_usual_key_variable() -> None:
-    assert set(DEFAULT_KEY_VARIABLE) == set(BUILT_IN) - {"scripted"}
+    assert set(DEFAULT_KEY_VARIABLES) == set(BUILT_IN_PROVIDERS) - {"scripted"}
 
 
 def test_looking_up_and_opening_a_provider_imports_no_http_client() -> None:
     program = (
-        "import sys; from providers.registry import DEFAULT_KEY_VARIABLE, ProviderOptions, find_provider; "
-        "[find_provider(name)(ProviderOptions(base_url='https://h/v1')) for name in DEFAULT_KEY_VARIABLE]; "
+        "import sys; from providers.registry import DEFAULT_KEY_VARIABLES, ProviderOptions, find_provider; "
+        "[find_provider(name)(ProviderOptions(base_url='https://h/v1')) for name in DEFAULT_KEY_VARIABLES]; "
         "print(sorted({'httpx', 'asyncio', 'anyio', 'ssl'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

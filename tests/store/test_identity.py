@@ -3,7 +3,7 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from store.documents.canonical import digest
+from store.documents.canonical import compute_digest
 from store.identity import Identity, identify_cell
 
 ONE = Identity(suite="s", case="a", case_version="1.0.0", target="agent", mode="live", exec="autonomous")
@@ -29,7 +29,7 @@ def test_a_pack_is_another_lineage_of_the_same_kin() -> None:
 
 def test_kin_is_the_hash_of_the_document_without_the_pack() -> None:
     assert ONE.kin() != ONE.fingerprint()
-    assert ONE.kin() == digest({name: value for name, value in ONE.to_json().items() if name != "pack"}).hex()
+    assert ONE.kin() == compute_digest({name: value for name, value in ONE.to_json().items() if name != "pack"}).hex()
 
 
 def test_the_columns_of_a_cell_are_those_of_its_identity() -> None:
@@ -41,4 +41,4 @@ def test_the_columns_of_a_cell_are_those_of_its_identity() -> None:
 
 def digest_of(identity: Identity) -> bytes:
     document = {"identity": identity.to_json(), "content": {}, "configHash": "c", "provider": "p", "model": "m"}
-    return digest(document | {"extra": 1})
+    return compute_digest(document | {"extra": 1})

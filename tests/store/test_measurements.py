@@ -4,19 +4,19 @@ import re
 
 import pytest
 
-from store.measurements import COLUMNS, Measurements
-from store.sql.statements import migrations, statement
+from store.measurements import MEASUREMENT_COLUMNS, Measurements
+from store.sql.statements import load_migrations, load_statement
 
 
 @pytest.mark.parametrize("name", ["insert_outcome", "read_runs"])
 def test_a_statement_names_every_figure(name: str) -> None:
-    assert set(COLUMNS) <= set(re.findall(r"\w+", statement(name)))
+    assert set(MEASUREMENT_COLUMNS) <= set(re.findall(r"\w+", load_statement(name)))
 
 
 def test_every_figure_is_a_column() -> None:
-    schema = "\n".join(text for texts in migrations().values() for text in texts)
+    schema = "\n".join(text for texts in load_migrations().values() for text in texts)
     outcome = schema.partition("CREATE TABLE outcome")[2].partition(";")[0]
-    assert set(COLUMNS) <= set(re.findall(r"\w+", outcome))
+    assert set(MEASUREMENT_COLUMNS) <= set(re.findall(r"\w+", outcome))
 
 
 def test_figures_go_to_columns_and_come_back() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.money import divided, divided_up, parse_usd, to_nusd, usd
+from store.money import divide_half_even, divide_rounding_up, format_usd, parse_usd, to_nusd
 
 
 @pytest.mark.parametrize("text", ["5", "$5", "5 USD", "5usd", "$ 5.00", " 5.0 "])
@@ -58,12 +58,12 @@ def test_trailing_zeros_are_no_decimals() -> None:
 
 @given(st.integers(0, 10**15))
 def test_what_is_written_is_read_back(nusd: int) -> None:
-    assert parse_usd(usd(nusd)) == nusd
-    assert to_nusd(Decimal(usd(nusd))) == nusd
+    assert parse_usd(format_usd(nusd)) == nusd
+    assert to_nusd(Decimal(format_usd(nusd))) == nusd
 
 
 def test_amounts_are_written_without_needless_zeros() -> None:
-    assert [usd(n) for n in (0, 1, 1_500_000_000, 10**15, -250_000_000)] == [
+    assert [format_usd(n) for n in (0, 1, 1_500_000_000, 10**15, -250_000_000)] == [
         "0",
         "0.000000001",
         "1.5",
@@ -75,11 +75,11 @@ def test_amounts_are_written_without_needless_zeros() -> None:
 @given(st.integers(0, 10**24), st.integers(1, 10**9))
 def test_quotients_are_rounded_half_to_even_and_bounds_up(numerator: int, denominator: int) -> None:
     exact = Decimal(numerator) / Decimal(denominator)
-    assert divided_up(numerator, denominator) == -(-numerator // denominator)
-    assert divided(numerator, denominator) <= divided_up(numerator, denominator)
+    assert divide_rounding_up(numerator, denominator) == -(-numerator // denominator)
+    assert divide_half_even(numerator, denominator) <= divide_rounding_up(numerator, denominator)
     if numerator < 10**12:
-        assert divided(numerator, denominator) == int(exact.quantize(Decimal(1), ROUND_HALF_EVEN))
+        assert divide_half_even(numerator, denominator) == int(exact.quantize(Decimal(1), ROUND_HALF_EVEN))
 
 
 def test_a_half_goes_to_the_even_side() -> None:
-    assert [divided(n, 2) for n in (1, 3, 5, 7)] == [0, 2, 2, 4]
+    assert [divide_half_even(n, 2) for n in (1, 3, 5, 7)] == [0, 2, 2, 4]

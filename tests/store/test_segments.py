@@ -33,7 +33,7 @@ def collect(deltas: list[tuple[int, str]], redactor: Redactor = REDACTOR) -> lis
     done: list[Segment] = []
     for pause, text in deltas:
         clock.now += pause
-        done += segmenter.delta("text", 1, text)
+        done += segmenter.add_delta("text", 1, text)
     return done + segmenter.flush()
 
 
@@ -64,7 +64,7 @@ def test_segments_hold_the_redacted_text_however_it_was_split(text: str, cuts: l
 
     segments = collect(deltas)
 
-    assert "".join(segment.payload["text"] for segment in segments) == REDACTOR.text(text)
+    assert "".join(segment.payload["text"] for segment in segments) == REDACTOR.redact_text(text)
     times: list[int] = []
     for segment in segments:
         assert sum(length for _, length in segment.payload["chunks"]) == len(segment.payload["text"])
@@ -129,9 +129,9 @@ def test_a_segment_closes_after_a_second() -> None:
 def test_another_stream_or_request_closes_a_segment() -> None:
     segmenter = Segmenter(REDACTOR, Clock())
 
-    assert segmenter.delta("reasoning", 1, "hm") == []
-    (reasoning,) = segmenter.delta("text", 1, "so")
-    (first,) = segmenter.delta("text", 2, "again")
+    assert segmenter.add_delta("reasoning", 1, "hm") == []
+    (reasoning,) = segmenter.add_delta("text", 1, "so")
+    (first,) = segmenter.add_delta("text", 2, "again")
     (second,) = segmenter.flush()
 
     assert (reasoning.kind, reasoning.payload["text"]) == ("reasoning", "hm")
@@ -142,8 +142,8 @@ def test_another_stream_or_request_closes_a_segment() -> None:
 
 def test_a_secret_split_over_two_streams_is_none() -> None:
     segmenter = Segmenter(REDACTOR, Clock())
-    segmenter.delta("text", 1, SECRET[:9])
-    (first,) = segmenter.delta("reasoning", 1, SECRET[9:])
+    segmenter.add_delta("text", 1, SECRET[:9])
+    (first,) = segmenter.add_delta("reasoning", 1, SECRET[9:])
 
     assert first.payload["text"] == SECRET[:9]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from providers.system.tree import changes, snapshot
+from providers.system.tree import list_changes, take_snapshot
 from verifiers.base import Evidence
 
 
@@ -37,7 +37,7 @@ def evidence(fixture: Path, workspace: Path) -> Callable[..., Evidence]:
         found: dict[str, Any] = {
             "workspace": workspace,
             "fixture": fixture,
-            "changes": changes(snapshot(fixture), workspace),
+            "changes": list_changes(take_snapshot(fixture), workspace),
             "tools": (),
             "marker": "sweep-00000000/1/1",
             "environment": {"PATH": os.environ["PATH"]},  # noqa: TID251 - a test is its own edge

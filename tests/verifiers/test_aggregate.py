@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import UsageError
-from store.rows import Judgement, VerdictWord
-from verifiers.aggregate import all_only_look, judge, verdict_of
+from store.rows import Verdict, VerdictWord
+from verifiers.aggregate import are_read_only, combine_verdicts, run_verifiers
 from verifiers.base import Evidence
 from verifiers.command import Command
 from verifiers.files import FileAbsent
-from verifiers.pristine import protected_files
+from verifiers.pristine import find_check_files
 from verifiers.tree_diff import TreeDiffWithin
 
 WORDS = st.lists(st.sampled_from(["pass", "fail", "error"]))
@@ -24,8 +24,8 @@ WORDS = st.lists(st.sampled_from(["pass", "fail", "error"]))
 
 @given(WORDS)
 def test_an_error_outweighs_a_fail_and_a_fail_outweighs_a_pass(words: list[VerdictWord]) -> None:
-    said = [Judgement(verifier=str(n), kind="k", verdict=word) for n, word in enumerate(words)]
-    verdict, composite = verdict_of(said)
+    said = [Verdict(verifier=str(n), kind="k", verdict=word) for n, word in enumerate(words)]
+    verdict, composite = combine_verdicts(said)
     assert verdict == next((word for word in ("error", "fail") if word in words), "pass" if words else "error")
     assert composite == {"pass": 1.0, "fail": 0.0, "error": None}[verdict]
 
@@ -35,15 +35,15 @@ async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last
     evidence: Callable[..., Evidence],
 ) -> None:
     leaves = Command(id="leaves", command=(sys.executable, "-c", "open('trace', 'w')"))
-    said = await judge((leaves, FileAbsent(id="clean", path="trace")), evidence())
+    said = await run_verifiers((leaves, FileAbsent(id="clean", path="trace")), evidence())
     assert [(one.verifier, one.verdict) for one in said] == [("leaves", "pass"), ("clean", "pass")]
 
 
 def test_a_verifier_that_does_not_say_it_only_looks_may_do_anything() -> None:
     looks = (FileAbsent(id="clean", path="trace"), TreeDiffWithin(id="diff", allowed=()))
-    assert all_only_look(looks)
-    assert not all_only_look((*looks, Broken()))
-    assert not all_only_look((*looks, Command(id="runs", command=("true",))))
+    assert are_read_only(looks)
+    assert not are_read_only((*looks, Broken()))
+    assert not are_read_only((*looks, Command(id="runs", command=("true",))))
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +51,7 @@ class Broken:
     kind: ClassVar[str] = "broken"
     id: str = "broken"
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         raise UsageError("out of order")
 
 
@@ -59,7 +59,7 @@ class Broken:
 async def test_one_verifier_that_cannot_run_does_not_keep_the_others_from_judging(
     evidence: Callable[..., Evidence],
 ) -> None:
-    broken, clean = await judge((Broken(), FileAbsent(id="clean", path="trace")), evidence())
+    broken, clean = await run_verifiers((Broken(), FileAbsent(id="clean", path="trace")), evidence())
     assert (broken.verdict, broken.detail["message"]) == ("error", "out of order")
     assert clean.verdict == "pass"
 
@@ -79,4 +79,4 @@ def test_check_files_are_the_fixture_files_a_command_names_and_no_one_may_change
     fixture: Path, command: tuple[str, ...], allowed: tuple[str, ...], protected: tuple[str, ...]
 ) -> None:
     scope = TreeDiffWithin(id="scope", allowed=allowed)
-    assert protected_files((Command(id="c", command=command), scope), fixture) == protected
+    assert find_check_files((Command(id="c", command=command), scope), fixture) == protected

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from providers.decisions.cel import Uncompilable
+from providers.decisions.cel import CelCompileError
 from providers.decisions.decision import Decision, Failure, Step
-from store.rows import Judgement
+from store.rows import Verdict
 from verifiers.assertion import Assertion
 from verifiers.registry import KINDS
 
@@ -16,8 +16,8 @@ DENIED = Decision(
 ).to_json()
 
 
-def judged(cel: str, values: dict[str, Any] = DENIED) -> Judgement:
-    return Assertion(id="expect[0]", cel=cel, why="Deleting the root is never allowed").judged(values)
+def judged(cel: str, values: dict[str, Any] = DENIED) -> Verdict:
+    return Assertion(id="expect[0]", cel=cel, why="Deleting the root is never allowed").judge_decision(values)
 
 
 def test_what_is_true_passes() -> None:
@@ -74,7 +74,7 @@ def test_every_ending_can_be_asserted(decision: Decision, cel: str) -> None:
 
 
 def test_a_mistake_in_an_expression_is_told_when_it_is_made() -> None:
-    with pytest.raises(Uncompilable, match="did you mean 'decision'"):
+    with pytest.raises(CelCompileError, match="did you mean 'decision'"):
         judged("decison.verdict == 'deny'")
 
 

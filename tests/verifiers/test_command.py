@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from verifiers.aggregate import judge
+from verifiers.aggregate import run_verifiers
 from verifiers.base import Evidence
-from verifiers.command import KEPT, Command
+from verifiers.command import MAX_KEPT_BYTES, Command
 from verifiers.tree_diff import TreeDiffWithin
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_output_is_bounded_and_may_be_any_bytes(evidence: Callable[..., Ev
     code = "import os; os.write(1, b'\\xff\\x00' * 3_000_000); raise SystemExit(1)"
     said = await python(code).verify(evidence())
     assert said.detail["truncated"] is True
-    assert len(said.detail["stdout"]) <= KEPT
+    assert len(said.detail["stdout"]) <= MAX_KEPT_BYTES
 
 
 async def test_only_the_given_environment_gets_through(
@@ -96,7 +96,7 @@ async def test_an_edited_check_file_is_told_and_the_pristine_one_decides(
 ) -> None:
     (workspace / "check.py").write_text("print('all good')\n")
     taken = evidence()
-    check, scope = await judge((CHECK, TreeDiffWithin(id="scope", allowed=("src/",))), taken)
+    check, scope = await run_verifiers((CHECK, TreeDiffWithin(id="scope", allowed=("src/",))), taken)
     assert check.verdict == "fail"
     assert check.detail["tampered"] == ["check.py"]
     assert scope.verdict == "fail"  # the agent's version stays in the evidence
@@ -109,7 +109,7 @@ async def test_a_tampered_check_does_not_fail_a_right_solution_by_itself(
 ) -> None:
     (workspace / "src" / "add.py").write_text(RIGHT)
     (workspace / "check.py").unlink()
-    (check,) = await judge((CHECK,), evidence())
+    (check,) = await run_verifiers((CHECK,), evidence())
     assert (check.verdict, check.detail["tampered"]) == ("pass", ["check.py"])
 
 
@@ -117,7 +117,7 @@ async def test_a_check_file_that_may_be_changed_is_left_alone(
     evidence: Callable[..., Evidence], workspace: Path
 ) -> None:
     (workspace / "check.py").write_text("print('mine')\n")
-    check, _ = await judge((CHECK, TreeDiffWithin(id="scope", allowed=("*.py",))), evidence())
+    check, _ = await run_verifiers((CHECK, TreeDiffWithin(id="scope", allowed=("*.py",))), evidence())
     assert check.verdict == "pass"
     assert "tampered" not in check.detail
 
@@ -147,7 +147,7 @@ async def test_whatever_stands_in_the_place_of_a_check_file_is_replaced_not_foll
         (place / "check.py").write_bytes((fixture / "deep" / "check.py").read_bytes())
         (place / "check.py").chmod(0o755)
     check = Command(id="check", command=(sys.executable, "deep/check.py"))
-    (said,) = await judge((check,), evidence())
+    (said,) = await run_verifiers((check,), evidence())
     assert (said.verdict, said.detail["exitCode"]) == ("fail", 4)
     assert said.detail["tampered"] == ["deep/check.py"]
     assert (outside / "check.py").read_text() == "print('all good')\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from verifiers.base import Evidence, Verifier
-from verifiers.files import CHUNK, FileAbsent, FileContains, FileEquals
+from verifiers.files import CHUNK_BYTES, FileAbsent, FileContains, FileEquals
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def test_file_equals_compares_the_hash(
 
 
 async def test_file_contains_finds_text_across_pieces(evidence: Callable[..., Evidence], workspace: Path) -> None:
-    (workspace / "big").write_bytes(b"x" * (CHUNK - 2) + "größe".encode() + b"y" * CHUNK)
+    (workspace / "big").write_bytes(b"x" * (CHUNK_BYTES - 2) + "größe".encode() + b"y" * CHUNK_BYTES)
     assert (await contains("big", "größe").verify(evidence())).verdict == "pass"
     assert (await contains("big", "grösse").verify(evidence())).detail["reason"] == "text_missing"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.errors import UsageError
-from verifiers.registry import GROUP, KINDS, find_verifier
+from verifiers.registry import ENTRY_POINT_GROUP, KINDS, find_verifier
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         lines = "".join(f"{kind} = {where}\n" for kind, where in kinds.items())
-        (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}")
+        (info / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{lines}")
         sys.modules.pop(name, None)
 
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -57,4 +57,4 @@ def test_a_package_that_does_not_load_breaks_only_its_own_kinds(installed: Calla
     with pytest.raises(UsageError, match="does not load: RuntimeError: boom"):
         find_verifier("bad")
     assert vars(find_verifier("command"))["kind"] == "command"
-    assert "bad" in entry_points(group=GROUP).names
+    assert "bad" in entry_points(group=ENTRY_POINT_GROUP).names

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from store.rows import FileChange
 from verifiers.base import Evidence
-from verifiers.tree_diff import NAMED, TreeDiffWithin, covers
+from verifiers.tree_diff import MAX_LISTED_PATHS, TreeDiffWithin, covers_path
 
 NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=6)
 
@@ -41,30 +41,30 @@ NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=6)
     ],
 )
 def test_entries_cover(entry: str, path: str, covered: bool) -> None:
-    assert covers([entry], path) is covered
+    assert covers_path([entry], path) is covered
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts: list[str]) -> None:
     path = "/".join(parts)
-    assert covers([path], path)
-    assert covers(["**"], path)
+    assert covers_path([path], path)
+    assert covers_path(["**"], path)
     if len(parts) > 1 and not set("*?") & set(parts[0]) and parts[0] != ".":
-        assert covers([parts[0] + "/"], path)
+        assert covers_path([parts[0] + "/"], path)
 
 
 @pytest.mark.anyio
 async def test_changes_outside_are_named_and_counted(evidence: Callable[..., Evidence], workspace: Path) -> None:
     (workspace / "src" / "add.py").write_text("new")
     (workspace / "check.py").unlink()
-    for number in range(NAMED):
+    for number in range(MAX_LISTED_PATHS):
         (workspace / f"new-{number}").touch()
     (workspace / ".git").mkdir()
     (workspace / ".git" / "config").touch()
     said = await TreeDiffWithin(id="scope", allowed=("src/add.py",)).verify(evidence())
     assert said.verdict == "fail"
-    assert said.detail["count"] == NAMED + 1
-    assert len(said.detail["outside"]) == NAMED
+    assert said.detail["count"] == MAX_LISTED_PATHS + 1
+    assert len(said.detail["outside"]) == MAX_LISTED_PATHS
     assert said.detail["outside"][0] == {"path": "check.py", "change": "deleted"}
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.lab import sweeping as lab_sweeping
-from orchestrator.cli.surroundings import seconds
+from orchestrator.cli.surroundings import read_seconds
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.recordings.offline import answered_by_themselves
 from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, credentials_of, key_of
-from orchestrator.world import World, conceal
+from orchestrator.world import World, hide_environment
 from providers.decisions.backends import open_providers
-from store.secrets.redactor import Redactor, credentials
+from store.secrets.redactor import Redactor, find_credentials
 
 if TYPE_CHECKING:
     from orchestrator.lab.cells import Cell
@@ -49,13 +49,13 @@ def asking_sweep(
     Raises:
         UsageError: a backend cannot be opened, such as for want of its key; or nothing can be recorded there.
     """
-    conceal()
+    hide_environment()
     capabilities = [cell.capability for cell in cells]
     used = credentials_of(lab.daemon, capabilities, world.environment)
-    redactor = Redactor([*used, *credentials(world.environment)])
-    recording = _recording(lab, cells, redactor) if verb == "record" else None
+    redactor = Redactor([*used, *find_credentials(world.environment)])
+    recording = _make_recording(lab, cells, redactor) if verb == "record" else None
     # without a word of anybody's, nodes say how long they wait
-    idle_ms = round(seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
+    idle_ms = round(read_seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
 
     def open_all(capabilities: Iterable[Capability]) -> Mapping[str, Provider]:
         return open_providers(
@@ -70,7 +70,7 @@ def asking_sweep(
 
     asked = asked_of(cells, settings.prices, open_all)
     if recording is not None:
-        asked = recording.attended(asked)
+        asked = recording.record_providers(asked)
     return lab_sweeping.lab_sweep(
         verb,
         lab,
@@ -86,7 +86,7 @@ def asking_sweep(
     )
 
 
-def _recording(lab: Lab, cells: Iterable[Cell], redactor: Redactor) -> Recording:
+def _make_recording(lab: Lab, cells: Iterable[Cell], redactor: Redactor) -> Recording:
     """What takes down the answers.
 
     Raises:

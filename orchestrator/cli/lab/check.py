@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
 from orchestrator.cli.lab import options as lab_options
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def check(
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.doubts import doubts_about
     from orchestrator.lab.formats.lab_yaml import check_lab
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
     from orchestrator.world import real_world
 
     place = find_lab(lab_dir, config)
@@ -41,7 +41,7 @@ def check(
     warnings: list[str] = []
     chosen = None
     if checked.lab is not None:
-        chosen = lab_options.chosen(checked.lab, capability, fixture, target)
+        chosen = lab_options.select_lab_cases(checked.lab, capability, fixture, target)
         doubts = doubts_about(checked.lab, chosen, place.root)
         findings += doubts.findings
         warnings += doubts.warnings
@@ -49,25 +49,25 @@ def check(
         _print_json(place, checked.lab, chosen, findings, warnings)
     else:
         for line in findings:
-            out(line)
+            print_data(line)
         for line in warnings:
-            say(f"warning: {line}")
+            print_notice(f"warning: {line}")
     if findings:
-        complain(f"{counted(len(findings), 'finding')} in {place.root}")
+        print_error(f"{format_count(len(findings), 'finding')} in {place.root}")
         raise typer.Exit(Exit.FAILED)
     if chosen is not None:
-        say(f"{_size(chosen)}: no findings")
+        print_notice(f"{_describe_size(chosen)}: no findings")
 
 
-def _size(chosen: Selection) -> str:
-    from orchestrator.text import counted
+def _describe_size(chosen: Selection) -> str:
+    from orchestrator.text import format_count
 
     capabilities = len({fixture.capability for fixture in chosen.fixtures})
     return ", ".join(
         (
-            counted(capabilities, "capability", "capabilities"),
-            counted(len(chosen.fixtures), "fixture"),
-            counted(len(chosen.targets), "target"),
+            format_count(capabilities, "capability", "capabilities"),
+            format_count(len(chosen.fixtures), "fixture"),
+            format_count(len(chosen.targets), "target"),
         )
     )
 
@@ -94,4 +94,4 @@ def _print_json(
             "fixtures": [fixture.case_id for fixture in chosen.fixtures],
             "targets": [target.id for target in chosen.targets],
         }
-    out(json.dumps(document, ensure_ascii=False, indent=2))
+    print_data(json.dumps(document, ensure_ascii=False, indent=2))

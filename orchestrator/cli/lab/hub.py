@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.common import COMMON, print_data
 
 if TYPE_CHECKING:
     from orchestrator.serving import Listener
     from orchestrator.world import World
     from providers.decisions.decision import Decision
-    from providers.decisions.model import Daemon
+    from providers.decisions.model import DaemonConfig
 
 DEFAULT_PORT = 8740
 
@@ -38,46 +38,46 @@ def serve(
     from orchestrator.serving import require_server
 
     require_server()
-    raise typer.Exit(_serve(config, host=host, port=port, concurrency=concurrency))
+    raise typer.Exit(_serve_until_signal(config, host=host, port=port, concurrency=concurrency))
 
 
-def _serve(config: Path, *, host: str, port: int, concurrency: int) -> int:
+def _serve_until_signal(config: Path, *, host: str, port: int, concurrency: int) -> int:
     """Serve until a signal comes; the exit code."""
     from functools import partial
 
     import anyio
 
-    from orchestrator.cli.surroundings import signalled
+    from orchestrator.cli.surroundings import signal_exit_code
     from orchestrator.lab.formats.daemon_yaml import read_daemon
-    from orchestrator.serving import listen
-    from orchestrator.world import conceal, real_world
+    from orchestrator.serving import open_listener
+    from orchestrator.world import hide_environment, real_world
 
     world = real_world()
     config = config.resolve()
     daemon = read_daemon(config, path=world.environment.get("PATH", ""))
-    conceal()
-    listener = listen(host, port)
+    hide_environment()
+    listener = open_listener(host, port)
     with listener.socket:
-        serving = partial(_listening, daemon, listener, config=config, world=world, concurrency=concurrency)
-        return signalled(anyio.run(serving))
+        serving = partial(_open_hub, daemon, listener, config=config, world=world, concurrency=concurrency)
+        return signal_exit_code(anyio.run(serving))
 
 
-async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world: World, concurrency: int) -> int:
+async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, world: World, concurrency: int) -> int:
     from contextlib import AsyncExitStack
 
     from orchestrator.cli.surroundings import log_of
     from orchestrator.lab.hub.app import Hub
     from orchestrator.lab.running import credentials_of, key_of
-    from orchestrator.serving import serve as answering
+    from orchestrator.serving import serve_hub as answering
     from orchestrator.world import sweep_name
     from providers.decisions.backends import open_providers
-    from store.secrets.redactor import Redactor, credentials
+    from store.secrets.redactor import Redactor, find_credentials
 
     used = credentials_of(daemon, daemon.capabilities.values(), world.environment)
-    redactor = Redactor([*used, *credentials(world.environment)])
+    redactor = Redactor([*used, *find_credentials(world.environment)])
     log = log_of(redactor)
 
-    def told(capability: str, decision: Decision, took_s: float) -> None:
+    def log_decision(capability: str, decision: Decision, took_s: float) -> None:
         log("hub.decided", capability=capability, status=decision.status, ms=round(took_s * 1000))
 
     async with AsyncExitStack() as stack:
@@ -96,21 +96,21 @@ async def _listening(daemon: Daemon, listener: Listener, *, config: Path, world:
             name=sweep_name(world.wall()),
             concurrency=concurrency,
             names=frozenset([listener.host]),
-            told=told,
-            clean=redactor.json,
+            told=log_decision,
+            clean=redactor.redact_json,
         )
-        return await answering(hub, listener, lambda: _tell(daemon, listener))
+        return await answering(hub, listener, lambda: _print_addresses(daemon, listener))
 
 
-def _tell(daemon: Daemon, listener: Listener) -> None:
+def _print_addresses(daemon: DaemonConfig, listener: Listener) -> None:
     """Say where it listens."""
     from orchestrator.lab.hub.app import PATH
 
-    url, names = listener.url(PATH), list(daemon.capabilities)
+    url, names = listener.url_of(PATH), list(daemon.capabilities)
     if COMMON.json:
         import json
 
         document = {"schema": "evalctl.hub-listening/1", "url": url, "host": listener.host, "port": listener.port}
-        out(json.dumps({**document, "capabilities": names}, ensure_ascii=False))
+        print_data(json.dumps({**document, "capabilities": names}, ensure_ascii=False))
     else:
-        out(f"POST {url} answers for {', '.join(names)}; Ctrl-C ends it")
+        print_data(f"POST {url} answers for {', '.join(names)}; Ctrl-C ends it")

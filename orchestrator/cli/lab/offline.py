@@ -27,21 +27,21 @@ def offline(  # noqa: PLR0917 - typer takes options by position
     import anyio
 
     from orchestrator.cli.lab import sweeping as lab_sweeping
-    from orchestrator.lab.recordings.offline import programme
+    from orchestrator.lab.recordings.offline import plan_playback
     from orchestrator.lab.running import played_by, settings_of
     from orchestrator.world import real_world
     from store.rows import Caps
 
-    lab = lab_options.opened(lab_dir, config)
-    chosen = lab_options.chosen(lab, capability, fixture, target)
-    found = anyio.run(partial(programme, lab, chosen))
+    lab = lab_options.open_lab(lab_dir, config)
+    chosen = lab_options.select_lab_cases(lab, capability, fixture, target)
+    found = anyio.run(partial(plan_playback, lab, chosen))
     settings = settings_of(
         lab,
         found.cells,
         mode="offline",
         caps=Caps(),
-        out=options.directory(out),
-        **options.given(concurrency=concurrency),
+        out=options.resolve_directory(out),
+        **options.drop_unset(concurrency=concurrency),
     )
     sweep = lab_sweeping.lab_sweep(
         "offline",
@@ -50,6 +50,6 @@ def offline(  # noqa: PLR0917 - typer takes options by position
         settings,
         real_world(),
         providers=played_by(found.player),
-        chosen=lab_options.stored(chosen),
+        chosen=lab_options.selection_to_json(chosen),
     )
-    raise typer.Exit(sweep.start())
+    raise typer.Exit(sweep.start_sweep())

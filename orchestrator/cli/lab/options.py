@@ -88,7 +88,7 @@ MaxCostUsd = Annotated[
     Decimal | None,
     typer.Option(
         "--max-cost-usd",
-        parser=options.usd,
+        parser=options.parse_usd,
         metavar="USD",
         help="US dollars it may cost, in place of the budget's.",
         rich_help_panel=options.LIMITS,
@@ -99,7 +99,7 @@ RUNS = Path(".local") / "runs"
 """Below the working directory: where a sweep's run directory is, unless another place is named."""
 
 
-def names(given: Iterable[str] | None, flag: str) -> tuple[str, ...]:
+def split_names(given: Iterable[str] | None, flag: str) -> tuple[str, ...]:
     """The names of a flag that may stand several times and hold several names.
 
     Raises:
@@ -112,7 +112,7 @@ def names(given: Iterable[str] | None, flag: str) -> tuple[str, ...]:
     return found
 
 
-def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False) -> Lab:
+def open_lab(lab_dir: Path | None, config: Path | None, *, programs: bool = False) -> Lab:
     """The lab that is meant, read and checked; with *programs* also whether there are those that it starts.
 
     Raises:
@@ -126,7 +126,7 @@ def opened(lab_dir: Path | None, config: Path | None, *, programs: bool = False)
     return read_lab(place, path=real_world().environment.get("PATH", "") if programs else None)
 
 
-def chosen(
+def select_lab_cases(
     lab: Lab, capability: str | None, fixtures: Sequence[str] | None, targets: Sequence[str] | None
 ) -> Selection:
     """The part of the lab that these options name.
@@ -134,12 +134,17 @@ def chosen(
     Raises:
         UsageError: something in them is not there, or nothing is left.
     """
-    from orchestrator.lab.selection import select
+    from orchestrator.lab.selection import select_cases
 
-    return select(lab, capability=capability, fixtures=names(fixtures, "--fixture"), targets=names(targets, "--target"))
+    return select_cases(
+        lab,
+        capability=capability,
+        fixtures=split_names(fixtures, "--fixture"),
+        targets=split_names(targets, "--target"),
+    )
 
 
-def stored(selection: Selection) -> dict[str, Json]:
+def selection_to_json(selection: Selection) -> dict[str, Json]:
     """What `resume` has to know of what was chosen, and where reports go unless `--out` says otherwise."""
     return {
         "runs": str(Path.cwd() / RUNS),

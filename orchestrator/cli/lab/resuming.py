@@ -42,7 +42,7 @@ def resume_sweep(request: ResumeRequest) -> int:
     sweep = open_sweep(
         verb, lab, selection, settings, request, chosen={name: about[name] for name in ("runs", "chosen")}
     )
-    return sweep.resume(row, raised=raised)
+    return sweep.resume_sweep(row, raised=raised)
 
 
 def _open_offline(
@@ -58,10 +58,10 @@ def _open_offline(
 
     import anyio
 
-    from orchestrator.lab.recordings.offline import programme
+    from orchestrator.lab.recordings.offline import plan_playback
     from orchestrator.lab.running import played_by
 
-    play = anyio.run(partial(programme, lab, selection))
+    play = anyio.run(partial(plan_playback, lab, selection))
     return lab_sweeping.lab_sweep(
         verb,
         lab,

@@ -10,7 +10,7 @@ import attrs
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, confirmed, say
+from orchestrator.cli.common import Exit, ask_confirmation, print_notice
 from orchestrator.cli.lab import asking as lab_asking
 from orchestrator.cli.lab import options as lab_options
 from orchestrator.cli.lab.request import LabRequest
@@ -32,18 +32,20 @@ def run_request(request: LabRequest) -> int:
     Raises:
         EvalctlError: the lab is wrong, nothing is selected, or a backend cannot be opened.
     """
-    lab = lab_options.opened(request.lab_dir, request.config, programs=True)
+    lab = lab_options.open_lab(request.lab_dir, request.config, programs=True)
     if request.verb == "live" and lab.bundled and request.lab_dir is None:
         raise UsageError(
             f"there is no {HERE} here, and the bundled lab is asked live only where it is named",
             f"Go to your project's directory, or say --lab-dir {lab.root}.",
         )
-    chosen = lab_options.chosen(lab, request.capability, request.fixtures, request.targets)
+    chosen = lab_options.select_lab_cases(lab, request.capability, request.fixtures, request.targets)
     cells = lab_asking.cells_of(request.verb, lab, chosen)
     settings = make_settings(request, lab, cells)
-    sweep = lab_asking.asking_sweep(request.verb, lab, cells, settings, real_world(), chosen=lab_options.stored(chosen))
+    sweep = lab_asking.asking_sweep(
+        request.verb, lab, cells, settings, real_world(), chosen=lab_options.selection_to_json(chosen)
+    )
     _confirm_calls(lab, cells, settings, yes=request.yes)
-    return sweep.start()
+    return sweep.start_sweep()
 
 
 def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSettings:
@@ -52,7 +54,7 @@ def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSe
     Raises:
         UsageError: the lab has no budget, or no cell can be asked.
     """
-    wanted = options.given(calls=request.limits.max_calls, nusd=options.nusd(request.limits.max_cost_usd))
+    wanted = options.drop_unset(calls=request.limits.max_calls, nusd=options.to_nano_usd(request.limits.max_cost_usd))
     budget = attrs.evolve(spending.budget_of(lab), **wanted)
     _refuse_nothing(lab, cells)
     return settings_of(
@@ -62,7 +64,7 @@ def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSe
         caps=budget,
         k=request.repeat or lab.repeat,
         seed=request.seed,
-        out=options.directory(request.out),
+        out=options.resolve_directory(request.out),
         **request.limits.given_terms(),
     )
 
@@ -93,10 +95,10 @@ def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, ye
         UsageError: there is no terminal to ask at.
         typer.Exit: the answer is no.
     """
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
 
-    for line in spending.lines(lab, cells, repeat=settings.k, caps=settings.caps):
-        say(line)
+    for line in spending.spending_lines(lab, cells, repeat=settings.k, caps=settings.caps):
+        print_notice(line)
     if yes:
         return
     if not sys.stdin.isatty():
@@ -105,6 +107,8 @@ def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, ye
             "Pass --yes if that is what you want.",
         )
     calls, cap = spending.calls_of(cells, settings.k), settings.caps.calls
-    most = counted(cap, "call") if cap is not None and cap <= calls else f"{counted(calls, 'call')}, and retries"
-    if not confirmed(f"Make up to {most}?"):
+    most = (
+        format_count(cap, "call") if cap is not None and cap <= calls else f"{format_count(calls, 'call')}, and retries"
+    )
+    if not ask_confirmation(f"Make up to {most}?"):
         raise typer.Exit(Exit.FAILED)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
 from orchestrator.cli.hints import print_lines
-from orchestrator.cli.streams import printing
-from orchestrator.cli.surroundings import audited, concluded, set_up_worker, signalled
+from orchestrator.cli.streams import guard_printing
+from orchestrator.cli.surroundings import exit_code_of, print_audit, set_up_worker, signal_exit_code
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.lab.kind import LabKind
 from store.errors import UsageError
-from store.secrets.redactor import Redactor, credentials
+from store.secrets.redactor import Redactor, find_credentials
 from store.sql.reader import Reader
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ class LabSweep:
     """Where run directories are, unless `--out` names one."""
     recording: Recording | None = None
 
-    def start(self) -> int:
+    def start_sweep(self) -> int:
         """Plan and run it; the exit code."""
-        self._prepare(Path(self.setup.terms.out or self.runs))
-        end = anyio.run(partial(sweep.start, self.setup, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
-        return self._conclude(end)
+        self._prepare_directory(Path(self.setup.terms.out or self.runs))
+        end = anyio.run(partial(sweep.start_sweep, self.setup, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
+        return self._conclude_sweep(end)
 
-    def resume(self, row: SweepRow, *, raised: bool) -> int:
+    def resume_sweep(self, row: SweepRow, *, raised: bool) -> int:
         """Finish the stored sweep *row*; the exit code."""
-        self._prepare(directory_of(self.setup.terms, row))
-        return self._conclude(anyio.run(partial(sweep.resume, self.setup, row, raised=raised)))
+        self._prepare_directory(directory_of(self.setup.terms, row))
+        return self._conclude_sweep(anyio.run(partial(sweep.resume_sweep, self.setup, row, raised=raised)))
 
-    def _prepare(self, directory: Path) -> None:
+    def _prepare_directory(self, directory: Path) -> None:
         """Before anybody is asked: what is asked for has a place, and the first call is as quick as the others.
 
         Raises:
@@ -74,26 +74,26 @@ class LabSweep:
                 "Name another place with --out.",
             ) from error
         if self.verb != "offline":
-            from providers.system.http import be_ready
+            from providers.system.http import preload_http_client
 
-            be_ready()
+            preload_http_client()
 
-    def _conclude(self, end: SweepEnd) -> int:
+    def _conclude_sweep(self, end: SweepEnd) -> int:
         """Report; the exit code."""
-        return concluded(end, partial(self._reported, end))
+        return exit_code_of(end, partial(self._report_sweep, end))
 
-    def _reported(self, end: SweepEnd) -> int:
+    def _report_sweep(self, end: SweepEnd) -> int:
         from orchestrator.lab.report.write import write_run_directory
 
         setup, whole = self.setup, True
         with Reader(setup.store) as reader:
-            row = reader.sweep(end.name)
+            row = reader.find_sweep(end.name)
             if self.recording is not None:
-                whole = self.recording.told(say, complain)
+                whole = self.recording.report_written(print_notice, print_error)
             directory = directory_of(setup.terms, row)
             report = write_run_directory(reader, row, directory)
-            _present(report, directory, setup.world)
-            balanced = self.verb == "offline" or audited(reader, row, setup.world)
+            _print_report(report, directory, setup.world)
+            balanced = self.verb == "offline" or print_audit(reader, row, setup.world)
         code = _offline_code(end, report) if self.verb == "offline" else _live_code(end, report)
         return code if (balanced and whole) or code != Exit.DONE else Exit.FAILED
 
@@ -127,14 +127,14 @@ def lab_sweep(
         errors: whether runs that had ended in an infrastructural error run again.
         cancelled: the same for cancelled ones.
     """
-    redactor = redactor or Redactor(credentials(world.environment))
+    redactor = redactor or Redactor(find_credentials(world.environment))
     kind = LabKind(
         lab=lab,
         cells=tuple(cells),
         settings=settings,
         providers=providers,
         chosen=chosen,
-        on_ending=recording.ended if recording is not None else lambda _cell, _ending: None,
+        on_ending=recording.record_ending if recording is not None else lambda _cell, _ending: None,
     )
     setup = set_up_worker(kind, redactor, world, errors=errors, cancelled=cancelled)
     return LabSweep(verb=verb, setup=setup, runs=chosen["runs"], recording=recording)
@@ -147,43 +147,43 @@ def directory_of(terms: Terms, row: SweepRow) -> Path:
     return Path(row.conditions["lab"]["runs"]) / row.name
 
 
-def _present(report: LabReport, directory: Path, world: World) -> None:
+def _print_report(report: LabReport, directory: Path, world: World) -> None:
     import sys
 
     from orchestrator.lab.report import json_form, terminal
 
     if COMMON.json:
-        out(json_form.line(report))
+        print_data(json_form.render_json_line(report))
         return
-    with printing():
-        terminal.present(report, sys.stdout, directory=directory, color=COMMON.color)
+    with guard_printing():
+        terminal.print_report(report, sys.stdout, directory=directory, color=COMMON.color)
     print_lines(terminal.propose_next(report), world.environment)
 
 
 def _offline_code(end: SweepEnd, report: LabReport) -> int:
     """0 only where something ran, and all of it passed."""
     if end.signal is not None:
-        return signalled(end.signal)
+        return signal_exit_code(end.signal)
     if not report.judged:
-        complain("every run was skipped: nothing was tested")
+        print_error("every run was skipped: nothing was tested")
         return Exit.FAILED
     stopped = end.remaining > 0 or end.stopped is not None
-    return Exit.FAILED if stopped or report.failed or _erred(report) else Exit.DONE
+    return Exit.FAILED if stopped or report.failed or _has_errors(report) else Exit.DONE
 
 
 def _live_code(end: SweepEnd, report: LabReport) -> int:
     """0 for a measurement that was completed, whatever it measured."""
     if end.signal is not None:
-        return signalled(end.signal)
+        return signal_exit_code(end.signal)
     if end.stopped is not None or end.remaining or report.again:
         return Exit.FAILED
-    return Exit.FAILED if _erred(report) or _cancelled(report) else Exit.DONE
+    return Exit.FAILED if _has_errors(report) or _has_cancelled(report) else Exit.DONE
 
 
-def _erred(report: LabReport) -> bool:
+def _has_errors(report: LabReport) -> bool:
     rows = [row for capability in report.capabilities for row in capability.rows]
     return any(row.infrastructure or row.interrupted for row in rows)
 
 
-def _cancelled(report: LabReport) -> bool:
+def _has_cancelled(report: LabReport) -> bool:
     return any("cancelled" in row.skipped for capability in report.capabilities for row in capability.rows)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.common import COMMON, print_data
 from orchestrator.cli.hints import print_lines
 from orchestrator.comparison import json_form, lines
 from orchestrator.reports.hints import Hint
@@ -17,29 +17,29 @@ from orchestrator.suite.report import json_report
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.variants import Variants, write_variants
-from orchestrator.text import one_line, printable
+from orchestrator.text import make_printable, one_line
 
 if TYPE_CHECKING:
     from store.rows import SweepRow
     from store.sql.reader import Reader
 
 
-def tell(
+def report_variants(
     reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, environment: Mapping[str, str]
 ) -> Report:
     """Write the files into *directory*, print what they say, and return the report on all variants together."""
     found = write_variants(reader, sweep, ids, directory)
     whole = build_report(reader, sweep)
     if COMMON.json:
-        _records(found)
+        _print_records(found)
         return whole
     for comparison in found.comparisons:
-        for line in lines.lines(comparison):
-            _print(line)
-        _print("")
+        for line in lines.render_lines(comparison):
+            _print_json_line(line)
+        _print_json_line("")
     for name, _ in found.reports:
-        _print(f"report of {one_line(name)}: {one_line(str(directory / name), 1000)}/report.md")
-    _print(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
+        _print_json_line(f"report of {one_line(name)}: {one_line(str(directory / name), 1000)}/report.md")
+    _print_json_line(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
     left = whole.summary.unfinished + whole.summary.again
     if left:
         remark = describe_resume(left, capped="budget" in whole.summary.skipped)
@@ -47,15 +47,15 @@ def tell(
     return whole
 
 
-def _records(found: Variants) -> None:
+def _print_records(found: Variants) -> None:
     """One line for each report and each comparison."""
     for name, report in found.reports:
-        line = {"type": "variant_report", "variant": name, "report": json_report.document(report)}
-        out(json.dumps(line, separators=(",", ":"), allow_nan=False))
+        line = {"type": "variant_report", "variant": name, "report": json_report.report_to_json(report)}
+        print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
     for comparison in found.comparisons:
-        line = {"type": "comparison", "comparison": json_form.document(comparison)}
-        out(json.dumps(line, separators=(",", ":"), allow_nan=False))
+        line = {"type": "comparison", "comparison": json_form.comparison_to_json(comparison)}
+        print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
 
 
-def _print(line: str) -> None:
-    out(printable(line, sys.stdout.encoding))
+def _print_json_line(line: str) -> None:
+    print_data(make_printable(line, sys.stdout.encoding))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, Exit, complain, not_ours, out, say
+from orchestrator.cli.common import COMMON, Exit, not_ours, print_data, print_error, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.model import Suite
@@ -44,79 +44,79 @@ def ci(
     import tempfile
 
     from orchestrator.suite.recordings.rehearsal import replay_suites
-    from orchestrator.workspaces.scratch import temporary
-    from orchestrator.world import conceal, real_world
+    from orchestrator.workspaces.scratch import find_temporary_directory
+    from orchestrator.world import hide_environment, real_world
     from store.errors import UsageError
 
-    suites = _suites(suite_dir)
+    suites = _find_suites(suite_dir)
     if cassette_dir is not None and len(suites) != 1:
         raise typer.BadParameter(
             f"goes with one suite, and there are {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
         )
-    conceal()
-    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=temporary()))
+    hide_environment()
+    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=find_temporary_directory()))
     for suite in suites.values():
         if not suite.bundled:
-            say(not_ours(suite.root, "recorded tool calls", sandboxed=False))
+            print_notice(not_ours(suite.root, "recorded tool calls", sandboxed=False))
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {where}: {error.strerror or error}") from error
-    found = replay_suites(suites, cassette_dir, where, real_world(), say)
-    _show(found, where)
+    found = replay_suites(suites, cassette_dir, where, real_world(), print_notice)
+    _print_results(found, where)
     code = _exit_code(found)
     if code == Exit.FAILED and not any(one.replayed for one in found):
-        complain("nothing was replayed: no suite has a cassette\nRecord some: evalctl record SUITE.")
+        print_error("nothing was replayed: no suite has a cassette\nRecord some: evalctl record SUITE.")
     raise typer.Exit(code)
 
 
-def _suites(suite_dir: Path | None) -> dict[str, Suite]:
+def _find_suites(suite_dir: Path | None) -> dict[str, Suite]:
     """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
     from orchestrator.suite.catalog import duplicate_ids, find_places
     from orchestrator.suite.formats.suite_json import read_suite
     from store.errors import UsageError
 
-    places = [place for place in find_places(suite_dir) if suite_dir is None or _below(place.directory, suite_dir)]
+    places = [place for place in find_places(suite_dir) if suite_dir is None or _is_inside(place.directory, suite_dir)]
     if double := duplicate_ids(places):
         raise UsageError("\n".join(double))
     suites = [read_suite(place.directory, bundled=place.bundled) for place in places]
     return {suite.suite_id: suite for suite in suites}
 
 
-def _below(directory: Path, given: Path) -> bool:
+def _is_inside(directory: Path, given: Path) -> bool:
     return directory.resolve() == given.resolve() or directory.resolve().parent == given.resolve()
 
 
-def _show(found: list[Rehearsed], where: Path) -> None:
+def _print_results(found: list[Rehearsed], where: Path) -> None:
     import json
 
-    from orchestrator.reports.phrases import told
+    from orchestrator.reports.phrases import format_error
 
     if COMMON.json:
-        out(json.dumps({"schema": "evalctl.ci/1", "suites": [_document(one) for one in found]}))
+        print_data(json.dumps({"schema": "evalctl.ci/1", "suites": [_result_to_json(one) for one in found]}))
         return
-    out("REPLAY: this measures the harness, not the model.")
+    print_data("REPLAY: this measures the harness, not the model.")
     for one in found:
-        out(_line(one))
+        print_data(_result_line(one))
         for task in one.report.tasks if one.report is not None else ():
             for cause, message in task.examples.items():
-                out(f"error({cause}) in {one.suite_id}/{task.id}: {told(cause, message)}")
+                print_data(f"error({cause}) in {one.suite_id}/{task.id}: {format_error(cause, message)}")
             if task.figures.judged and not task.figures.passes:
-                out(f"{one.suite_id}/{task.id} was replayed and did not pass")
-    out(f"reports: {where}")
+                print_data(f"{one.suite_id}/{task.id} was replayed and did not pass")
+    print_data(f"reports: {where}")
 
 
-def _line(one: Rehearsed) -> str:
+def _result_line(one: Rehearsed) -> str:
     if one.report is None:
         return f"{one.suite_id}: skipped, it has no cassettes"
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
 
     passes = one.report.summary.passes
-    skipped = f", {counted(one.skipped, 'task')} skipped (no cassette)" if one.skipped else ""
+    skipped = f", {format_count(one.skipped, 'task')} skipped (no cassette)" if one.skipped else ""
     return f"{one.suite_id}: {passes} of {one.replayed} replayed and passed, {one.diverged} diverged{skipped}"
 
 
-def _document(one: Rehearsed) -> dict[str, object]:
+def _result_to_json(one: Rehearsed) -> dict[str, object]:
     if one.report is None:
         return {"suiteId": one.suite_id, "skipped": "no_cassette"}
     return {
@@ -132,11 +132,11 @@ def _document(one: Rehearsed) -> dict[str, object]:
 
 def _exit_code(found: list[Rehearsed]) -> int:
     """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
-    from orchestrator.cli.surroundings import signalled
+    from orchestrator.cli.surroundings import signal_exit_code
 
     number = next((one.end.signal for one in found if one.end is not None and one.end.signal is not None), None)
     if number is not None:
-        return signalled(number)
+        return signal_exit_code(number)
     if any(one.diverged for one in found):
         return Exit.DIVERGED
     if not any(one.replayed for one in found) or not all(one.passed for one in found):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out, say
+from orchestrator.cli.common import COMMON, print_data, print_notice
 
 
 def export(
@@ -31,22 +31,28 @@ def export(
     from orchestrator.cli.surroundings import store_of
     from orchestrator.kinds import refuse_unreadable
     from orchestrator.reports.sweep_name import parse_sweep_name
-    from orchestrator.suite.export.bundle import bundle, refuse_existing, scrubber, share, write_bundle
+    from orchestrator.suite.export.bundle import (
+        build_bundle,
+        make_scrubber,
+        refuse_existing,
+        render_bundle,
+        write_bundle,
+    )
     from orchestrator.suite.settings import Settings
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
     from orchestrator.world import real_world
-    from store.secrets.redactor import Redactor, credentials
+    from store.secrets.redactor import Redactor, find_credentials
     from store.sql.reader import Reader
 
     world = real_world()
     environment = world.environment
     refuse_existing(file, force=force)
     with Reader(store_of(world)) as reader:
-        refuse_unreadable(reader.sweep(parse_sweep_name(sweep).sweep), "export")
+        refuse_unreadable(reader.find_sweep(parse_sweep_name(sweep).sweep), "export")
         row, variant = find_single_arm(reader, sweep)
-        document = bundle(reader, row, variant)
+        document = build_bundle(reader, row, variant)
         settings = Settings.from_json(row.conditions["settings"])
-        scrubbing = scrubber(
+        scrubbing = make_scrubber(
             row,
             home=environment.get("HOME"),
             data=reader.path.parent,
@@ -54,9 +60,11 @@ def export(
             temporary=[tempfile.gettempdir(), "/tmp", "/var/tmp"],  # noqa: S108 - looked for, not written to
         )
     name = f"{row.name}:{variant}" if variant else row.name
-    text = share(document, scrubbing, Redactor(credentials(environment)), what=name)
+    text = render_bundle(document, scrubbing, Redactor(find_credentials(environment)), what=name)
     write_bundle(file, text, force=force)
     runs = len(document["runs"])
     if COMMON.json:
-        out(json.dumps({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)}))
-    say(f"{file}: {counted(runs, 'run')} of {name}. It was scrubbed by patterns: read it before you share it.")
+        print_data(json.dumps({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)}))
+    print_notice(
+        f"{file}: {format_count(runs, 'run')} of {name}. It was scrubbed by patterns: read it before you share it."
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out, say
+from orchestrator.cli.common import COMMON, print_data, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.stress.writing import Changes
@@ -37,33 +37,37 @@ def gen_stress(
     """
     from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
     from orchestrator.suite.stress.target import bundled_directory, check_own
-    from orchestrator.suite.stress.writing import carry_out, plan
+    from orchestrator.suite.stress.writing import carry_out, plan_changes
 
     stress = long_context_stress(instances)
     if directory is None:
         home = bundled_directory()
-        planned = [plan(home / STRESS, stress), plan(home / LONG_CONTEXT, long_context())]
+        planned = [plan_changes(home / STRESS, stress), plan_changes(home / LONG_CONTEXT, long_context())]
     else:
         check_own(directory)
-        planned = [plan(directory, stress)]
+        planned = [plan_changes(directory, stress)]
     for changes in planned:
         carry_out(changes)
     if COMMON.json:
         import json
 
-        document = {"schema": "evalctl.gen-stress/1", "instances": instances, "suites": list(map(_told, planned))}
-        out(json.dumps(document, ensure_ascii=False, indent=2))
+        document = {
+            "schema": "evalctl.gen-stress/1",
+            "instances": instances,
+            "suites": list(map(_changes_to_json, planned)),
+        }
+        print_data(json.dumps(document, ensure_ascii=False, indent=2))
         return
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
 
     for changes in planned:
         told = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} as they were"
-        out(f"{changes.directory}: {counted(len(changes.write) + changes.unchanged, 'file')}; {told}")
+        print_data(f"{changes.directory}: {format_count(len(changes.write) + changes.unchanged, 'file')}; {told}")
     if directory is not None:
-        _hint(directory)
+        _print_hint(directory)
 
 
-def _told(changes: Changes) -> dict[str, str | int]:
+def _changes_to_json(changes: Changes) -> dict[str, str | int]:
     return {
         "directory": str(changes.directory),
         "written": len(changes.write),
@@ -72,11 +76,11 @@ def _told(changes: Changes) -> dict[str, str | int]:
     }
 
 
-def _hint(directory: Path) -> None:
+def _print_hint(directory: Path) -> None:
     import shlex
 
-    from orchestrator.cli.hints import command
+    from orchestrator.cli.hints import format_command
     from orchestrator.world import real_world
 
     words = shlex.join(["check", directory.resolve().name, "--suite-dir", str(directory)])
-    say(f"Named by its directory: {command(words, real_world().environment)}")
+    print_notice(f"Named by its directory: {format_command(words, real_world().environment)}")

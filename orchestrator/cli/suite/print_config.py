@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from orchestrator.cli.common import COMMON, out
-from orchestrator.suite.effective import DEFAULT, Effective, Setting, document, rows
-from orchestrator.text import aligned, one_line, printable
+from orchestrator.cli.common import COMMON, print_data
+from orchestrator.suite.effective import DEFAULT, Effective, Setting, effective_rows, effective_to_json
+from orchestrator.text import align_rows, make_printable, one_line
 
 if TYPE_CHECKING:
     from store.events import Json
@@ -39,7 +39,11 @@ ELSEWHERE = frozenset(
 def flags_of(context: typer.Context) -> list[Setting]:
     """The settings that only flags have, those that were not given, too."""
     return [
-        Setting(key=parameter.opts[-1].removeprefix("--"), value=_value(context, name), origin=_origin(context, name))
+        Setting(
+            key=parameter.opts[-1].removeprefix("--"),
+            value=_flag_value(context, name),
+            origin=_flag_origin(context, name),
+        )
         for parameter in context.command.params
         if (name := parameter.name) is not None and name not in ELSEWHERE and name in context.params
     ]
@@ -54,7 +58,7 @@ def store_of(environment: Mapping[str, str]) -> Setting:
     return Setting(key="store", value=str(path), origin="--store" if COMMON.store else variable)
 
 
-def _value(context: typer.Context, name: str) -> Json:
+def _flag_value(context: typer.Context, name: str) -> Json:
     import attrs
 
     from orchestrator.suite.settings import Settings
@@ -65,37 +69,42 @@ def _value(context: typer.Context, name: str) -> Json:
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-def _origin(context: typer.Context, name: str) -> str:
+def _flag_origin(context: typer.Context, name: str) -> str:
     source = context.get_parameter_source(name)
     return "flag" if source is not None and source.name == "COMMANDLINE" else DEFAULT
 
 
-def show(found: Effective) -> None:
+def print_effective(found: Effective) -> None:
     """Print it."""
     if COMMON.json:
-        out(json.dumps(document(found)))
+        print_data(json.dumps(effective_to_json(found)))
     else:
-        out(printable("\n".join(_lines(found)), sys.stdout.encoding))
+        print_data(make_printable("\n".join(_effective_lines(found)), sys.stdout.encoding))
 
 
-def _lines(found: Effective) -> Iterator[str]:
+def _effective_lines(found: Effective) -> Iterator[str]:
     yield f"configuration hash {found.config_hash}, over the settings marked *"
     yield ""
-    yield from _table(
-        [("", "SETTING", "VALUE", "FROM"), *((mark, key, _shown(v), o) for mark, key, v, o in rows(found))]
+    yield from _table_lines(
+        [
+            ("", "SETTING", "VALUE", "FROM"),
+            *((mark, key, _format_value(v), o) for mark, key, v, o in effective_rows(found)),
+        ]
     )
     yield ""
-    yield _credential(found)
+    yield _describe_credential(found)
     for one in found.agents:
         yield f"task {one_line(one.task)} has the agent {one_line(one.agent)}: configuration hash {one.config_hash}"
     yield ""
     granted = [("TOOL", "EFFECT", "GRANTED")]
-    yield from _table([*granted, *((one.name, one.effect, "yes" if one.granted else "no") for one in found.tools)])
+    yield from _table_lines(
+        [*granted, *((one.name, one.effect, "yes" if one.granted else "no") for one in found.tools)]
+    )
     yield ""
-    yield from _table([("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in found.limits.items())])
+    yield from _table_lines([("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in found.limits.items())])
 
 
-def _credential(found: Effective) -> str:
+def _describe_credential(found: Effective) -> str:
     key = found.credential
     if key is None:
         return "credential: none is sent"
@@ -103,11 +112,11 @@ def _credential(found: Effective) -> str:
     return f"credential: in the variable {key.variable} ({one_line(key.origin)}), which is {state}"
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     if value is None:
         return "-"
     return one_line(value if isinstance(value, str) else json.dumps(value), 80)
 
 
-def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from aligned([[one_line(cell, 300) for cell in line] for line in lines])
+def _table_lines(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from align_rows([[one_line(cell, 300) for cell in line] for line in lines])

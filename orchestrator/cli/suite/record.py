@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, say
+from orchestrator.cli.common import Exit, print_notice
 
 Bundled = Annotated[
     bool,
@@ -77,7 +77,7 @@ def record(  # noqa: PLR0917 - typer takes options by position
 
     if bundled:
         _refuse_others(context)
-        raise typer.Exit(_record_bundled(options.names(tasks), out))
+        raise typer.Exit(_record_bundled(options.split_names(tasks), out))
     if out is not None:
         raise typer.BadParameter("only with --bundled; name the place with --cassette-dir", param_hint="--out")
     request = RunRequest(
@@ -141,8 +141,8 @@ def _refuse_others(context: typer.Context) -> None:
 
 def _record_bundled(tasks: tuple[str, ...], out: str | None) -> int:
     from orchestrator.suite.recordings.rehearsal import record_bundled
-    from orchestrator.world import conceal, real_world
+    from orchestrator.world import hide_environment, real_world
 
-    conceal()
-    whole = record_bundled(tasks, None if out is None else Path(out), real_world(), say)
+    hide_environment()
+    whole = record_bundled(tasks, None if out is None else Path(out), real_world(), print_notice)
     return Exit.DONE if whole else Exit.FAILED

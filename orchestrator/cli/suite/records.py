@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.cli.common import out
+from orchestrator.cli.common import print_data
 from orchestrator.cli.streams import OutputLost
 from orchestrator.reports import runs_jsonl
 from store.rows import CellRecord, RunRecord, SweepRow
@@ -22,17 +22,17 @@ class Records:
         self._told: set[int] = set()
         self._lost: OutputLost | BrokenPipeError | None = None
 
-    def tell(self, name: str, position: int) -> None:
+    def print_run(self, name: str, position: int) -> None:
         """Print the record of one run. When nobody can read it any more the sweep goes on; `tell_rest` complains."""
         if self._lost is not None:
             return
         if self._reader is None or self._row is None:
             self._reader = Reader(self._store)
-            self._row = self._reader.sweep(name)
-            self._cells = {cell.id: cell for cell in self._reader.cells(self._row.id)}
-        self._reader.refresh()
+            self._row = self._reader.find_sweep(name)
+            self._cells = {cell.id: cell for cell in self._reader.list_cells(self._row.id)}
+        self._reader.refresh_snapshot()
         try:
-            self._print(self._row, self._reader.run(self._row.id, position))
+            self._print_record(self._row, self._reader.find_run(self._row.id, position))
         except (OutputLost, BrokenPipeError) as lost:
             self._lost = lost
 
@@ -44,13 +44,13 @@ class Records:
         """
         if self._lost is not None:
             raise self._lost
-        self._cells = {cell.id: cell for cell in reader.cells(row.id)}
-        for run in reader.runs(row.id):
+        self._cells = {cell.id: cell for cell in reader.list_cells(row.id)}
+        for run in reader.iterate_runs(row.id):
             if run.outcome is not None and run.position not in self._told:
-                self._print(row, run)
+                self._print_record(row, run)
         if self._reader is not None:
             self._reader.close()
 
-    def _print(self, row: SweepRow, run: RunRecord) -> None:
+    def _print_record(self, row: SweepRow, run: RunRecord) -> None:
         self._told.add(run.position)
-        out(runs_jsonl.line(row, run, self._cells[run.cell_id]))
+        print_data(runs_jsonl.run_line(row, run, self._cells[run.cell_id]))

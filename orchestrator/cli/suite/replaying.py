@@ -7,43 +7,43 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.cli.common import say
+from orchestrator.cli.common import print_notice
 from orchestrator.cli.surroundings import store_of
 from orchestrator.suite.config import Config
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.recordings import Recordings, of_directory, warnings
+from orchestrator.suite.recordings.recordings import Recordings, find_differences, of_directory
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.recording.replayer import Replay
 from store.errors import UsageError
 
 
-def opened(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> tuple[Settings, Replay]:
+def open_replay(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> tuple[Settings, Replay]:
     """The settings with what was recorded, and the player of the recordings; warns of what is otherwise.
 
     Raises:
         UsageError: recordings cannot be used, or are not those that this sweep had begun with.
     """
-    recordings = _recordings(suite, tasks, settings, store)
-    checks = recordings.checks()
+    recordings = _find_recordings(suite, tasks, settings, store)
+    checks = recordings.list_checks()
     if settings.played and (changed := sorted(dict(checks.items() ^ settings.played.items()))):
         raise UsageError(
             f"the cassettes have changed since the sweep was planned: {', '.join(changed)}",
             "Put them back as they were, or start a new replay.",
         )
-    for warning in warnings(recordings, tasks, settings):
-        say(warning)
-    return attrs.evolve(settings, model=recordings.model, played=checks), recordings.player(suite)
+    for warning in find_differences(recordings, tasks, settings):
+        print_notice(warning)
+    return attrs.evolve(settings, model=recordings.model, played=checks), recordings.make_replayer(suite)
 
 
-def _recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
+def _find_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
     if settings.replay_of is None:
         return of_directory(suite, tasks, settings)
     from orchestrator.suite.recordings.stored_recordings import of_sweep
     from store.sql.reader import Reader
 
     with Reader(store) as reader:
-        return of_sweep(reader, reader.sweep(settings.replay_of), suite, tasks)
+        return of_sweep(reader, reader.find_sweep(settings.replay_of), suite, tasks)
 
 
 def without_provider(config: Config) -> Config:
@@ -51,7 +51,7 @@ def without_provider(config: Config) -> Config:
     return attrs.evolve(config, provider=None, model=None, base_url=None, api_key_env=None)
 
 
-def repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) -> tuple[int, str | None]:
+def count_repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) -> tuple[int, str | None]:
     """How often each task is replayed, and the whole name of the *sweep* that is repeated, if one is.
 
     Raises:
@@ -62,7 +62,7 @@ def repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) ->
     from store.sql.reader import Reader
 
     with Reader(store_of(world)) as reader:
-        row = reader.sweep(sweep)
+        row = reader.find_sweep(sweep)
     if row.suite_id != suite.suite_id:
         raise UsageError(f"--from: sweep {row.name} is of the suite {row.suite_id!r}, not {suite.suite_id!r}")
     if row.mode != "live":

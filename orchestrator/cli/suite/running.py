@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, confirmed, not_ours, say
+from orchestrator.cli.common import Exit, ask_confirmation, not_ours, print_notice
 from orchestrator.cli.suite import replaying, sweeping
 from orchestrator.cli.suite.request import ModelFlags, RunRequest
 from orchestrator.engine.caps import prices_of_asked
@@ -19,7 +19,7 @@ from orchestrator.suite.catalog import find_suite
 from orchestrator.suite.config import Config, load_config, with_flags, with_prices, with_values
 from orchestrator.suite.effects import refuse_ungranted
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.plan import choose
+from orchestrator.suite.plan import select_tasks
 from orchestrator.suite.settings import Settings
 from orchestrator.suite.variant import Variant
 from orchestrator.world import World, real_world
@@ -49,7 +49,7 @@ def run_request(request: RunRequest, context: typer.Context) -> int:
     if request.suite is None and not request.print_config:
         raise options.MissingParameter("argument SUITE")
     suite = find_suite(request.suite, request.suite_dir) if request.suite is not None else None
-    tasks = choose(suite, options.names(request.tasks)) if suite is not None else ()
+    tasks = select_tasks(suite, options.split_names(request.tasks)) if suite is not None else ()
     config = _read_config(request.model, world)
     if suite is None or request.print_config:
         _print_settings(request, context, config, tasks, world)
@@ -60,7 +60,7 @@ def run_request(request: RunRequest, context: typer.Context) -> int:
         _say_prices(config, settings.model, request.limits.max_cost_usd)
     if not suite.bundled:
         _confirm_suite(suite, yes=request.yes, sandboxed=settings.sandbox != "none")
-    begin = sweeping.record if request.verb == "record" else sweeping.begin
+    begin = sweeping.record_sweep if request.verb == "record" else sweeping.begin_sweep
     return begin(suite, tasks, settings, world)
 
 
@@ -76,9 +76,9 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
         provider, model = _find_model(config)
     else:
         config, provider, model = replaying.without_provider(config), "replay", ""
-        k, replay_of = replaying.repetitions(replay_of, suite, request.k, world)
+        k, replay_of = replaying.count_repetitions(replay_of, suite, request.k, world)
     # A replay sends no requests: it costs nothing, and needs no price.
-    nusd = options.nusd(request.limits.max_cost_usd) if live else None
+    nusd = options.to_nano_usd(request.limits.max_cost_usd) if live else None
     caps = Caps(calls=request.limits.max_calls, tokens=request.limits.max_tokens, nusd=nusd)
     return Settings(
         suite=suite.suite_id,
@@ -86,7 +86,7 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
         k=k,
         seed=request.seed,
         mode=request.mode,
-        cassette_dir=options.directory(request.cassette_dir),
+        cassette_dir=options.resolve_directory(request.cassette_dir),
         replay_of=replay_of,
         provider=provider,
         model=model,
@@ -105,7 +105,7 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
         output_rate=request.model.output_rate,
         sandbox=options.kind_of_sandbox(request.sandbox),
         keep=request.keep,
-        out=options.directory(request.out),
+        out=options.resolve_directory(request.out),
         **request.limits.given_terms(),
     )
 
@@ -158,12 +158,12 @@ def _print_settings(
 ) -> None:
     """Print every setting and its origin."""
     from orchestrator.cli.suite import print_config
-    from orchestrator.suite.effective import effective
+    from orchestrator.suite.effective import resolve_effective
 
     environment = world.environment
     flags = [*print_config.flags_of(context), print_config.store_of(environment)]
-    usable = frozenset(request.grants.usable())
-    print_config.show(effective(config, flags, environment=environment, tasks=tasks, effects=usable))
+    usable = frozenset(request.grants.usable_effects())
+    print_config.print_effective(resolve_effective(config, flags, environment=environment, tasks=tasks, effects=usable))
 
 
 def _read_variants(file: Path | None, suite: Suite, config: Config) -> tuple[Variant, ...]:
@@ -193,7 +193,7 @@ def _say_prices(config: Config, model: str, cap: Decimal) -> None:
     """Say by which prices the cap is computed and where they come from: a wrong price makes a wrong cap."""
     tiers = ", ".join(f"{tier} {price}" for tier, price in config.prices[model].to_json().items())
     origin = config.origins[f"prices.{model}"]
-    say(f"at most {cap} USD, with {model} at {tiers} USD per million tokens ({origin})")
+    print_notice(f"at most {cap} USD, with {model} at {tiers} USD per million tokens ({origin})")
 
 
 def _confirm_suite(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
@@ -203,7 +203,7 @@ def _confirm_suite(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
         UsageError: there is no terminal to ask at.
         typer.Exit: the answer is no.
     """
-    say(not_ours(suite.root, "tools it enables", sandboxed=sandboxed))
+    print_notice(not_ours(suite.root, "tools it enables", sandboxed=sandboxed))
     if yes:
         return
     if not sys.stdin.isatty():
@@ -211,5 +211,5 @@ def _confirm_suite(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
             "a suite from --suite-dir needs a confirmation, and there is no terminal to ask at",
             "Pass --yes if you trust it.",
         )
-    if not confirmed("Run it?"):
+    if not ask_confirmation("Run it?"):
         raise typer.Exit(Exit.FAILED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, Exit, complain, out, say
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.catalog import Listed
@@ -25,18 +25,18 @@ def list_suites(suite_dir: SuiteDir = None) -> None:
     A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
     """
     from orchestrator.suite import catalog as bundled
-    from orchestrator.text import aligned
+    from orchestrator.text import align_rows
 
     listed = bundled.list_suites(suite_dir)
     if COMMON.json:
-        _print_json({"schema": "evalctl.suites/1", "suites": [_described(one) for one in listed]})
+        _print_json({"schema": "evalctl.suites/1", "suites": [_suite_to_json(one) for one in listed]})
         return
-    rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_row(one) for one in listed)]
-    for line in aligned(rows):
-        out(line)
+    rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_suite_row(one) for one in listed)]
+    for line in align_rows(rows):
+        print_data(line)
     broken = [one for one in listed if one.outline is None]
     if broken:
-        say(f"{len(broken)} broken: evalctl check{_again(suite_dir)} tells what is wrong")
+        print_notice(f"{len(broken)} broken: evalctl check{_repeat_option(suite_dir)} tells what is wrong")
 
 
 def check(
@@ -53,7 +53,7 @@ def check(
     """
     from orchestrator.installation import warnings_here
     from orchestrator.suite import catalog as bundled
-    from orchestrator.text import counted
+    from orchestrator.text import format_count
 
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
@@ -64,26 +64,26 @@ def check(
         _print_json(
             {
                 "schema": "evalctl.check/1",
-                "suites": [{**_described(listed), "findings": list(lines)} for listed, lines in results],
+                "suites": [{**_suite_to_json(listed), "findings": list(lines)} for listed, lines in results],
                 "findings": findings,
                 "warnings": warnings,
             }
         )
     else:
         for line in findings:
-            out(line)
+            print_data(line)
         for listed, lines in results:
             if listed.outline is not None and not lines:
-                tasks = counted(len(listed.outline.tasks), "task")
-                say(f"{listed.outline.suite_id} {listed.outline.suite_version}: ok, {tasks}")
+                tasks = format_count(len(listed.outline.tasks), "task")
+                print_notice(f"{listed.outline.suite_id} {listed.outline.suite_version}: ok, {tasks}")
         for line in warnings:
-            say(f"warning: {line}")
+            print_notice(f"warning: {line}")
     if findings:
-        complain(f"{counted(len(findings), 'finding')} in {counted(len(results), 'suite')}")
+        print_error(f"{format_count(len(findings), 'finding')} in {format_count(len(results), 'suite')}")
         raise typer.Exit(Exit.FAILED)
 
 
-def _described(listed: Listed) -> dict[str, Json]:
+def _suite_to_json(listed: Listed) -> dict[str, Json]:
     suite, place = listed.outline, listed.place
     common = {"directory": str(place.directory), "bundled": place.bundled, "broken": suite is None}
     if suite is None:
@@ -99,25 +99,25 @@ def _described(listed: Listed) -> dict[str, Json]:
     }
 
 
-def _row(listed: Listed) -> tuple[str, str, str, str, str, str]:
-    from orchestrator.text import counted
+def _suite_row(listed: Listed) -> tuple[str, str, str, str, str, str]:
+    from orchestrator.text import format_count
     from store.documents.text import blank_unprintable
 
     suite, place = listed.outline, listed.place
     origin = "bundled" if place.bundled else str(place.directory)
     if suite is None:
         name = place.suite_id if place.suite_id and place.suite_id.isprintable() else place.directory.resolve().name
-        return (name, "-", "-", "-", origin, f"BROKEN ({counted(len(listed.errors), 'finding')})")
+        return (name, "-", "-", "-", origin, f"BROKEN ({format_count(len(listed.errors), 'finding')})")
     scripted = sum(name in listed.scripted for name in suite.tasks)
     description = blank_unprintable(suite.description)
     return (suite.suite_id, suite.suite_version, str(len(suite.tasks)), str(scripted), origin, description)
 
 
-def _again(suite_dir: Path | None) -> str:
+def _repeat_option(suite_dir: Path | None) -> str:
     return "" if suite_dir is None else f" --suite-dir {suite_dir}"
 
 
 def _print_json(document: Json) -> None:
     import json
 
-    out(json.dumps(document, ensure_ascii=False, indent=2))
+    print_data(json.dumps(document, ensure_ascii=False, indent=2))

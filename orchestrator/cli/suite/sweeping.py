@@ -10,53 +10,60 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.cli.common import COMMON, Exit, out, say
+from orchestrator.cli.common import COMMON, Exit, print_data, print_notice
 from orchestrator.cli.hints import print_lines
-from orchestrator.cli.streams import printing
+from orchestrator.cli.streams import guard_printing
 from orchestrator.cli.suite import arms, replaying
 from orchestrator.cli.suite.records import Records
-from orchestrator.cli.surroundings import audited, concluded, seconds, set_up_worker, signalled, store_of
+from orchestrator.cli.surroundings import (
+    exit_code_of,
+    print_audit,
+    read_seconds,
+    set_up_worker,
+    signal_exit_code,
+    store_of,
+)
 from orchestrator.credentials import resolve_key
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.plan import choose
+from orchestrator.suite.plan import select_tasks
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.model import Report
-from orchestrator.suite.report.terminal import present, propose_next
+from orchestrator.suite.report.terminal import print_report, propose_next
 from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
-from orchestrator.world import World, conceal
+from orchestrator.world import World, hide_environment
 from providers.agent.loop import BuiltinAgent
 from providers.recording.replayer import Replay
 from providers.registry import ProviderOptions, find_provider
-from providers.system.http import IDLE_S, checked_base
-from providers.system.sandbox import Sandbox, bubblewrap, prove
+from providers.system.http import IDLE_TIMEOUT_S, check_base_url
+from providers.system.sandbox import Sandbox, find_bubblewrap, prove_sandbox
 from store.rows import SweepRow
-from store.secrets.redactor import Redactor, credentials
+from store.secrets.redactor import Redactor, find_credentials
 from store.sql.reader import Reader
 
 
-def begin(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
+def begin_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Plan and run a sweep; the exit code."""
-    records = _records(settings, world)
+    records = _make_records(settings, world)
     setup = _set_up(suite, tasks, settings, world, records)
     word = "variants" if settings.variants else "run"
-    return _conclude(setup, settings, anyio.run(partial(sweep.start, setup, command=word)), records)
+    return _conclude_sweep(setup, settings, anyio.run(partial(sweep.start_sweep, setup, command=word)), records)
 
 
-def record(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
+def record_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
     """Run each task once and write what was recorded; the exit code."""
     from orchestrator.suite.recordings.taping import Taping
 
-    records = _records(settings, world)
+    records = _make_records(settings, world)
     kind, redactor = _open_kind(suite, tasks, settings, world)
     taping = Taping(suite=suite, tasks=tasks, settings=settings, redactor=redactor)
-    setup = set_up_worker(taping.attended(kind), redactor, world, on_result=_record_printer(records))
-    end = anyio.run(partial(sweep.start, setup, command="record", purpose="record"))
-    code = _conclude(setup, settings, end, records)
-    return code if taping.write(setup.store, end.name, say) or code != Exit.DONE else Exit.FAILED
+    setup = set_up_worker(taping.record_kind(kind), redactor, world, on_result=_record_printer(records))
+    end = anyio.run(partial(sweep.start_sweep, setup, command="record", purpose="record"))
+    code = _conclude_sweep(setup, settings, end, records)
+    return code if taping.write_cassettes(setup.store, end.name, print_notice) or code != Exit.DONE else Exit.FAILED
 
 
 def go_on(
@@ -66,23 +73,23 @@ def go_on(
 
     With *errors* and *cancelled* runs that had ended so are run again.
     """
-    records = _records(settings, world)
-    tasks = choose(suite, settings.tasks)
+    records = _make_records(settings, world)
+    tasks = select_tasks(suite, settings.tasks)
     setup = _set_up(suite, tasks, settings, world, records, errors=errors, cancelled=cancelled)
-    return _conclude(setup, settings, anyio.run(partial(sweep.resume, setup, row, raised=raised)), records)
+    return _conclude_sweep(setup, settings, anyio.run(partial(sweep.resume_sweep, setup, row, raised=raised)), records)
 
 
 def _record_printer(records: Records | None) -> Callable[[str, int], None]:
     """The function that prints a run's record, or does nothing."""
-    return records.tell if records is not None else lambda _sweep, _position: None
+    return records.print_run if records is not None else lambda _sweep, _position: None
 
 
-def _records(settings: Settings, world: World) -> Records | None:
+def _make_records(settings: Settings, world: World) -> Records | None:
     """Who prints a record of each run; nobody where variants are compared, whose lines are reports and comparisons."""
     return Records(store_of(world)) if COMMON.json and not settings.variants else None
 
 
-def _sandbox(settings: Settings, world: World) -> Sandbox | None:
+def _open_sandbox(settings: Settings, world: World) -> Sandbox | None:
     """The sandbox that is asked for, tried before anything is started.
 
     Raises:
@@ -90,8 +97,8 @@ def _sandbox(settings: Settings, world: World) -> Sandbox | None:
     """
     if settings.sandbox == "none":
         return None
-    sandbox = bubblewrap(world.environment, store=store_of(world))
-    anyio.run(partial(prove, sandbox, world.environment))
+    sandbox = find_bubblewrap(world.environment, store=store_of(world))
+    anyio.run(partial(prove_sandbox, sandbox, world.environment))
     return sandbox
 
 
@@ -115,20 +122,20 @@ def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: W
     Raises:
         UsageError: the key, the base URL, the recordings or the sandbox cannot be used.
     """
-    conceal()
+    hide_environment()
     player: Replay | None = None
     if settings.mode == "replay":
-        settings, player = replaying.opened(suite, tasks, settings, store_of(world))
+        settings, player = replaying.open_replay(suite, tasks, settings, store_of(world))
     if settings.base_url is not None:
-        checked_base(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
+        check_base_url(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
-    redactor = Redactor([*key, *credentials(world.environment)])
+    redactor = Redactor([*key, *find_credentials(world.environment)])
     kind = SuiteKind(
         suite=suite,
         tasks=tuple(tasks),
         settings=settings,
-        subject=BuiltinAgent if player is None else player.attended(BuiltinAgent),
+        subject=BuiltinAgent if player is None else player.wrap_subjects(BuiltinAgent),
         provider=player
         or find_provider(settings.provider)(
             ProviderOptions(
@@ -138,52 +145,52 @@ def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: W
                 api_key_env=variable,
                 suite_root=suite.root,
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
-                idle_timeout_ms=round(seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_S) * 1000),
+                idle_timeout_ms=round(read_seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_TIMEOUT_S) * 1000),
                 wall=world.wall,
             )
         ),
-        sandbox=_sandbox(settings, world),
+        sandbox=_open_sandbox(settings, world),
     )
     return kind, redactor
 
 
-def _conclude(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
+def _conclude_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
     """Report; the exit code."""
-    return concluded(end, partial(_reported, setup, settings, end, records))
+    return exit_code_of(end, partial(_report_sweep, setup, settings, end, records))
 
 
-def _reported(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
+def _report_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
     """Report from the stored rows, and say what it means for the exit code."""
     with Reader(setup.store) as reader:
-        row = reader.sweep(end.name)
+        row = reader.find_sweep(end.name)
         directory = settings.report_directory(setup.store, row.name)
         if settings.variants:
-            report = arms.tell(reader, row, settings.variant_ids(), directory, setup.world.environment)
+            report = arms.report_variants(reader, row, settings.variant_ids(), directory, setup.world.environment)
         else:
-            report = _told(reader, row, directory, records, setup.world.environment)
-        balanced = audited(reader, row, setup.world)
+            report = _print_report(reader, row, directory, records, setup.world.environment)
+        balanced = print_audit(reader, row, setup.world)
     code = _exit_code(end, report)
     return code if balanced or code != Exit.DONE else Exit.FAILED
 
 
-def _told(
+def _print_report(
     reader: Reader, row: SweepRow, directory: Path, records: Records | None, environment: Mapping[str, str]
 ) -> Report:
     """Write the report and print it, with the records of runs that were not told yet where those are wanted."""
     report = write_report(reader, row, directory)
     if records is not None:
         records.tell_rest(reader, row)
-        out(json.dumps(json_report.document(report), separators=(",", ":"), allow_nan=False))
+        print_data(json.dumps(json_report.report_to_json(report), separators=(",", ":"), allow_nan=False))
     else:
-        with printing():
-            present(report, sys.stdout, directory=directory, color=COMMON.color)
+        with guard_printing():
+            print_report(report, sys.stdout, directory=directory, color=COMMON.color)
         print_lines(propose_next(report), environment)
     return report
 
 
 def _exit_code(end: SweepEnd, report: Report) -> int:
     if end.signal is not None:
-        return signalled(end.signal)
+        return signal_exit_code(end.signal)
     stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
     if "replay_divergence" in report.summary.errored:
         return Exit.DIVERGED

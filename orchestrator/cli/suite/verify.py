@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, out, say
+from orchestrator.cli.common import COMMON, print_data, print_notice
 
 
 def verify(
@@ -26,14 +26,16 @@ def verify(
     from orchestrator.cli.surroundings import store_of
     from orchestrator.kinds import refuse_unreadable
     from orchestrator.suite.reverify import verify_sweep
-    from orchestrator.world import conceal, real_world
+    from orchestrator.world import hide_environment, real_world
 
-    conceal()
+    hide_environment()
     world = real_world()
     check = partial(refuse_unreadable, verb="verify")
-    verified = anyio.run(partial(verify_sweep, store_of(world), sweep, options.names(tasks), world, say, check=check))
+    verified = anyio.run(
+        partial(verify_sweep, store_of(world), sweep, options.split_names(tasks), world, print_notice, check=check)
+    )
     if COMMON.json:
-        out(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
+        print_data(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
     else:
-        for line in verified.lines():
-            out(line)
+        for line in verified.result_lines():
+            print_data(line)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out, say
+from orchestrator.cli.common import COMMON, print_data, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.engine.control.commands import Order
@@ -26,12 +26,12 @@ def pause(sweep: Sweep, why: Because = "") -> None:
 
     It holds for every process that works on the sweep, on this machine or another, and is heard within about a second.
     """
-    _give("pause", sweep, why)
+    _give_command("pause", sweep, why)
 
 
 def go_on(sweep: Sweep, why: Because = "") -> None:
     """Let a paused SWEEP go on."""
-    _give("continue", sweep, why)
+    _give_command("continue", sweep, why)
 
 
 def cancel(sweep: Sweep, why: Because = "") -> None:
@@ -40,36 +40,47 @@ def cancel(sweep: Sweep, why: Because = "") -> None:
     All of it becomes skipped(cancelled), which `resume` leaves alone and `resume --cancelled` runs. Processes that work
     on the sweep leave with exit code 1.
     """
-    _give("cancel", sweep, why)
+    _give_command("cancel", sweep, why)
 
 
-def _give(order: Order, name: str, why: str) -> None:
+def _give_command(order: Order, name: str, why: str) -> None:
     from functools import partial
 
     import anyio
 
     from orchestrator.cli.surroundings import store_of
-    from orchestrator.engine.control.commands import give, in_force
+    from orchestrator.engine.control.commands import give_command, in_force
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
-    from store.secrets.redactor import Redactor, credentials
+    from store.secrets.redactor import Redactor, find_credentials
     from store.sql.reader import Reader
 
     world = real_world()
     store = store_of(world)
     with Reader(store) as reader:
-        sweep = reader.sweep(name)
-        held = in_force(reader.control(sweep.id))
-        if (needless := _needless(order, None if held is None else held.verb, reader.remaining(sweep.id))) is not None:
-            _tell(sweep, order, needless, given=False)
+        sweep = reader.find_sweep(name)
+        held = in_force(reader.list_commands(sweep.id))
+        if (
+            needless := _explain_needless(order, None if held is None else held.verb, reader.count_remaining(sweep.id))
+        ) is not None:
+            _print_command(sweep, order, needless, given=False)
             return
         found = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
-    redactor = Redactor(credentials(world.environment))
-    skipped = anyio.run(partial(give, store, sweep, order, why=why, redactor=redactor, world=world, say=say))
-    _tell(sweep, order, _effect(order, found, skipped), given=True, processes=_working(found), skipped=skipped)
+    redactor = Redactor(find_credentials(world.environment))
+    skipped = anyio.run(
+        partial(give_command, store, sweep, order, why=why, redactor=redactor, world=world, say=print_notice)
+    )
+    _print_command(
+        sweep,
+        order,
+        _describe_effect(order, found, skipped),
+        given=True,
+        processes=_count_working(found),
+        skipped=skipped,
+    )
 
 
-def _needless(order: Order, held: str | None, remaining: int) -> str | None:
+def _explain_needless(order: Order, held: str | None, remaining: int) -> str | None:
     """Why an order would change nothing; None when it would."""
     if order == "continue":
         return None if held == "pause" else _not_paused(held)
@@ -82,30 +93,32 @@ def _not_paused(held: str | None) -> str:
     return "it is cancelled: `evalctl resume --cancelled` runs it after all" if held else "it is not paused"
 
 
-def _working(found: Standing) -> int:
+def _count_working(found: Standing) -> int:
     return sum(worker.state == "running" for worker in found.workers)
 
 
-def _effect(order: Order, found: Standing, skipped: int) -> str:
-    from orchestrator.text import counted
+def _describe_effect(order: Order, found: Standing, skipped: int) -> str:
+    from orchestrator.text import format_count
 
-    working = _working(found)
+    working = _count_working(found)
     processes = f"{working} process{'es work' if working != 1 else ' works'} on it"
     if order == "pause":
         return f"paused: {processes}, and what runs may end" if working else "paused, though no process works on it"
     if order == "continue":
         return f"it goes on: {processes}" if working else "it may go on: no process works on it, so `evalctl resume` it"
     if not working:
-        return f"cancelled: {counted(skipped, 'run')} skipped"
-    already = f"; {counted(skipped, 'run')} skipped already" if skipped else ""
+        return f"cancelled: {format_count(skipped, 'run')} skipped"
+    already = f"; {format_count(skipped, 'run')} skipped already" if skipped else ""
     return f"cancelled: {processes}, to end what has begun and to skip the rest{already}"
 
 
-def _tell(sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0) -> None:
+def _print_command(
+    sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0
+) -> None:
     if COMMON.json:
         import json
 
         facts = {"sweep": sweep.name, "order": order, "given": given, "processes": processes, "skipped": skipped}
-        out(json.dumps({"schema": SCHEMA, **facts, "message": words}))
+        print_data(json.dumps({"schema": SCHEMA, **facts, "message": words}))
     else:
-        out(f"sweep {sweep.name}: {words}")
+        print_data(f"sweep {sweep.name}: {words}")

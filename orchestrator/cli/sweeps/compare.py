@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, Exit, complain, out
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error
 
 SIDE = "A report's directory or its report.json, or a sweep: SWEEP, SWEEP:VARIANT, or `last`; names may be shortened."
 
@@ -34,11 +34,11 @@ def compare(
     """
     from orchestrator.cli.surroundings import store_of
     from orchestrator.comparison import json_form, lines
-    from orchestrator.comparison.build import compare as compared
+    from orchestrator.comparison.build import compare_arms as compared
     from orchestrator.comparison.model import Incompatible
     from orchestrator.comparison.sides import read_sides
     from orchestrator.kinds import kind_of, read_report_side
-    from orchestrator.text import printable
+    from orchestrator.text import make_printable
     from orchestrator.world import real_world
 
     sides = read_sides(
@@ -51,9 +51,9 @@ def compare(
     try:
         found = compared(sides.baseline, sides.candidate, gaps=sides.gaps, detail=detail)
     except Incompatible as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(Exit.INCOMPATIBLE) from None
     if COMMON.json:
-        out(json_form.line(found))
+        print_data(json_form.render_json_line(found))
     else:
-        out("\n".join(printable(line, sys.stdout.encoding) for line in lines.lines(found)))
+        print_data("\n".join(make_printable(line, sys.stdout.encoding) for line in lines.render_lines(found)))

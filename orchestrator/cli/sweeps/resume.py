@@ -51,18 +51,18 @@ def resume(  # noqa: PLR0917 - typer takes options by position
 
     world = real_world()
     with Reader(store_of(world)) as reader:
-        row = reader.sweep(sweep)
-        controls = tuple(reader.control(row.id))
-        accounts = tuple(reader.accounts(row.id))
+        row = reader.find_sweep(sweep)
+        controls = tuple(reader.list_commands(row.id))
+        accounts = tuple(reader.list_worker_accounts(row.id))
     request = ResumeRequest(
         sweep=row,
         world=world,
         caps=caps_of(row, controls),
-        new_caps=options.given(calls=max_calls, tokens=max_tokens, nusd=options.nusd(max_cost_usd)),
+        new_caps=options.drop_unset(calls=max_calls, tokens=max_tokens, nusd=options.to_nano_usd(max_cost_usd)),
         prices=prices_of(row, controls),
-        new_prices=table.load(prices) if prices is not None else {},
+        new_prices=table.load_prices(prices) if prices is not None else {},
         accounts=accounts,
-        changes=options.given(
+        changes=options.drop_unset(
             base_url=base_url,
             api_key_env=api_key_env,
             concurrency=concurrency,
@@ -72,7 +72,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
             max_wait_s=max_wait,
             max_stall_s=max_stall,
             keep=keep or None,
-            out=options.directory(out),
+            out=options.resolve_directory(out),
         ),
         errors=errors,
         cancelled=cancelled,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.common import COMMON, print_data
 from orchestrator.cli.hints import print_lines
 
 if TYPE_CHECKING:
@@ -49,16 +49,16 @@ def show(
         if runs and name.arm is not None:
             raise UsageError("runs are counted over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
         if runs:
-            _runs(reader, name.sweep)
+            _show_runs(reader, name.sweep)
         elif name.position is not None:
-            _run(reader, name.sweep, name.position, attempt, full=full)
+            _show_run(reader, name.sweep, name.position, attempt, full=full)
         else:
-            _sweep(reader, what)
+            _show_sweep(reader, what)
 
 
-def _sweep(reader: Reader, what: str) -> None:
+def _show_sweep(reader: Reader, what: str) -> None:
     from orchestrator.cli.naming import find_arm
-    from orchestrator.cli.streams import printing
+    from orchestrator.cli.streams import guard_printing
     from orchestrator.kinds import kind_of, load_part
     from orchestrator.world import real_world
 
@@ -66,42 +66,42 @@ def _sweep(reader: Reader, what: str) -> None:
     kind = kind_of(sweep)
     report = kind.build_report(reader, sweep, variant)
     if COMMON.json:
-        out(load_part(kind.encoder)(report))
+        print_data(load_part(kind.encoder)(report))
         return
-    with printing():
+    with guard_printing():
         load_part(kind.printer)(report, sys.stdout, color=COMMON.color)
     print_lines(load_part(kind.proposer)(report), real_world().environment)
 
 
-def _runs(reader: Reader, name: str) -> None:
+def _show_runs(reader: Reader, name: str) -> None:
     from orchestrator.reports import listing, runs_jsonl
-    from orchestrator.text import printable
+    from orchestrator.text import make_printable
 
-    sweep = reader.sweep(name)
+    sweep = reader.find_sweep(name)
     if not COMMON.json:
-        for line in listing.lines(reader, sweep):
-            out(printable(line, sys.stdout.encoding))
+        for line in listing.listing_lines(reader, sweep):
+            print_data(make_printable(line, sys.stdout.encoding))
         return
-    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
-    for run in reader.runs(sweep.id):
+    cells = {cell.id: cell for cell in reader.list_cells(sweep.id)}
+    for run in reader.iterate_runs(sweep.id):
         if run.outcome is not None:
-            out(runs_jsonl.line(sweep, run, cells[run.cell_id]))
+            print_data(runs_jsonl.run_line(sweep, run, cells[run.cell_id]))
 
 
-def _run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
+def _show_run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
     import json
 
     from orchestrator.reports import transcript
-    from orchestrator.text import printable
+    from orchestrator.text import make_printable
     from store.errors import UsageError
 
     if not (position.isascii() and position.isdigit()):
         raise UsageError(f"{position!r} is no position", "A run is written SWEEP/POSITION, such as last/3.")
-    sweep = reader.sweep(name)
-    run = reader.run(sweep.id, int(position[:20]))
-    cell = next(cell for cell in reader.cells(sweep.id) if cell.id == run.cell_id)
+    sweep = reader.find_sweep(name)
+    run = reader.find_run(sweep.id, int(position[:20]))
+    cell = next(cell for cell in reader.list_cells(sweep.id) if cell.id == run.cell_id)
     if COMMON.json:
-        out(json.dumps(transcript.document(reader, sweep, run, cell, attempt)))
+        print_data(json.dumps(transcript.transcript_to_json(reader, sweep, run, cell, attempt)))
         return
-    for line in transcript.lines(reader, sweep, run, cell, number=attempt, full=full):
-        out(printable(line, sys.stdout.encoding))
+    for line in transcript.transcript_lines(reader, sweep, run, cell, number=attempt, full=full):
+        print_data(make_printable(line, sys.stdout.encoding))

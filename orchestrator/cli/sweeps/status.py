@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, out
-from orchestrator.cli.hints import command, print_lines
+from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.hints import format_command, print_lines
 
 if TYPE_CHECKING:
     from store.sql.reader import Reader
@@ -41,41 +41,43 @@ def status(
     from orchestrator.engine import audit
     from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world
-    from store.sql.database import examine
+    from store.sql.database import examine_store
     from store.sql.reader import Reader
 
     world = real_world()
     path = store_of(world)
-    if sweep == "last" and examine(path) == "absent":
+    if sweep == "last" and examine_store(path) == "absent":
         _nothing_yet(path, world.environment)
         return
     with Reader(path) as reader:
-        if sweep == "last" and not reader.sweeps(1):
+        if sweep == "last" and not reader.list_sweeps(1):
             _nothing_yet(path, world.environment)
             return
         if why or "/" in sweep:
-            _why(reader, sweep, world.wall())
+            _explain_run(reader, sweep, world.wall())
             return
-        now = glance.glance_of(reader, reader.sweep(sweep), now=world.wall(), is_alive=is_alive)
+        now = glance.glance_of(reader, reader.find_sweep(sweep), now=world.wall(), is_alive=is_alive)
         found = now.standing
-        books = audit.audit(reader, found.sweep, now=world.wall(), is_alive=is_alive)
+        books = audit.audit_sweep(reader, found.sweep, now=world.wall(), is_alive=is_alive)
     if watch:
-        from orchestrator.cli.sweeps.watching import watch as keep_watching
+        from orchestrator.cli.sweeps.watching import watch_sweep as keep_watching
 
         keep_watching(path, found.sweep.name, world=world)
     elif COMMON.json:
-        facts = {**standing.document(found), **glance.document(now), "audit": audit.document(books)}
-        out(json.dumps({"store": str(path), **facts}))
+        facts = {**standing.standing_to_json(found), **glance.glance_to_json(now), "audit": audit.audit_to_json(books)}
+        print_data(json.dumps({"store": str(path), **facts}))
     else:
-        print_lines([*standing.lines(found), *glance.lines(now), *audit.lines(books)], world.environment)
+        print_lines(
+            [*standing.standing_lines(found), *glance.glance_lines(now), *audit.audit_lines(books)], world.environment
+        )
 
 
-def _why(reader: Reader, what: str, now: int) -> None:
+def _explain_run(reader: Reader, what: str, now: int) -> None:
     import json
 
     from orchestrator.reports.status import why
     from orchestrator.reports.sweep_name import parse_sweep_name
-    from orchestrator.text import printable
+    from orchestrator.text import make_printable
     from orchestrator.world import is_alive
     from store.errors import UsageError
 
@@ -83,16 +85,16 @@ def _why(reader: Reader, what: str, now: int) -> None:
     position = name.position or ""
     if not (position.isascii() and position.isdigit()):
         raise UsageError(f"{what!r} is no run", "A run is written SWEEP/POSITION, such as last/3.")
-    case = why.case_of(reader, reader.sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
+    case = why.case_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
     if COMMON.json:
-        out(json.dumps(why.document(case)))
+        print_data(json.dumps(why.why_to_json(case)))
     else:
-        out(printable("\n".join(why.lines(case)), sys.stdout.encoding))
+        print_data(make_printable("\n".join(why.why_lines(case)), sys.stdout.encoding))
 
 
 def _nothing_yet(path: Path, environment: Mapping[str, str]) -> None:
     if COMMON.json:
-        out('{"schema": "evalctl.status/1", "sweep": null}')
+        print_data('{"schema": "evalctl.status/1", "sweep": null}')
     else:
-        out(f"There is no sweep yet in {path}. Start one with\n  {command(DEMO, environment)}")
-        out(f"`{command('list', environment)}` shows what else there is to run.")
+        print_data(f"There is no sweep yet in {path}. Start one with\n  {format_command(DEMO, environment)}")
+        print_data(f"`{format_command('list', environment)}` shows what else there is to run.")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.cli.common import COMMON, out
+from orchestrator.cli.common import COMMON, print_data
 from orchestrator.cli.hints import spell_line
-from orchestrator.cli.streams import printing
+from orchestrator.cli.streams import guard_printing
 from orchestrator.reports.status import glance, standing
 from orchestrator.reports.status.glance import Glance
-from orchestrator.text import printable
+from orchestrator.text import make_printable
 from orchestrator.world import World, is_alive
 from store.sql.reader import Reader
 
@@ -27,20 +27,20 @@ PLAIN_EVERY_S = 10.0
 Show = Callable[[Glance], None]
 
 
-def watch(path: Path, name: str, *, world: World) -> None:
+def watch_sweep(path: Path, name: str, *, world: World) -> None:
     """Show the sweep until nothing is left to do and nobody works on it, or Ctrl-C. Only reads."""
-    with Reader(path) as reader, _display(path, world) as show, _interrupted() as interrupted:
-        sweep = reader.sweep(name)
+    with Reader(path) as reader, _open_display(path, world) as show, _interruptible_wait() as interrupted:
+        sweep = reader.find_sweep(name)
         over = False
         while not over:
-            reader.refresh()
+            reader.refresh_snapshot()
             found = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
             show(found)
             over = found.over or interrupted(EVERY_S)
 
 
 @contextmanager
-def _interrupted() -> Iterator[Callable[[float], bool]]:
+def _interruptible_wait() -> Iterator[Callable[[float], bool]]:
     """A wait of so many seconds that Ctrl-C ends, and whether it did. No exception, which a finalizer may swallow."""
     heard, told = os.pipe()
     before = signal.signal(signal.SIGINT, lambda _number, _frame: os.write(told, b"!"))
@@ -53,46 +53,48 @@ def _interrupted() -> Iterator[Callable[[float], bool]]:
 
 
 @contextmanager
-def _display(path: Path, world: World) -> Iterator[Show]:
+def _open_display(path: Path, world: World) -> Iterator[Show]:
     if COMMON.json:
-        yield lambda found: out(
-            json.dumps({"store": str(path), **standing.document(found.standing), **glance.document(found)})
+        yield lambda found: print_data(
+            json.dumps(
+                {"store": str(path), **standing.standing_to_json(found.standing), **glance.glance_to_json(found)}
+            )
         )
     elif sys.stdout.isatty():
-        with _drawing(world) as show:
+        with _draw_in_place(world) as show:
             yield show
     else:
-        yield _plain(world)
+        yield _make_plain_display(world)
 
 
-def _plain(world: World) -> Show:
+def _make_plain_display(world: World) -> Show:
     """A line whenever something has changed, and now and then where nothing has."""
     before, said = "", world.monotonic()
 
-    def show(found: Glance) -> None:
+    def print_glance(found: Glance) -> None:
         nonlocal before, said
-        text, now = glance.line(found), world.monotonic()
+        text, now = glance.heartbeat_line(found), world.monotonic()
         if text != before or now - said >= PLAIN_EVERY_S:
             before, said = text, now
-            left = f", about {glance.span(found.left_s)} left" if found.left_s is not None else ""
-            out(printable(f"{text}{left}", sys.stdout.encoding))
+            left = f", about {glance.format_span(found.left_s)} left" if found.left_s is not None else ""
+            print_data(make_printable(f"{text}{left}", sys.stdout.encoding))
 
-    return show
+    return print_glance
 
 
 @contextmanager
-def _drawing(world: World) -> Iterator[Show]:
+def _draw_in_place(world: World) -> Iterator[Show]:
     """Redraw in place on the terminal."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     console = Console(file=sys.stdout, highlight=False, no_color=not COMMON.color)
-    with printing(), Live(console=console, auto_refresh=False) as live:
+    with guard_printing(), Live(console=console, auto_refresh=False) as live:
 
-        def show(found: Glance) -> None:
-            lines = [*standing.lines(found.standing), *glance.lines(found)]
+        def draw_glance(found: Glance) -> None:
+            lines = [*standing.standing_lines(found.standing), *glance.glance_lines(found)]
             text = "\n".join(spell_line(line, world.environment) for line in lines)
-            live.update(Text(printable(text, sys.stdout.encoding)), refresh=True)
+            live.update(Text(make_printable(text, sys.stdout.encoding)), refresh=True)
 
-        yield show
+        yield draw_glance

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.world import World, is_alive, this_worker, who
+from orchestrator.world import World, current_user, is_alive, this_worker
 
 if TYPE_CHECKING:
-    from store.records import ControlRow
+    from store.records import CommandRow
     from store.rows import SweepRow
     from store.secrets.redactor import Redactor
     from store.sql.writer import Writer
@@ -24,13 +24,13 @@ LEASE_S = 15.0
 """How long a process that cancels is believed to live, should it die meanwhile."""
 
 
-def in_force(controls: Iterable[ControlRow]) -> ControlRow | None:
+def in_force(controls: Iterable[CommandRow]) -> CommandRow | None:
     """The pause or the cancel that holds now; None where the last order was to continue, or there was none."""
     orders = [row for row in controls if row.verb in ORDERS]
     return orders[-1] if orders and orders[-1].verb != "continue" else None
 
 
-async def give(
+async def give_command(
     store: Path,
     sweep: SweepRow,
     order: Order,
@@ -46,12 +46,12 @@ async def give(
         StoreRefused, StoreStalled: the store cannot be opened for writing.
         StoreFailed: the order could not be written.
     """
-    from orchestrator.engine.open_store import writing
-    from store.sql.commands import tell
+    from orchestrator.engine.open_store import open_for_writing
+    from store.sql.commands import record_command
 
-    by, why = redactor.text(who()), redactor.text(why)
-    async with writing(store, say=say, max_stall_s=PATIENCE_S) as writer:
-        await writer.transact(tell(sweep.id, order, who=by, why=why, payload={}, at=world.wall()))
+    by, why = redactor.redact_text(current_user()), redactor.redact_text(why)
+    async with open_for_writing(store, say=say, max_stall_s=PATIENCE_S) as writer:
+        await writer.submit_and_wait(record_command(sweep.id, order, who=by, why=why, payload={}, at=world.wall()))
         if order != "cancel":
             return 0
         reason = f"cancelled by {by}" + (f" ({why})" if why else "")
@@ -63,11 +63,13 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
     from orchestrator.engine.skips import skip_rest
     from orchestrator.version import __version__
     from store.sql.claims import SqliteClaims
-    from store.sql.leases import leave, register
+    from store.sql.leases import end_lease, register_worker
     from store.sql.ledger import SqliteLedger
 
     lease_us = round(LEASE_S * 1_000_000)
-    worker_id = await writer.transact(register(this_worker(__version__, world.wall()), world.wall() + lease_us))
+    worker_id = await writer.submit_and_wait(
+        register_worker(this_worker(__version__, world.wall()), world.wall() + lease_us)
+    )
     claims = SqliteClaims(
         writer, sweep_id=sweep.id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
     )
@@ -81,8 +83,8 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
         on_acknowledged=lambda _ending, _counts: None,
     )
     count = await skip_rest(claims, ledger, (), reason="cancelled", message=message, wall=world.wall)
-    ledger.notice("left", {"why": "cancelled", "message": message, "remaining": await claims.remaining()})
-    await writer.transact(leave(worker_id))
+    ledger.record_notice("left", {"why": "cancelled", "message": message, "remaining": await claims.count_remaining()})
+    await writer.submit_and_wait(end_lease(worker_id))
     return count
 
 
@@ -90,12 +92,12 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
 class Lift:
     """What resuming a sweep does to an order that holds it back."""
 
-    order: ControlRow
+    order: CommandRow
     why: str
     """Kept with the order to continue."""
 
 
-def to_lift(order: ControlRow | None, *, cancelled: bool) -> Lift | None:
+def to_lift(order: CommandRow | None, *, cancelled: bool) -> Lift | None:
     """Resuming lifts a pause; a cancel only where *cancelled* runs are asked for."""
     if order is None or (order.verb == "cancel" and not cancelled):
         return None

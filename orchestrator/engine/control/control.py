@@ -9,7 +9,7 @@ from typing import Literal
 import anyio
 
 from orchestrator.text import one_line
-from store.records import ControlRow
+from store.records import CommandRow
 
 Why = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "terminate", "cancelled"]
 
@@ -35,7 +35,7 @@ class Control:
         """Around everything that executes runs; cancelled when they are not to be waited for."""
         self.signal: int | None = None
         """The last signal that was received."""
-        self.pause: ControlRow | None = None
+        self.pause: CommandRow | None = None
         """The order that holds this process back; None while it may start runs."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when a pause begins or ends."""
@@ -45,41 +45,43 @@ class Control:
     @property
     def paused(self) -> str:
         """By whom and why the sweep is paused; empty when it is not."""
-        return f"paused by {signed(self.pause)}" if self.pause is not None else ""
+        return f"paused by {describe_author(self.pause)}" if self.pause is not None else ""
 
-    def drain(self, why: Why, message: str) -> None:
+    def start_draining(self, why: Why, message: str) -> None:
         """Start nothing new."""
         if self.why is None:
             self.why, self.message = why, message
             self._tell(message)
         self.draining.set()
 
-    def cancel(self, why: Why, message: str) -> None:
+    def cancel_runs(self, why: Why, message: str) -> None:
         """Start nothing new and end what runs."""
         if self.why is not None and not self.running.cancel_called:
             self._tell(message)
         if why == "cancelled" and self.why is not None:
             self.why, self.message = why, message
-        self.drain(why, message)
+        self.start_draining(why, message)
         if not self.running.cancel_called:
             self._at_once()
         self.running.cancel()
 
-    def obey(self, order: ControlRow | None) -> None:
+    def obey_command(self, order: CommandRow | None) -> None:
         """Do what the last order says, once; None is no order."""
         if order is None or order.id == self._obeyed:
             return
         self._obeyed = order.id
         if order.verb == "cancel":
-            self.cancel("cancelled", f"cancelled by {signed(order)}: `resume --cancelled` runs what is skipped now")
+            self.cancel_runs(
+                "cancelled", f"cancelled by {describe_author(order)}: `resume --cancelled` runs what is skipped now"
+            )
         elif order.verb == "pause":
-            self._hold(order)
+            self._set_pause(order)
             self._tell(f"{self.paused}: nothing new starts, running attempts finish")
         elif self.pause is not None:
-            self._hold(None)
-            self._tell(f"continued by {signed(order)}")
+            self._set_pause(None)
+            self._tell(f"continued by {describe_author(order)}")
 
-    async def listen(self) -> None:
+    async def listen_to_signals(self) -> None:
         """Ctrl-C drains, a second one, SIGTERM or SIGHUP cancels. Runs until it is cancelled itself.
 
         A SIGHUP that was ignored from the start, as under `nohup`, stays ignored.
@@ -91,24 +93,26 @@ class Control:
             async for number in signals:
                 self.signal = number
                 if number != signal.SIGINT:
-                    self.cancel("terminate", f"{number.name}: running attempts are ended")
+                    self.cancel_runs("terminate", f"{number.name}: running attempts are ended")
                 elif self._interrupted:
-                    self.cancel("interrupt", "Ctrl-C twice: running attempts are ended")
+                    self.cancel_runs("interrupt", "Ctrl-C twice: running attempts are ended")
                 else:
                     self._interrupted = True
-                    self.drain("interrupt", "Ctrl-C: nothing new starts, running attempts finish; once more ends them")
+                    self.start_draining(
+                        "interrupt", "Ctrl-C: nothing new starts, running attempts finish; once more ends them"
+                    )
 
-    async def expire(self, seconds: float) -> None:
+    async def cancel_at_deadline(self, seconds: float) -> None:
         """Cancel when the sweep's deadline is reached."""
         await anyio.sleep(seconds)
-        self.cancel("deadline", "--max-wall was reached")
+        self.cancel_runs("deadline", "--max-wall was reached")
 
-    def _hold(self, order: ControlRow | None) -> None:
+    def _set_pause(self, order: CommandRow | None) -> None:
         self.pause = order
         self.changed.set()
         self.changed = anyio.Event()
 
 
-def signed(order: ControlRow) -> str:
+def describe_author(order: CommandRow) -> str:
     """Who gave an order, and why where that was said; harmless for a terminal."""
     return one_line(order.who) + (f" ({one_line(order.why)})" if order.why else "")

@@ -61,27 +61,27 @@ class Waits:
         """Whether something has happened since `Quiet` last looked. Whoever makes something happen sets it."""
 
     def __repr__(self) -> str:
-        return f"<Waits: {self.summary() or 'none'}>"
+        return f"<Waits: {self.summarize_waits() or 'none'}>"
 
-    def counts(self) -> Counter[What]:
+    def count_kinds(self) -> Counter[What]:
         """How many wait for what."""
         return Counter(wait.what for wait in self.open)
 
-    def summary(self) -> str:
+    def summarize_waits(self) -> str:
         """`2 wait for a retry (the next in 12 s)`; without those that only wait for an answer."""
-        counts = self.counts()
+        counts = self.count_kinds()
         del counts["answer"]
         now = self.clock()
         parts = []
         for what, count in sorted(counts.items()):
-            ends = [end for wait in self.open if wait.what == what and (end := wait.ends()) is not None]
+            ends = [end for wait in self.open if wait.what == what and (end := wait.known_end()) is not None]
             when = f" (the next in {max(0.0, min(ends) - now):.0f} s)" if ends else ""
             parts.append(f"{count} {'waits' if count == 1 else 'wait'} for {IN_WORDS[what]}{when}")
         return ", ".join(parts)
 
 
 class Wait:
-    """One wait, from the beginning to the end of a `with` block, or from `begin` to `end`.
+    """One wait, from the beginning to the end of a `with` block, or from `begin_wait` to `end_wait`.
 
     Args:
         waits: where it is entered.
@@ -112,30 +112,30 @@ class Wait:
         self.held = held
         self.since = 0.0
 
-    def ends(self) -> float | None:
+    def known_end(self) -> float | None:
         """When it will be over by itself, where that is known now."""
         hold = self.held() if self.held is not None else None
         return hold.until if hold is not None else self.until
 
-    def begin(self) -> None:
+    def begin_wait(self) -> None:
         """It begins, unless it has begun."""
         if self not in self._waits.open:
             self.since = self._waits.clock()
             self._waits.open.add(self)
 
-    def end(self) -> None:
+    def end_wait(self) -> None:
         """It is over; something has happened, if only that."""
         if self in self._waits.open:
             self._waits.open.discard(self)
             self._waits.stirred = True
 
     def __enter__(self) -> None:
-        self.begin()
+        self.begin_wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end()
+        self.end_wait()
 
 
 class Bound:
@@ -164,7 +164,7 @@ class Quiet:
     """When something last happened; None before the first look."""
     _last: float = attrs.field(init=False, default=0.0)
 
-    def look(self, now: float, *, stirred: bool) -> float:
+    def measure_quiet(self, now: float, *, stirred: bool) -> float:
         """Seconds of quiet at *now*; *stirred* tells whether something has happened since the last look."""
         absent = max(0.0, now - self._last - 2 * self.tick_s)
         self._last = now
@@ -172,14 +172,14 @@ class Quiet:
             self.since = now
         elif absent:
             self.since += absent
-        return self.seconds(now)
+        return self.quiet_seconds(now)
 
-    def seconds(self, now: float) -> float:
+    def quiet_seconds(self, now: float) -> float:
         """Seconds of quiet at *now*; 0 before the first look."""
         return 0.0 if self.since is None else now - self.since
 
 
-def told(waits: Iterable[Wait]) -> str:
+def describe_waits(waits: Iterable[Wait]) -> str:
     """`1 wait for a retry, 3 waits for an answer`, for people."""
     counts = Counter(IN_WORDS[wait.what] for wait in waits)
     return ", ".join(

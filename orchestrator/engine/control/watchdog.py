@@ -8,11 +8,11 @@ import anyio
 import attrs
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.control.waits import Quiet, Stalled, Wait, Waits, told
+from orchestrator.engine.control.waits import Quiet, Stalled, Wait, Waits, describe_waits
 from orchestrator.engine.hold import Hold
-from orchestrator.text import counted, one_line
+from orchestrator.text import format_count, one_line
 from store.events import Json
-from store.sql.claims import Held
+from store.sql.claims import HeldRuns
 
 LONGEST_TICK_S = 1.0
 
@@ -61,17 +61,17 @@ class Watchdog:
     """The same while runs only work: none that works as it should is silent for so long."""
     running: Callable[[], int]
     """Runs in flight in this process."""
-    others: Callable[[], Awaitable[Collection[Held]]]
+    others: Callable[[], Awaitable[Collection[HeldRuns]]]
     """What other living processes hold."""
     notice: Callable[[str, dict[str, Json]], None]
-    _held: Collection[Held] = attrs.field(init=False, default=())
+    _held: Collection[HeldRuns] = attrs.field(init=False, default=())
     _ended: bool = attrs.field(init=False, default=False)
     _quiet: Quiet = attrs.field(
         init=False,
         default=attrs.Factory(lambda dog: Quiet(tick_s=min(LONGEST_TICK_S, dog.bound_s / 4)), takes_self=True),
     )
 
-    async def watch(self) -> None:
+    async def watch_waits(self) -> None:
         """Watch until cancelled."""
         while True:
             await anyio.sleep(self._quiet.tick_s)
@@ -82,13 +82,13 @@ class Watchdog:
 
     async def observe(self, now: float) -> bool:
         """Take note of progress since the last call; whether there was any, or none was due. *now* in seconds."""
-        stirred = await self._stirred(now)
-        self._quiet.look(now, stirred=stirred)
+        stirred = await self._has_progressed(now)
+        self._quiet.measure_quiet(now, stirred=stirred)
         return stirred
 
     def decide(self, now: float) -> Stall | None:
         """What has to end at *now*, by what was observed; None if nothing has to. Changes nothing."""
-        seconds, running = self._quiet.seconds(now), self.running()
+        seconds, running = self._quiet.quiet_seconds(now), self.running()
         overdue = [wait for wait in self.waits.open if wait.give_up is not None]
         if running:
             overdue = [wait for wait in overdue if wait.run is not None]
@@ -104,21 +104,21 @@ class Watchdog:
         """End what *stall* names, report it, and start to count the time without progress anew."""
         match stall:
             case OverlongWaits(held=held):
-                self._refuse(held, now)
+                self._refuse_waits(held, now)
             case OverdueWaits(waits=waits, seconds=seconds):
-                self._end(waits, seconds)
+                self._end_waits(waits, seconds)
             case SilentRuns(runs=runs, seconds=seconds):
-                left = f"what is in flight does not end by itself ({counted(runs, 'run')})"
+                left = f"what is in flight does not end by itself ({format_count(runs, 'run')})"
                 message = f"nothing has happened for {seconds:.0f} s, and {left}"
                 self.notice("stalled", {"seconds": round(seconds), "running": runs})
-                self.control.cancel("stalled", message)
+                self.control.cancel_runs("stalled", message)
         self._quiet.since = None
 
-    async def _stirred(self, now: float) -> bool:
+    async def _has_progressed(self, now: float) -> bool:
         stirred, self.waits.stirred = self.waits.stirred, False
         if stirred:
             return True
-        if any(now <= end <= now + self.bound_s for wait in self.waits.open if (end := wait.ends()) is not None):
+        if any(now <= end <= now + self.bound_s for wait in self.waits.open if (end := wait.known_end()) is not None):
             return True
         if not self.running():
             if self.control.pause is not None or all(wait.what != "others" for wait in self.waits.open):
@@ -132,21 +132,21 @@ class Watchdog:
         hold = wait.held() if wait.held is not None else None
         return hold if hold is not None and hold.until > now + self.bound_s else None
 
-    def _refuse(self, late: Sequence[tuple[Wait, Hold]], now: float) -> None:
+    def _refuse_waits(self, late: Sequence[tuple[Wait, Hold]], now: float) -> None:
         for wait, hold in late:
-            self._give_up(wait, Stalled(wait.what, 0.0, self._why(hold, now)))
-        message = self._why(min((hold for _, hold in late), key=lambda hold: hold.until), now)
-        self._tell([wait for wait, _ in late], 0.0, why=message)
-        self.control.drain("stalled", message)
+            self._give_up(wait, Stalled(wait.what, 0.0, self._explain_hold(hold, now)))
+        message = self._explain_hold(min((hold for _, hold in late), key=lambda hold: hold.until), now)
+        self._report_ended([wait for wait, _ in late], 0.0, why=message)
+        self.control.start_draining("stalled", message)
 
-    def _why(self, hold: Hold, now: float) -> str:
+    def _explain_hold(self, hold: Hold, now: float) -> str:
         remedy = "resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or"
         known = f"{hold.by} lets the next request go in {hold.until - now:.0f} s, and --max-stall is {self.bound_s:g} s"
         return f"{known}: {remedy} a longer --max-stall"
 
-    def _end(self, overdue: Collection[Wait], seconds: float) -> None:
+    def _end_waits(self, overdue: Collection[Wait], seconds: float) -> None:
         runs = [wait.run for wait in overdue if wait.run is not None]
-        message = f"nothing has happened for {seconds:.0f} s (--max-stall): ended {told(overdue)}"
+        message = f"nothing has happened for {seconds:.0f} s (--max-stall): ended {describe_waits(overdue)}"
         if self._held and not runs:
             message += "; " + ", ".join(
                 f"process {held.pid} on {one_line(held.host)} holds {held.runs}, the first at position {held.first}"
@@ -154,14 +154,14 @@ class Watchdog:
             )
         for wait in overdue:
             self._give_up(wait, Stalled(wait.what, seconds))
-        self._tell(overdue, seconds)
-        self.control.drain("stalled", message)
+        self._report_ended(overdue, seconds)
+        self.control.start_draining("stalled", message)
 
     def _give_up(self, wait: Wait, error: Stalled) -> None:
         self._ended = True
         if wait.give_up is not None:
             wait.give_up(error)
 
-    def _tell(self, ended: Collection[Wait], seconds: float, **more: Json) -> None:
+    def _report_ended(self, ended: Collection[Wait], seconds: float, **more: Json) -> None:
         runs: list[Json] = [*sorted({wait.run for wait in ended if wait.run is not None})[:100]]
-        self.notice("stalled", {"seconds": round(seconds), "waits": told(ended), "runs": runs, **more})
+        self.notice("stalled", {"seconds": round(seconds), "waits": describe_waits(ended), "runs": runs, **more})

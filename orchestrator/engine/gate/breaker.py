@@ -33,7 +33,7 @@ class Breaker:
     """Why it is open; None while it is closed."""
     _row: int = attrs.field(init=False, default=0)
 
-    def note(self, error: ProviderError | None) -> bool:
+    def record_outcome(self, error: ProviderError | None) -> bool:
         """A request was answered or has failed for good with *error*. Returns whether the breaker opened just now."""
         if error is None:
             self._row = 0

@@ -25,14 +25,14 @@ class Bucket:
         """What the bucket holds."""
         return max(1.0, self._rate / 6)
 
-    def divide(self, processes: int) -> None:
+    def divide_rate(self, processes: int) -> None:
         """From now on the rate is shared by so many processes."""
         self.processes = max(1, processes)
         self.level = min(self.level, self.size)
 
     def opens_in(self, now: float, amount: float) -> float:
         """Seconds until *amount* may be taken; 0 when it may be now."""
-        missing = min(amount, self.size) - self._filled(now)
+        missing = min(amount, self.size) - self._refilled_level(now)
         return 0.0 if missing <= 1e-9 else missing * 60 / self._rate
 
     @property
@@ -41,15 +41,15 @@ class Bucket:
         shared = f" (shared by {self.processes} processes)" if self.processes > 1 else ""
         return f"{self.per_minute:g}{shared}"
 
-    def take(self, now: float, amount: float) -> None:
+    def take_tokens(self, now: float, amount: float) -> None:
         """Take *amount*; a negative one gives back."""
-        self.level = min(self.size, self._filled(now) - amount)
+        self.level = min(self.size, self._refilled_level(now) - amount)
         self.at = now
 
     @property
     def _rate(self) -> float:
         return self.per_minute / self.processes
 
-    def _filled(self, now: float) -> float:
+    def _refilled_level(self, now: float) -> float:
         since = 0.0 if self.at is None else max(0.0, now - self.at)
         return min(self.size, self.level + since * self._rate / 60)

@@ -10,11 +10,11 @@ from typing import Literal
 import attrs
 
 from providers.base import Answer
-from providers.endpoints.usage import believable
+from providers.endpoints.usage import is_plausible
 from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.usage import Usage
-from store.money import DEAREST, NUSD
+from store.money import MAX_USD, NUSD_PER_USD
 from store.rows import Amount
 
 Source = Literal["prices", "reported", "bound"]
@@ -46,7 +46,7 @@ def bound_of(size: int, limit: int | None, price: Price | None) -> Amount:
     Without an output limit, or without a price, it is a lower bound and no more; under a cap neither is missing.
     """
     output = limit or 0
-    nusd = price.bound(size, output) if price is not None else 0
+    nusd = price.compute_bound(size, output) if price is not None else 0
     return Amount(calls=1, tokens=size + output, nusd=nusd)
 
 
@@ -58,16 +58,16 @@ def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price 
     """
     usage = reply.usage if reply is not None else None
     reported = reply.cost_nusd if isinstance(reply, Answer) else None
-    implausible = not believable(usage) or not _can_be(reported)
-    if not believable(usage):
+    implausible = not is_plausible(usage) or not _can_be(reported)
+    if not is_plausible(usage):
         usage = None
     if not _can_be(reported):
         reported = None
     if usage is None or usage.input is None or usage.output is None:
         unknown = not (isinstance(reply, ProviderError) and usage is None and reply.turned_away)
-        tokens, nusd, source = _unreported(bound, price, unknown=unknown, limited=limited)
+        tokens, nusd, source = _charge_unreported(bound, price, unknown=unknown, limited=limited)
     else:
-        cost = price.cost(usage) if price is not None else None
+        cost = price.compute_cost(usage) if price is not None else None
         tokens, unknown = usage.input + usage.output, False
         nusd = cost.nusd if cost is not None else None
         source = None if cost is None else "prices" if cost.exact else "bound"
@@ -84,7 +84,7 @@ def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price 
     )
 
 
-def _unreported(
+def _charge_unreported(
     bound: Amount, price: Price | None, *, unknown: bool, limited: bool
 ) -> tuple[int, int | None, Source | None]:
     """Tokens, cost and its source where no usage was reported."""
@@ -98,4 +98,4 @@ def _unreported(
 
 
 def _can_be(nusd: int | None) -> bool:
-    return nusd is None or (type(nusd) is int and 0 <= nusd <= DEAREST * NUSD)
+    return nusd is None or (type(nusd) is int and 0 <= nusd <= MAX_USD * NUSD_PER_USD)

@@ -23,7 +23,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.hold import Hold
 from orchestrator.engine.ports import AttemptLog, Budget, Ledger
 from providers.base import Answer, Emitted, Provider, ReasoningDelta, Request, Responded, TextDelta
-from providers.endpoints.usage import believable
+from providers.endpoints.usage import is_plausible
 from providers.errors import ProviderError
 from providers.prices.price import Price
 from providers.prices.table import Prices
@@ -71,7 +71,7 @@ class Gate:
     clock: Callable[[], float] = attrs.field(factory=lambda: asyncio.get_running_loop().time)
     """Seconds. Asked for the loop once and not for every time."""
 
-    def bounded(self, request: Request) -> tuple[Request, Amount]:
+    def bound_request(self, request: Request) -> tuple[Request, Amount]:
         """The request as it is sent, and the most it can cost. Under a cap every request has an output limit.
 
         Raises:
@@ -86,7 +86,7 @@ class Gate:
             request = attrs.evolve(request, max_output_tokens=FALLBACK_OUTPUT_TOKENS)
         return request, bound_of(self.provider.size(request), request.max_output_tokens, price)
 
-    def size(self, request: Request, bound: Amount) -> int:
+    def sent_size(self, request: Request, bound: Amount) -> int:
         """Bytes of a request whose bound is known."""
         return bound.tokens - (request.max_output_tokens or 0) if self.tokens else self.provider.size(request)
 
@@ -106,62 +106,62 @@ class GateOfRun:
         Raises:
             ProviderError: no answer within the retry policy.
             ProviderBlocked: the account has refused for good before.
-            BudgetSpent: a cap of the sweep leaves no room.
-            UnknownPrice: see `Gate.bounded`.
+            CapExhausted: a cap of the sweep leaves no room.
+            UnknownPrice: see `Gate.bound_request`.
             StoreFailed: the record can no longer be kept.
         """
         gate = self._gate
         number = next(self.requests.numbers)
-        request, bound = gate.bounded(attrs.evolve(request, key=f"{self.requests.key}/{number}"))
+        request, bound = gate.bound_request(attrs.evolve(request, key=f"{self.requests.key}/{number}"))
         faults, waited_s = 0, 0.0
         while True:
-            with self._waiting("store"):
-                await gate.ledger.room()
-            ticket = gate.permits.take(bound.tokens)
+            with self._record_wait("store"):
+                await gate.ledger.wait_for_backlog()
+            ticket = gate.permits.try_take(bound.tokens)
             if ticket is None:
-                with self._waiting("permit", held=lambda: gate.permits.hold(bound.tokens)):
-                    ticket = await gate.permits.enter(bound.tokens)
+                with self._record_wait("permit", held=lambda: gate.permits.find_hold(bound.tokens)):
+                    ticket = await gate.permits.take_permit(bound.tokens)
             used: int | None = 0
             failure: ProviderError | None = None
             try:
                 if gate.breaker.cause is not None:
                     raise ProviderBlocked(gate.breaker.cause)
-                with self._waiting("budget"):
+                with self._record_wait("budget"):
                     await gate.budget.reserve(bound)
                 used = None
                 sent = _Sent(self._log, request, number, gate)
                 try:
                     with Wait(gate.waits, "answer", self.requests.position, self.requests.bound.give_up):
-                        answer = await sent.answered_by(gate.provider, gate.size(request, bound))
+                        answer = await sent.answered_by(gate.provider, gate.sent_size(request, bound))
                 finally:
-                    charge = self._charge(bound, sent)
+                    charge = self._charge_request(bound, sent)
                     used = charge.amount.tokens
                     gate.budget.settle(bound, charge.amount)
-                    sent.charged(charge)
+                    sent.record_charge(charge)
             except ProviderError as error:
                 failure = error
             else:
-                gate.breaker.note(None)
-                sent.record(answer, None)
+                gate.breaker.record_outcome(None)
+                sent.record_reply(answer, None)
                 self.requests.note_model(request.purpose, answer.model)
                 for name in answer.notes:
                     self.requests.note_incident(name)
                 return answer
             finally:
-                gate.permits.leave(ticket, failure, used)
+                gate.permits.give_back(ticket, failure, used)
             faults += failure.kind != "rate_limit"
-            delay = self._policy.delay(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
-            sent.record(failure, delay)
+            delay = self._policy.delay_before_retry(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
+            sent.record_reply(failure, delay)
             if delay is None:
-                if gate.breaker.note(failure):
+                if gate.breaker.record_outcome(failure):
                     gate.blocked(failure)
                 raise failure
-            with self._waiting("retry", until=gate.clock() + delay):
+            with self._record_wait("retry", until=gate.clock() + delay):
                 await gate.sleep(delay)
             waited_s += delay
             request = attrs.evolve(request, tries=request.tries + 1)
 
-    def _charge(self, bound: Amount, sent: _Sent) -> Charge:
+    def _charge_request(self, bound: Amount, sent: _Sent) -> Charge:
         """What the request costs the sweep, and what that means for the run."""
         request, caps = sent.request, self._gate.caps
         price = self._gate.prices.get(request.model)
@@ -173,7 +173,9 @@ class GateOfRun:
             self.requests.note_incident("usage_above_bound")
         return charge
 
-    def _waiting(self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None) -> _Wait:
+    def _record_wait(
+        self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None
+    ) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
         give_up = None if what == "store" else self.requests.bound.give_up
         wait = Wait(self._gate.waits, what, self.requests.position, give_up, until=until, held=held)
@@ -195,15 +197,15 @@ class _Wait:
         self._before = watch.waited_s
 
     def __enter__(self) -> None:
-        self._watch.stop()
-        self._wait.begin()
+        self._watch.stop_watch()
+        self._wait.begin_wait()
 
     def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
-        self._wait.end()
-        self._watch.go()
+        self._wait.end_wait()
+        self._watch.restart_watch()
         waited_ms = round((self._watch.waited_s - self._before) * 1000)
         if kind is None and waited_ms >= NOTICEABLE_WAIT_MS:
-            self._log.note(Waited(why=self._wait.what, ms=waited_ms))
+            self._log.append_event(Waited(why=self._wait.what, ms=waited_ms))
 
 
 class _Sent:
@@ -224,7 +226,7 @@ class _Sent:
 
     async def answered_by(self, provider: Provider, size: int) -> Answer:
         request = self.request
-        self._log.note(
+        self._log.append_event(
             CallSent(
                 request=self._number,
                 tries=request.tries,
@@ -241,25 +243,25 @@ class _Sent:
             raise
         self.reply = answer
         # A script's or a plug-in's word; our own readers have looked already.
-        return answer if believable(answer.usage) else attrs.evolve(answer, usage=None)
+        return answer if is_plausible(answer.usage) else attrs.evolve(answer, usage=None)
 
     async def _in_time(self, provider: Provider) -> Answer:
         allowed_ms = self.request.timeout_ms
         if allowed_ms is None:
-            return await provider.answer(self.request, self._emit)
+            return await provider.answer(self.request, self._forward_delta)
         with anyio.move_on_after(allowed_ms / 1000):
-            return await provider.answer(self.request, self._emit)
+            return await provider.answer(self.request, self._forward_delta)
         raise ProviderError(kind="timeout", message=f"no whole answer within {allowed_ms} ms", retryable=False)
 
-    def charged(self, charge: Charge) -> None:
+    def record_charge(self, charge: Charge) -> None:
         """Take down what it came to. Of a request that was cut off this is the end: it may have cost something."""
         self._charge = charge
         if self.reply is None:
-            self._note(error="cancelled")
+            self._record_call(error="cancelled")
 
-    def record(self, reply: Answer | ProviderError, retry_in_s: float | None) -> None:
+    def record_reply(self, reply: Answer | ProviderError, retry_in_s: float | None) -> None:
         if isinstance(reply, ProviderError):
-            self._note(
+            self._record_call(
                 status=reply.status,
                 model=reply.model,
                 error=reply.kind,
@@ -267,7 +269,7 @@ class _Sent:
                 retry_in_ms=None if retry_in_s is None else round(retry_in_s * 1000),
             )
             return
-        self._note(
+        self._record_call(
             model=reply.model,
             finish=reply.finish,
             tool_calls=tuple(
@@ -278,10 +280,10 @@ class _Sent:
             continuation=reply.continuation,
         )
 
-    def _note(self, *, status: int | None = None, **facts: object) -> None:
+    def _record_call(self, *, status: int | None = None, **facts: object) -> None:
         charge = self._charge
         assert charge is not None, "a request is charged before its end is recorded"
-        self._log.note(
+        self._log.append_event(
             Call(
                 request=self._number,
                 tries=self.request.tries,
@@ -289,7 +291,7 @@ class _Sent:
                 status=status or self._responded.status or None,
                 provider_request_id=self._responded.provider_request_id,
                 wall_ms=round((self._clock() - self._started) * 1000),
-                usage=charge.usage.reported() if charge.usage is not None else None,
+                usage=charge.usage.to_json() if charge.usage is not None else None,
                 tokens=charge.amount.tokens,
                 cost_nusd=charge.cost_nusd,
                 cost_source=charge.source,
@@ -297,16 +299,16 @@ class _Sent:
             )
         )
 
-    def _emit(self, item: Emitted) -> None:
+    def _forward_delta(self, item: Emitted) -> None:
         self._waits.stirred = True
         match item:
             case TextDelta(text):
-                self._log.delta("text", self._number, text)
+                self._log.append_delta("text", self._number, text)
             case ReasoningDelta(text):
-                self._log.delta("reasoning", self._number, text)
+                self._log.append_delta("reasoning", self._number, text)
             case Responded():
                 self._responded = item
-                self._log.note(
+                self._log.append_event(
                     CallResponded(
                         request=self._number,
                         tries=self.request.tries,

@@ -51,7 +51,7 @@ class Governor:
         """Whole requests that may be in flight."""
         return max(1, min(self.cap, int(self.limit)))
 
-    def admits(self, now: float, tokens: int = 0) -> bool:
+    def admits_request(self, now: float, tokens: int = 0) -> bool:
         """Whether a request with this upper bound of *tokens* may start now."""
         return self.opens_in(now, tokens) == 0
 
@@ -65,7 +65,7 @@ class Governor:
                 wait = max(wait, bucket.opens_in(now, amount))
         return wait
 
-    def hold(self, now: float, tokens: int = 0) -> Hold | None:
+    def find_hold(self, now: float, tokens: int = 0) -> Hold | None:
         """What keeps a request back until a time that is known.
 
         None where nothing does, and where the end of another request may make room: also by giving back tokens.
@@ -83,25 +83,25 @@ class Governor:
         last = max(holds, key=lambda hold: hold.until)
         return last if last.until > now else None
 
-    def started(self, now: float, tokens: int = 0) -> Ticket:
+    def start_request(self, now: float, tokens: int = 0) -> Ticket:
         """A request leaves; hand the ticket back when it has ended."""
         self.in_flight += 1
         if self.requests is not None:
-            self.requests.take(now, 1)
+            self.requests.take_tokens(now, 1)
         if self.tokens is not None:
-            self.tokens.take(now, tokens)
+            self.tokens.take_tokens(now, tokens)
         return Ticket(at=now, tokens=tokens)
 
-    def ended(self, now: float, ticket: Ticket, error: ProviderError | None, tokens: int | None = None) -> bool:
+    def end_request(self, now: float, ticket: Ticket, error: ProviderError | None, tokens: int | None = None) -> bool:
         """A request has been answered, has failed with *error*, or was given up; it used *tokens*, if known.
 
         Returns whether the limit was cut.
         """
         self.in_flight -= 1
         if self.tokens is not None and tokens is not None:
-            self.tokens.take(now, tokens - ticket.tokens)
+            self.tokens.take_tokens(now, tokens - ticket.tokens)
         if error is None:
-            self._grow()
+            self._raise_limit()
             return False
         if error.kind not in THROTTLED:
             return False
@@ -114,13 +114,13 @@ class Governor:
         self.limit = max(1.0, min(self.limit, self.in_flight + 1.0) * CUT)
         return True
 
-    def share(self, processes: int) -> None:
+    def divide_rates(self, processes: int) -> None:
         """The rates are the account's: so many processes share them."""
         for bucket in (self.requests, self.tokens):
             if bucket is not None:
-                bucket.divide(processes)
+                bucket.divide_rate(processes)
 
-    def _grow(self) -> None:
+    def _raise_limit(self) -> None:
         if self.in_flight + 1 < self.allowed // 2:
             return  # an unused limit says nothing about what the account would take
         self.limit = min(float(self.cap), self.limit + (1.0 if not self.cuts else 1.0 / self.limit))

@@ -30,48 +30,48 @@ class Permits:
         self._changed: anyio.Event | None = None
         """Set and dropped at the next change; None while nobody waits for one."""
 
-    def free(self) -> bool:
+    def has_free_permit(self) -> bool:
         """Whether a request could start now."""
-        return self.governor.admits(self._clock())
+        return self.governor.admits_request(self._clock())
 
-    def hold(self, tokens: int = 0) -> Hold | None:
-        """What keeps a request of at most *tokens* back until a known time; see `Governor.hold`."""
-        return self.governor.hold(self._clock(), tokens)
+    def find_hold(self, tokens: int = 0) -> Hold | None:
+        """What keeps a request of at most *tokens* back until a known time; see `Governor.find_hold`."""
+        return self.governor.find_hold(self._clock(), tokens)
 
-    def take(self, tokens: int) -> Ticket | None:
+    def try_take(self, tokens: int) -> Ticket | None:
         """Take a permit for a request of at most *tokens*, if there is one now."""
         now = self._clock()
-        return self.governor.started(now, tokens) if self.governor.admits(now, tokens) else None
+        return self.governor.start_request(now, tokens) if self.governor.admits_request(now, tokens) else None
 
-    async def changed(self, tokens: int = 0) -> None:
-        """Return when `free` may have become true."""
+    async def wait_for_change(self, tokens: int = 0) -> None:
+        """Return when `has_free_permit` may have become true."""
         if self._changed is None:
             self._changed = anyio.Event()
         with anyio.move_on_after(self.governor.opens_in(self._clock(), tokens)):
             await self._changed.wait()
 
-    async def enter(self, tokens: int) -> Ticket:
+    async def take_permit(self, tokens: int) -> Ticket:
         """Wait for a permit and take it."""
-        while (ticket := self.take(tokens)) is None:
-            await self.changed(tokens)
+        while (ticket := self.try_take(tokens)) is None:
+            await self.wait_for_change(tokens)
         return ticket
 
-    def leave(self, ticket: Ticket, error: ProviderError | None = None, tokens: int | None = None) -> None:
+    def give_back(self, ticket: Ticket, error: ProviderError | None = None, tokens: int | None = None) -> None:
         """Give the permit back, with what the request used, and wake those who wait for one."""
-        cut = self.governor.ended(self._clock(), ticket, error, tokens)
-        self._tell(cut=cut)
-        self._wake()
+        cut = self.governor.end_request(self._clock(), ticket, error, tokens)
+        self._record_limit(cut=cut)
+        self._wake_waiters()
 
-    def share(self, processes: int) -> None:
+    def divide_rates(self, processes: int) -> None:
         """So many live processes use the account's rates."""
-        self.governor.share(processes)
+        self.governor.divide_rates(processes)
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
-    def _tell(self, *, cut: bool) -> None:
+    def _record_limit(self, *, cut: bool) -> None:
         """Record each cut, and the climb after it by steps that a reader can follow."""
         allowed = self.governor.allowed
         if cut:

@@ -67,4 +67,4 @@ class AttemptRequests:
         """
         self.incidents[name] += 1
         if self.incidents[name] == 1:
-            self.log.note(Incident(name=name))
+            self.log.append_event(Incident(name=name))

@@ -25,7 +25,9 @@ class RetryPolicy:
     max_stall_s: float = 600.0
     """How long any one wait may be, and how long one request may be throttled in all."""
 
-    def delay(self, error: ProviderError, *, faults: int, waited_s: float, rng: random.Random) -> float | None:
+    def delay_before_retry(
+        self, error: ProviderError, *, faults: int, waited_s: float, rng: random.Random
+    ) -> float | None:
         """Seconds to wait before the next try; None to give up.
 
         Args:

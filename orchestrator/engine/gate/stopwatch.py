@@ -12,9 +12,9 @@ import anyio
 class Stopwatch:
     """Measures work and waiting apart, and cancels the work when its limit has been worked off.
 
-    Use as `with stopwatch.running():` around the work; `waiting()`, or `stop` and `go`, around every wait that is not
-    the run's fault. Waits may overlap; the watch runs again when the last one ends. Times come from the event loop's
-    clock, so a watch is made where a loop runs.
+    Use as `with stopwatch.running():` around the work; `pause_watch()`, or `stop_watch` and `restart_watch`, around
+    every wait that is not the run's fault. Waits may overlap; the watch runs again when the last one ends. Times come
+    from the event loop's clock, so a watch is made where a loop runs.
     """
 
     def __init__(self, limit_s: float | None) -> None:
@@ -34,7 +34,7 @@ class Stopwatch:
         return self._scope is not None and self._scope.cancelled_caught
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def run_watch(self) -> Iterator[None]:
         """Run the watch; when the limit is reached, cancel what is inside and leave it quietly."""
         self._since = self._loop.time()
         with anyio.CancelScope() as self._scope:
@@ -43,33 +43,33 @@ class Stopwatch:
             try:
                 yield
             finally:
-                self._count()
+                self._count_elapsed()
                 self._running = False
                 if self._alarm is not None:
                     self._alarm.cancel()
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def pause_watch(self) -> Iterator[None]:
         """Stop the watch for the time of a wait."""
-        self.stop()
+        self.stop_watch()
         try:
             yield
         finally:
-            self.go()
+            self.restart_watch()
 
-    def stop(self) -> None:
+    def stop_watch(self) -> None:
         """A wait begins."""
-        self._count()
+        self._count_elapsed()
         self._waits += 1
 
-    def go(self) -> None:
+    def restart_watch(self) -> None:
         """A wait has ended."""
-        self._count()
+        self._count_elapsed()
         self._waits -= 1
         if self._alarm is None:
             self._set_alarm()
 
-    def _count(self) -> None:
+    def _count_elapsed(self) -> None:
         now = self._loop.time()
         if self._waits:
             self.waited_s += now - self._since
@@ -85,11 +85,11 @@ class Stopwatch:
             return
         left = self.limit_s - self.worked_s
         if left > 0:
-            self._alarm = self._loop.call_later(left, self._ring)
+            self._alarm = self._loop.call_later(left, self._cancel_at_limit)
         else:
             self._scope.cancel()
 
-    def _ring(self) -> None:
+    def _cancel_at_limit(self) -> None:
         self._alarm = None
-        self._count()
+        self._count_elapsed()
         self._set_alarm()  # in a wait: not now, but when it ends

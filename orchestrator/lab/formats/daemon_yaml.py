@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.lab.formats.flow_rules import CapabilityOutline, FlowRules
-from orchestrator.yaml_values import get, new_yaml_converter, refusal, structured, told
-from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Node, Rule
-from providers.registry import BUILT_IN
-from store.documents.structure import tagged
+from orchestrator.yaml_values import format_problems, get_typed, make_refusal, new_yaml_converter, structure_yaml
+from providers.decisions.model import Backend, Capability, DaemonConfig, ExecNode, HttpNode, ModelNode, Node, RuleNode
+from providers.registry import BUILT_IN_PROVIDERS
+from store.documents.structure import make_tagged_union_hook
 from store.documents.yaml import read_yaml
 from store.errors import UsageError
 from store.events import Json
@@ -25,7 +25,7 @@ from store.events import Json
 if TYPE_CHECKING:
     from cattrs import Converter
 
-NODES: Mapping[str, type[Node]] = {"rule": Rule, "model": Model, "exec": Exec, "http": Http}
+NODES: Mapping[str, type[Node]] = {"rule": RuleNode, "model": ModelNode, "exec": ExecNode, "http": HttpNode}
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +61,7 @@ class DaemonFile:
 class CheckedDaemon:
     """A configuration, and what is wrong with it."""
 
-    daemon: Daemon | None
+    daemon: DaemonConfig | None
     """None where anything is."""
     findings: tuple[str, ...]
     capabilities: Mapping[str, CapabilityOutline] | None
@@ -72,7 +72,7 @@ class CheckedDaemon:
     """SHA-256 of the file, hex."""
 
 
-def read_daemon(file: Path, *, path: str | None = None) -> Daemon:
+def read_daemon(file: Path, *, path: str | None = None) -> DaemonConfig:
     """Read and check the configuration in *file*.
 
     Args:
@@ -84,7 +84,7 @@ def read_daemon(file: Path, *, path: str | None = None) -> Daemon:
     """
     checked = check_daemon(file, path=path)
     if checked.daemon is None:
-        raise refusal(checked.findings)
+        raise make_refusal(checked.findings)
     return checked.daemon
 
 
@@ -94,29 +94,29 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
         document = read_yaml(file)
     except UsageError as error:
         return CheckedDaemon(daemon=None, findings=tuple(str(error).splitlines()), capabilities=None)
-    read, mismatches = structured(document, DaemonFile, _converter())
+    read, mismatches = structure_yaml(document, DaemonFile, _make_converter())
     rules = FlowRules(document, base=file.resolve().parent, path=path)
-    rules.check()
-    findings = told(document, [*mismatches, *rules.findings])
+    rules.check_flow()
+    findings = format_problems(document, [*mismatches, *rules.findings])
     return CheckedDaemon(
-        daemon=_daemon(read) if read is not None and not findings else None,
+        daemon=_build_daemon(read) if read is not None and not findings else None,
         findings=tuple(findings),
-        capabilities=rules.outlines if get(document.value, "capabilities", dict) is not None else None,
+        capabilities=rules.outlines if get_typed(document.value, "capabilities", dict) is not None else None,
         backends=rules.kinds if rules.names_known else None,
         content=hashlib.sha256(document.raw).hexdigest(),
     )
 
 
-def with_backend(daemon: Daemon, name: str) -> Daemon:
+def with_backend(daemon: DaemonConfig, name: str) -> DaemonConfig:
     """*daemon* with the default instance of the kind *name*, where it has no backend of that name."""
-    if name in daemon.backends or name not in BUILT_IN:
+    if name in daemon.backends or name not in BUILT_IN_PROVIDERS:
         return daemon
     return attrs.evolve(daemon, backends={**daemon.backends, name: Backend(name=name, kind=name)})
 
 
-def _daemon(read: DaemonFile) -> Daemon:
-    daemon = Daemon(
-        backends={name: _backend(name, entry or BackendFile()) for name, entry in read.backends.items()},
+def _build_daemon(read: DaemonFile) -> DaemonConfig:
+    daemon = DaemonConfig(
+        backends={name: _build_backend(name, entry or BackendFile()) for name, entry in read.backends.items()},
         capabilities={
             name: Capability(
                 name=name,
@@ -131,21 +131,21 @@ def _daemon(read: DaemonFile) -> Daemon:
     )
     for capability in daemon.capabilities.values():
         for node in capability.flow:
-            if isinstance(node, Model):
+            if isinstance(node, ModelNode):
                 daemon = with_backend(daemon, node.backend)
     return daemon
 
 
-def _backend(name: str, entry: BackendFile) -> Backend:
+def _build_backend(name: str, entry: BackendFile) -> Backend:
     return Backend(name=name, kind=entry.kind or name, base_url=entry.base_url, api_key_env=entry.api_key_env)
 
 
 @lru_cache(maxsize=1)
-def _converter() -> Converter:
+def _make_converter() -> Converter:
     converter = new_yaml_converter()
 
-    def node(value: Json, into: Any) -> Any:
-        return tagged(converter, "kind", NODES, NODES.__getitem__)(value, into)
+    def structure_node(value: Json, into: Any) -> Any:
+        return make_tagged_union_hook(converter, "kind", NODES, NODES.__getitem__)(value, into)
 
-    converter.register_structure_hook_func(lambda into: into == Node, node)
+    converter.register_structure_hook_func(lambda into: into == Node, structure_node)
     return converter

@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, compiled
-from orchestrator.lab.model import Expectation, Fixture, Mode
+from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, compile_at
+from orchestrator.lab.model import Expectation, LabCase, Mode
 from orchestrator.yaml_values import (
     MAX_COUNT,
-    between,
-    entries,
-    filled,
-    get,
-    items,
-    known,
+    check_not_empty,
+    check_range,
+    format_problems,
+    get_typed,
+    iterate_entries,
+    iterate_items,
+    list_known,
     name_problem,
-    named,
     new_yaml_converter,
+    quote_path,
     schema_findings,
-    structured,
-    told,
+    structure_yaml,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.system.paths import PathEscapes, resolve_inside
-from store.documents.canonical import canonical
-from store.documents.positions import Finding
-from store.documents.structure import Problem, show, suggest
+from store.documents.canonical import encode_canonical
+from store.documents.positions import DocumentProblem
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
@@ -67,7 +67,7 @@ class FixtureFile:
 class CheckedFixtures:
     """All fixtures of a lab, and what is wrong with them."""
 
-    fixtures: tuple[Fixture, ...]
+    fixtures: tuple[LabCase, ...]
     """Sorted by capability and id; those without findings."""
     findings: tuple[str, ...]
     content: Mapping[str, str]
@@ -76,14 +76,14 @@ class CheckedFixtures:
 
 def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> CheckedFixtures:
     """The fixtures of the lab in *root*. Where *capabilities* are not known, nothing is checked against them."""
-    fixtures: list[Fixture] = []
+    fixtures: list[LabCase] = []
     findings: list[str] = []
     content: dict[str, str] = {}
-    for entry in _files(root, capabilities):
+    for entry in _find_fixture_files(root, capabilities):
         if isinstance(entry, str):
             findings.append(entry)
             continue
-        name = named(root / entry)
+        name = quote_path(root / entry)
         try:
             document = read_yaml(resolve_inside(root, entry.as_posix()), name=name)
         except PathEscapes as error:
@@ -92,37 +92,37 @@ def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | N
             findings += str(error).splitlines()
         else:
             content[entry.as_posix()] = hashlib.sha256(document.raw).hexdigest()
-            found, fixture = _check(document, entry, capabilities)
+            found, fixture = _check_fixture(document, entry, capabilities)
             findings += found
             fixtures += [fixture] if fixture is not None else []
     if not content and not findings:
-        findings.append(f"{named(root / FOLDER)}: no fixtures; {HOW}")
+        findings.append(f"{quote_path(root / FOLDER)}: no fixtures; {HOW}")
     return CheckedFixtures(fixtures=tuple(fixtures), findings=tuple(findings), content=content)
 
 
-def _files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
+def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
     """Paths of fixtures relative to the lab, and what is said of everything else; sorted by folder and name."""
-    for folder in _listed(root / FOLDER):
+    for folder in _list_directory(root / FOLDER):
         if isinstance(folder, str):
             yield folder
             continue
-        shown = named(root / FOLDER / folder.name)
+        shown = quote_path(root / FOLDER / folder.name)
         if not _is_directory(folder):
             yield f"{shown}: not in the folder of a capability; {HOW}"
         elif capabilities is not None and folder.name not in capabilities:
-            there = f"there is no capability {show(folder.name)}{suggest(folder.name, capabilities)}"
-            yield f"{shown}: {there}; capabilities: {known(capabilities)}"
+            there = f"there is no capability {describe_value(folder.name)}{suggest_nearest(folder.name, capabilities)}"
+            yield f"{shown}: {there}; capabilities: {list_known(capabilities)}"
         else:
-            for file in _listed(Path(folder.path)):
+            for file in _list_directory(Path(folder.path)):
                 if isinstance(file, str):
                     yield file
                 elif _is_directory(file) or not file.name.endswith(SUFFIX):
-                    yield f"{named(root / FOLDER / folder.name / file.name)}: not a fixture; {HOW}"
+                    yield f"{quote_path(root / FOLDER / folder.name / file.name)}: not a fixture; {HOW}"
                 else:
                     yield Path(FOLDER, folder.name, file.name)
 
 
-def _listed(directory: Path) -> Iterator[os.DirEntry[str] | str]:
+def _list_directory(directory: Path) -> Iterator[os.DirEntry[str] | str]:
     """What is in a directory but for hidden files such as `.gitkeep`; nothing where it is not there."""
     try:
         with os.scandir(directory) as found:
@@ -130,7 +130,7 @@ def _listed(directory: Path) -> Iterator[os.DirEntry[str] | str]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield f"{named(directory)}: cannot be read: {error.strerror}"
+        yield f"{quote_path(directory)}: cannot be read: {error.strerror}"
         return
     yield from (entry for entry in listed if not entry.name.startswith(".") or entry.name.endswith(SUFFIX))
 
@@ -143,25 +143,25 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _check(
+def _check_fixture(
     document: YamlDocument, path: Path, capabilities: Mapping[str, CapabilityOutline] | None
-) -> tuple[list[str], Fixture | None]:
-    read, mismatches = structured(document, FixtureFile, _converter())
+) -> tuple[list[str], LabCase | None]:
+    read, mismatches = structure_yaml(document, FixtureFile, _make_converter())
     capability = path.parent.name
-    rules = [document.finding(at, message) for at, message in _problems(document.value, path)]
-    for index, expectation in items(document.value, "expect"):
-        cel = get(expectation, "cel", str)
+    rules = [document.locate_problem(at, message) for at, message in _find_problems(document.value, path)]
+    for index, expectation in iterate_items(document.value, "expect"):
+        cel = get_typed(expectation, "cel", str)
         if cel is not None and cel.strip():
-            rules += compiled(document, ("expect", index, "cel"), cel, ASSERTION_VARIABLES)
+            rules += compile_at(document, ("expect", index, "cel"), cel, ASSERTION_VARIABLES)
     replay: Mapping[str, Json] = {}
     if capabilities is not None:
-        rules += _input(document, capability, capabilities)
-        replay, found = _replay(document, capabilities[capability])
+        rules += _check_input(document, capability, capabilities)
+        replay, found = _read_replay(document, capabilities[capability])
         rules += found
-    findings = told(document, [*mismatches, *rules])
+    findings = format_problems(document, [*mismatches, *rules])
     if read is None or findings:
         return findings, None
-    fixture = Fixture(
+    fixture = LabCase(
         id=read.id,
         capability=capability,
         version=read.version,
@@ -175,69 +175,76 @@ def _check(
     return [], fixture
 
 
-def _problems(fixture: Json, path: Path) -> Iterator[Problem]:
-    name = get(fixture, "id", str)
+def _find_problems(fixture: Json, path: Path) -> Iterator[PathMessage]:
+    name = get_typed(fixture, "id", str)
     if name is not None:
         wrong = list(name_problem(name, ("id",)))
         yield from wrong
         if not wrong and name != path.name.removesuffix(SUFFIX):
             stem = path.name.removesuffix(SUFFIX)
-            yield ("id",), f"expected {show(stem)}, as the file is called, got {show(name)}"
-    yield from between(fixture, "version", (), 1, MAX_COUNT)
-    if get(fixture, "expect", list) == []:
+            yield ("id",), f"expected {describe_value(stem)}, as the file is called, got {describe_value(name)}"
+    yield from check_range(fixture, "version", (), 1, MAX_COUNT)
+    if get_typed(fixture, "expect", list) == []:
         yield ("expect",), "expected at least one assertion"
-    for index, expectation in items(fixture, "expect"):
-        yield from filled(expectation, "cel", ("expect", index))
-        yield from filled(expectation, "why", ("expect", index))
-    modes = get(fixture, "modes", list)
+    for index, expectation in iterate_items(fixture, "expect"):
+        yield from check_not_empty(expectation, "cel", ("expect", index))
+        yield from check_not_empty(expectation, "why", ("expect", index))
+    modes = get_typed(fixture, "modes", list)
     if modes == []:
         yield ("modes",), "expected offline, live or both; without it, a fixture runs in both"
     for index, mode in enumerate(modes or []):
         if mode in (modes or [])[:index]:
-            yield ("modes", index), f"{show(mode)} stands twice"
+            yield ("modes", index), f"{describe_value(mode)} stands twice"
 
 
-def _input(document: YamlDocument, capability: str, capabilities: Mapping[str, CapabilityOutline]) -> Iterator[Finding]:
+def _check_input(
+    document: YamlDocument, capability: str, capabilities: Mapping[str, CapabilityOutline]
+) -> Iterator[DocumentProblem]:
     if not isinstance(document.value, dict) or "input" not in document.value:
         return
     value = document.value["input"]
     try:
-        canonical(value)
+        encode_canonical(value)
     except UsageError as error:
-        yield document.finding(("input",), str(error))
+        yield document.locate_problem(("input",), str(error))
         return
     schema = capabilities[capability].input
-    problems = schema.problems(value) if schema is not None else ()
+    problems = schema.find_problems(value) if schema is not None else ()
     if not problems:
         return
     fitting = [
         name
         for name, other in capabilities.items()
-        if name != capability and other.input is not None and not other.input.problems(value)
+        if name != capability and other.input is not None and not other.input.find_problems(value)
     ]
-    hint = f"; it fits {show(fitting[0])}: is the fixture in the wrong folder?" if len(fitting) == 1 else ""
+    hint = f"; it fits {describe_value(fitting[0])}: is the fixture in the wrong folder?" if len(fitting) == 1 else ""
     yield from schema_findings(document, ("input",), value, problems, schema=f"{capability}.input_schema", hint=hint)
 
 
-def _replay(document: YamlDocument, capability: CapabilityOutline) -> tuple[dict[str, Json], list[Finding]]:
+def _read_replay(
+    document: YamlDocument, capability: CapabilityOutline
+) -> tuple[dict[str, Json], list[DocumentProblem]]:
     """The answers by node, and what is wrong with them. A node's own id counts before what else it is called."""
     answers: dict[str, Json] = {}
-    findings: list[Finding] = []
+    findings: list[DocumentProblem] = []
     asking = {node.id: node for node in capability.nodes if node.kind != "rule"}
     rules = {node.id for node in capability.nodes if node.kind == "rule"}
-    by_id = {key for key, _ in entries(document.value, "replay") if key in asking}
-    for key, answer in entries(document.value, "replay"):
+    by_id = {key for key, _ in iterate_entries(document.value, "replay") if key in asking}
+    for key, answer in iterate_entries(document.value, "replay"):
         called = [node for node in asking.values() if key == node.other and node.id not in by_id]
         nodes = [asking[key]] if key in by_id else called
         if not nodes:
             names = {*asking, *(node.other for node in asking.values() if node.other is not None)}
             if key in rules:
-                message = f"{show(key)} is a rule: it asks nobody"
+                message = f"{describe_value(key)} is a rule: it asks nobody"
             elif key in names:
-                message = f"every node of {show(key)} is answered by its own id"
+                message = f"every node of {describe_value(key)} is answered by its own id"
             else:
-                message = f"no node is called {show(key)}{suggest(key, names)}; nodes that ask: {known(asking)}"
-            findings.append(document.finding(("replay", key), message))
+                message = (
+                    f"no node is called {describe_value(key)}{suggest_nearest(key, names)}; nodes that ask: "
+                    f"{list_known(asking)}"
+                )
+            findings.append(document.locate_problem(("replay", key), message))
         for node in nodes:
             answers[node.id] = answer
             if node.kind == "model":
@@ -245,28 +252,30 @@ def _replay(document: YamlDocument, capability: CapabilityOutline) -> tuple[dict
     return answers, findings
 
 
-def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutline) -> Iterator[Finding]:
+def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutline) -> Iterator[DocumentProblem]:
     at = ("replay", key)
     if not isinstance(given, dict) or "answer" not in given:
         form = "{answer, confidence}"
-        got = show(given) if not isinstance(given, dict) else "an object without 'answer'"
-        yield document.finding(at, f"expected {form}, which is what a model node is answered by, got {got}")
+        got = describe_value(given) if not isinstance(given, dict) else "an object without 'answer'"
+        yield document.locate_problem(at, f"expected {form}, which is what a model node is answered by, got {got}")
         return
     for name in given:
         if name not in ("answer", "confidence"):
-            message = f"unknown field {name!r}{suggest(name, ['answer', 'confidence'])}"
-            yield document.finding((*at, name), f"{message}; a model node is answered by {{answer, confidence}}")
+            message = f"unknown field {name!r}{suggest_nearest(name, ['answer', 'confidence'])}"
+            yield document.locate_problem((*at, name), f"{message}; a model node is answered by {{answer, confidence}}")
     confidence = given.get("confidence", 0)
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
-        yield document.finding((*at, "confidence"), f"expected a number from 0 to 1, got {show(confidence)}")
+        yield document.locate_problem(
+            (*at, "confidence"), f"expected a number from 0 to 1, got {describe_value(confidence)}"
+        )
     elif not 0 <= confidence <= 1:
-        yield document.finding((*at, "confidence"), f"expected 0 to 1, got {show(confidence)}")
+        yield document.locate_problem((*at, "confidence"), f"expected 0 to 1, got {describe_value(confidence)}")
     answer = given["answer"]
     if answer is not None and node.answer is not None:
-        problems = node.answer.problems(answer)
+        problems = node.answer.find_problems(answer)
         yield from schema_findings(document, (*at, "answer"), answer, problems, schema=f"{node.id}.answer")
 
 
 @lru_cache(maxsize=1)
-def _converter() -> Converter:
+def _make_converter() -> Converter:
     return new_yaml_converter()

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from orchestrator.yaml_values import get
-from providers.decisions.shown import line
+from orchestrator.yaml_values import get_typed
+from providers.decisions.shown import render_line
 from store.documents.positions import DocumentPath
-from store.documents.structure import Problem, show, suggest
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.events import Json
 
 ASKING = ("model", "exec", "http")
@@ -24,37 +24,40 @@ class _Node:
     """Where it has no fallback, the flow ends with it whatever it comes to."""
 
 
-def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[Problem]:
+def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[PathMessage]:
     """What is wrong with the ways through the flow at *at*, whose *nodes* come with their indices."""
     graph: dict[str, _Node] = {}
     for index, fields in nodes:
-        name = get(fields, "id", str)
+        name = get_typed(fields, "id", str)
         if name is None:
             continue
         if name in graph:
-            yield (*at, index, "id"), f"duplicate node id {show(name)}; the first is flow[{graph[name].index}]"
+            yield (
+                (*at, index, "id"),
+                f"duplicate node id {describe_value(name)}; the first is flow[{graph[name].index}]",
+            )
         else:
-            graph[name] = _Node(index=index, fallback=get(fields, "fallback", str), last=_last(fields))
+            graph[name] = _Node(index=index, fallback=get_typed(fields, "fallback", str), last=_is_final(fields))
     for name, node in graph.items():
         where = (*at, node.index, "fallback")
         if node.fallback == name:
             yield where, "a node cannot be its own fallback"
         elif node.fallback is not None and node.fallback not in graph:
-            hint = suggest(node.fallback, graph)
-            yield where, f"there is no node {show(node.fallback)}{hint}; nodes: {', '.join(graph)}"
-    for circle in _circles(graph):
-        way = " -> ".join(line(name, 100) for name in [*circle, circle[0]])
+            hint = suggest_nearest(node.fallback, graph)
+            yield where, f"there is no node {describe_value(node.fallback)}{hint}; nodes: {', '.join(graph)}"
+    for circle in _find_cycles(graph):
+        way = " -> ".join(render_line(name, 100) for name in [*circle, circle[0]])
         yield (*at, graph[circle[-1]].index, "fallback"), f"fallbacks go round in a circle: {way}"
-    yield from _unreached(graph, at)
+    yield from _find_unreachable(graph, at)
 
 
-def _last(node: Mapping[str, Json]) -> bool:
+def _is_final(node: Mapping[str, Json]) -> bool:
     if node.get("kind") == "rule":
         return str(node.get("when")).strip() == "true"
     return node.get("kind") in ASKING and node.get("decides", True) is True
 
 
-def _circles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:
+def _find_cycles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:
     """The circles of two and more nodes that fallbacks make, each once, beginning with its first node in the file."""
     done: set[str] = set()
     for start in graph:
@@ -68,7 +71,7 @@ def _circles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:
         done.update(way)
 
 
-def _unreached(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[Problem]:
+def _find_unreachable(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[PathMessage]:
     """Nodes after one with which the flow always ends, unless they are somebody's fallback."""
     fallbacks = {node.fallback for name, node in graph.items() if node.fallback != name}
     end: str | None = None
@@ -76,15 +79,18 @@ def _unreached(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[Problem
         if name in fallbacks:
             continue
         if end is not None:
-            reason = f"the flow always ends with {show(end)} before it"
-            yield (*at, node.index), f"node {show(name)} is never reached: {reason}; make it a fallback or put it first"
-        elif _ends(name, graph, frozenset()):
+            reason = f"the flow always ends with {describe_value(end)} before it"
+            yield (
+                (*at, node.index),
+                f"node {describe_value(name)} is never reached: {reason}; make it a fallback or put it first",
+            )
+        elif _always_ends(name, graph, frozenset()):
             end = name
 
 
-def _ends(name: str, graph: Mapping[str, _Node], seen: frozenset[str]) -> bool:
+def _always_ends(name: str, graph: Mapping[str, _Node], seen: frozenset[str]) -> bool:
     """Whether a flow that comes to this node never goes on to the next one in the list."""
     node = graph[name]
     if not node.last or name in seen or node.fallback is None or node.fallback not in graph:
         return node.last
-    return _ends(node.fallback, graph, seen | {name})
+    return _always_ends(node.fallback, graph, seen | {name})

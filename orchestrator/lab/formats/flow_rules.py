@@ -10,25 +10,25 @@ from pathlib import Path
 import attrs
 
 from orchestrator.lab.formats.flow_graph import ASKING, graph_problems
-from orchestrator.programs import objection
+from orchestrator.programs import find_program_fault
 from orchestrator.yaml_values import (
     MAX_COUNT,
-    between,
-    connection,
-    entries,
-    filled,
-    get,
-    items,
-    known,
+    check_connection,
+    check_not_empty,
+    check_range,
+    get_typed,
+    iterate_entries,
+    iterate_items,
+    list_known,
     name_problem,
     schema_findings,
 )
 from providers.decisions import cel
-from providers.decisions.prompts import BadTemplate, places
-from providers.decisions.schema import BadSchema, Schema
-from providers.registry import BUILT_IN, provider_names
-from store.documents.positions import DocumentPath, Finding
-from store.documents.structure import Problem, show, suggest
+from providers.decisions.prompts import BadTemplate, list_placeholders
+from providers.decisions.schema import BadSchema, JsonSchema
+from providers.registry import BUILT_IN_PROVIDERS, list_provider_names
+from store.documents.positions import DocumentPath, DocumentProblem
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.documents.yaml import YamlDocument
 from store.events import Json
 
@@ -43,7 +43,7 @@ class NodeOutline:
     kind: str
     other: str | None
     """What a fixture may call it by beside its id: its backend, or the provider that a specialist stands for."""
-    answer: Schema | None = None
+    answer: JsonSchema | None = None
     """Of a model's answer; None where the schema is wrong."""
 
 
@@ -51,7 +51,7 @@ class NodeOutline:
 class CapabilityOutline:
     """What is known of a capability, whether it is right or not."""
 
-    input: Schema | None
+    input: JsonSchema | None
     nodes: tuple[NodeOutline, ...]
 
 
@@ -62,9 +62,9 @@ class FlowRules:
         self.document = document
         self.base = base
         self.path = path
-        self.findings: list[Finding] = []
+        self.findings: list[DocumentProblem] = []
         self.outlines: dict[str, CapabilityOutline] = {}
-        self.kinds: dict[str, str] = {name: name for name in BUILT_IN}
+        self.kinds: dict[str, str] = {name: name for name in BUILT_IN_PROVIDERS}
         """Of each backend; a kind's own name is its default instance."""
 
     @property
@@ -73,124 +73,126 @@ class FlowRules:
         value = self.document.value
         return isinstance(value, dict) and isinstance(value.get("backends", {}), dict)
 
-    def check(self) -> None:
+    def check_flow(self) -> None:
         """Look at everything."""
         value = self.document.value
-        for name, backend in entries(value, "backends"):
-            self._backend(name, backend, ("backends", name))
-        if get(value, "capabilities", dict) == {}:
-            self._tell([(("capabilities",), "expected at least one capability")])
-        for name, capability in entries(value, "capabilities"):
-            self._capability(name, capability, ("capabilities", name))
+        for name, backend in iterate_entries(value, "backends"):
+            self._check_backend(name, backend, ("backends", name))
+        if get_typed(value, "capabilities", dict) == {}:
+            self._add_problems([(("capabilities",), "expected at least one capability")])
+        for name, capability in iterate_entries(value, "capabilities"):
+            self._check_capability(name, capability, ("capabilities", name))
 
-    def _tell(self, problems: Iterable[Problem]) -> None:
+    def _add_problems(self, problems: Iterable[PathMessage]) -> None:
         """Keep what a rule of `yaml_values` says."""
-        self.findings += [self.document.finding(path, message) for path, message in problems]
+        self.findings += [self.document.locate_problem(path, message) for path, message in problems]
 
-    def _backend(self, name: str, backend: Json, at: DocumentPath) -> None:
-        self._tell(name_problem(name, at))
-        kind = get(backend, "kind", str) or name
+    def _check_backend(self, name: str, backend: Json, at: DocumentPath) -> None:
+        self._add_problems(name_problem(name, at))
+        kind = get_typed(backend, "kind", str) or name
         self.kinds[name] = kind
-        if kind not in BUILT_IN and kind not in provider_names():
-            where = (*at, "kind") if get(backend, "kind", str) else at
-            kinds = provider_names()
-            hint = f"{suggest(kind, kinds)}; expected one of {', '.join(kinds)}"
-            self._tell([(where, f"unknown backend kind {show(kind)}{hint}")])
-        self._tell(connection(backend, "base_url", at))
+        if kind not in BUILT_IN_PROVIDERS and kind not in list_provider_names():
+            where = (*at, "kind") if get_typed(backend, "kind", str) else at
+            kinds = list_provider_names()
+            hint = f"{suggest_nearest(kind, kinds)}; expected one of {', '.join(kinds)}"
+            self._add_problems([(where, f"unknown backend kind {describe_value(kind)}{hint}")])
+        self._add_problems(check_connection(backend, "base_url", at))
 
-    def _capability(self, name: str, capability: Json, at: DocumentPath) -> None:
-        self._tell(name_problem(name, at))
-        self._tell(between(capability, "min_confidence", at, 0, 1))
-        asked = self._schema(capability, "input_schema", at)
-        decided = self._schema(capability, "output_schema", at)
-        if get(capability, "flow", list) == []:
-            self._tell([((*at, "flow"), "expected at least one node")])
+    def _check_capability(self, name: str, capability: Json, at: DocumentPath) -> None:
+        self._add_problems(name_problem(name, at))
+        self._add_problems(check_range(capability, "min_confidence", at, 0, 1))
+        asked = self._read_schema(capability, "input_schema", at)
+        decided = self._read_schema(capability, "output_schema", at)
+        if get_typed(capability, "flow", list) == []:
+            self._add_problems([((*at, "flow"), "expected at least one node")])
         nodes: list[tuple[int, Mapping[str, Json]]] = [
-            (index, node) for index, node in items(capability, "flow") if isinstance(node, dict)
+            (index, node) for index, node in iterate_items(capability, "flow") if isinstance(node, dict)
         ]
         names = {str(node.get("id")): node.get("decides") is not False for _, node in nodes}
         outlines = [
             outline
             for index, node in nodes
-            if (outline := self._node(node, (*at, "flow", index), names, decided)) is not None
+            if (outline := self._check_node(node, (*at, "flow", index), names, decided)) is not None
         ]
         self.outlines[name] = CapabilityOutline(input=asked, nodes=tuple(outlines))
-        self._tell(graph_problems(nodes, (*at, "flow")))
+        self._add_problems(graph_problems(nodes, (*at, "flow")))
 
-    def _schema(self, of: Json, key: str, at: DocumentPath) -> Schema | None:
+    def _read_schema(self, of: Json, key: str, at: DocumentPath) -> JsonSchema | None:
         """The JSON Schema at *key*, where there is one."""
-        value = get(of, key, dict)
+        value = get_typed(of, key, dict)
         if value is None:
             return None
         try:
-            return Schema(value)
+            return JsonSchema(value)
         except BadSchema as bad:
-            self._tell([((*at, key, *bad.path), f"no JSON Schema: {bad.message}")])
+            self._add_problems([((*at, key, *bad.path), f"no JSON Schema: {bad.message}")])
             return None
 
-    def _node(
-        self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool], decided: Schema | None
+    def _check_node(
+        self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool], decided: JsonSchema | None
     ) -> NodeOutline | None:
         """Check a node by itself; None where it has no id or an unknown kind. *names* tells which nodes decide."""
-        kind, name = get(node, "kind", str), get(node, "id", str)
+        kind, name = get_typed(node, "kind", str), get_typed(node, "id", str)
         if name is not None:
-            self._tell(name_problem(name, (*at, "id")))
-        answer: Schema | None = None
+            self._add_problems(name_problem(name, (*at, "id")))
+        answer: JsonSchema | None = None
         other: str | None = None
         if kind == "rule":
-            self._rule(node, at, decided)
+            self._check_rule(node, at, decided)
         elif kind in ASKING:
-            self._tell(between(node, "timeout_ms", at, 1, MAX_TIMEOUT_MS))
-            self._tell(between(node, "min_confidence", at, 0, 1))
+            self._add_problems(check_range(node, "timeout_ms", at, 1, MAX_TIMEOUT_MS))
+            self._add_problems(check_range(node, "min_confidence", at, 0, 1))
             if kind == "model":
-                answer = self._model(node, at, names)
-                other = get(node, "backend", str)
+                answer = self._check_model(node, at, names)
+                other = get_typed(node, "backend", str)
             else:
-                self._specialist(node, at)
-                other = get(node, "provider", str)
+                self._check_specialist(node, at)
+                other = get_typed(node, "provider", str)
         if name is None or kind not in ("rule", *ASKING):
             return None
         return NodeOutline(id=name, kind=kind, other=other, answer=answer)
 
-    def _rule(self, node: Mapping[str, Json], at: DocumentPath, decided: Schema | None) -> None:
-        self._tell(filled(node, "when", at))
-        when = get(node, "when", str)
+    def _check_rule(self, node: Mapping[str, Json], at: DocumentPath, decided: JsonSchema | None) -> None:
+        self._add_problems(check_not_empty(node, "when", at))
+        when = get_typed(node, "when", str)
         if when is not None and when.strip():
-            self.findings += compiled(self.document, (*at, "when"), when, cel.RULE_VARIABLES)
+            self.findings += compile_at(self.document, (*at, "when"), when, cel.RULE_VARIABLES)
         if decided is not None and "decision" in node:
             value = node["decision"]
-            problems = decided.problems(value)
+            problems = decided.find_problems(value)
             self.findings += schema_findings(self.document, (*at, "decision"), value, problems, schema="output_schema")
 
-    def _model(self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool]) -> Schema | None:
+    def _check_model(self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool]) -> JsonSchema | None:
         for key in ("prompt", "model"):
-            self._tell(filled(node, key, at))
+            self._add_problems(check_not_empty(node, key, at))
         for key in ("system", "prompt"):
-            self._template(node, key, at, names)
-        self._tell(between(node, "max_output_tokens", at, 1, MAX_COUNT))
-        backend = get(node, "backend", str)
+            self._check_template(node, key, at, names)
+        self._add_problems(check_range(node, "max_output_tokens", at, 1, MAX_COUNT))
+        backend = get_typed(node, "backend", str)
         if backend is not None and backend not in self.kinds and self.names_known:
-            self._tell([((*at, "backend"), no_backend(backend, self.kinds))])
-        answer = self._schema(node, "answer", at)
+            self._add_problems([((*at, "backend"), no_backend(backend, self.kinds))])
+        answer = self._read_schema(node, "answer", at)
         if answer is not None and backend is not None and self.kinds.get(backend) == "typesafe":
-            from providers.endpoints.typesafe import problems_of
+            from providers.endpoints.typesafe import list_schema_problems
 
-            self._tell(
+            self._add_problems(
                 ((*at, "answer"), f"cannot be asked of a typesafe backend: {line}")
-                for line in problems_of(node["answer"])
+                for line in list_schema_problems(node["answer"])
             )
         return answer
 
-    def _template(self, node: Mapping[str, Json], key: str, at: DocumentPath, names: Mapping[str, bool]) -> None:
-        text = get(node, key, str)
+    def _check_template(self, node: Mapping[str, Json], key: str, at: DocumentPath, names: Mapping[str, bool]) -> None:
+        text = get_typed(node, key, str)
         if text is None:
             return
         try:
-            named = places(text)
+            named = list_placeholders(text)
         except BadTemplate as error:
             line = text.count("\n", 0, error.offset) + 1
             column = error.offset - (text.rfind("\n", 0, error.offset) + 1) + 1
-            finding = self.document.finding_in((*at, key), error.message, line=line, column=column, excerpt="")
+            finding = self.document.locate_problem_in_text(
+                (*at, key), error.message, line=line, column=column, excerpt=""
+            )
             self.findings.append(finding)
             return
         for root, *steps in named:
@@ -198,39 +200,50 @@ class FlowRules:
                 continue
             path = f"answers.{steps[0]}"
             if steps[0] not in names:
-                self._tell([((*at, key), f"{path}: there is no node {show(steps[0])}{suggest(steps[0], names)}")])
+                self._add_problems(
+                    [
+                        (
+                            (*at, key),
+                            f"{path}: there is no node {describe_value(steps[0])}{suggest_nearest(steps[0], names)}",
+                        )
+                    ]
+                )
             elif names[steps[0]]:
-                self._tell([((*at, key), f"{path}: only nodes with 'decides: false' leave an answer to later ones")])
+                self._add_problems(
+                    [((*at, key), f"{path}: only nodes with 'decides: false' leave an answer to later ones")]
+                )
 
-    def _specialist(self, node: Mapping[str, Json], at: DocumentPath) -> None:
-        self._tell(filled(node, "provider", at))
-        self._tell(filled(node, "confidence", at))
-        self._tell(connection(node, "url", at))
-        command = get(node, "command", list)
+    def _check_specialist(self, node: Mapping[str, Json], at: DocumentPath) -> None:
+        self._add_problems(check_not_empty(node, "provider", at))
+        self._add_problems(check_not_empty(node, "confidence", at))
+        self._add_problems(check_connection(node, "url", at))
+        command = get_typed(node, "command", list)
         if command is None:
             return
         if not command:
-            self._tell([((*at, "command"), "expected a program and its arguments, got an empty array")])
+            self._add_problems([((*at, "command"), "expected a program and its arguments, got an empty array")])
         for index, argument in enumerate(command):
             if isinstance(argument, str) and "\0" in argument:
-                self._tell([((*at, "command", index), "an argument cannot hold a NUL character")])
+                self._add_problems([((*at, "command", index), "an argument cannot hold a NUL character")])
             elif index == 0 and isinstance(argument, str):
-                problem = objection(argument, base=self.base, path=self.path)
+                problem = find_program_fault(argument, base=self.base, path=self.path)
                 if problem is not None:
-                    self._tell([((*at, "command", 0), problem)])
+                    self._add_problems([((*at, "command", 0), problem)])
 
 
-def compiled(
+def compile_at(
     document: YamlDocument, at: DocumentPath, text: str, variables: Mapping[str, cel.VariableType]
-) -> Iterator[Finding]:
+) -> Iterator[DocumentProblem]:
     """What keeps the CEL at *at* from being compiled: with a caret, and where it can be, at the very place."""
     try:
-        cel.compile(text, variables)
-    except cel.Uncompilable as error:
-        excerpt = error.pointed()
-        yield document.finding_in(at, error.message, line=error.line or 0, column=error.column or 0, excerpt=excerpt)
+        cel.compile_expression(text, variables)
+    except cel.CelCompileError as error:
+        excerpt = error.render_excerpt()
+        yield document.locate_problem_in_text(
+            at, error.message, line=error.line or 0, column=error.column or 0, excerpt=excerpt
+        )
 
 
 def no_backend(name: str, kinds: Mapping[str, str]) -> str:
     """What is said of a backend that is not there; *kinds* are those that are."""
-    return f"there is no backend {show(name)}{suggest(name, kinds)}; backends: {known(kinds)}"
+    return f"there is no backend {describe_value(name)}{suggest_nearest(name, kinds)}; backends: {list_known(kinds)}"

@@ -21,21 +21,21 @@ from orchestrator.lab.formats.flow_rules import no_backend
 from orchestrator.lab.model import REPLAY, Lab, Target
 from orchestrator.yaml_values import (
     MAX_COUNT,
-    between,
-    entries,
-    filled,
-    get,
-    known,
+    check_not_empty,
+    check_range,
+    format_problems,
+    get_typed,
+    iterate_entries,
+    list_known,
+    make_refusal,
     name_problem,
     new_yaml_converter,
-    refusal,
-    structured,
-    told,
+    structure_yaml,
 )
 from providers.prices.price import Price
 from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.positions import DocumentPath
-from store.documents.structure import Problem, show, suggest
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
@@ -109,13 +109,13 @@ def read_lab(place: LabPlace, *, path: str | None = None) -> Lab:
     """
     checked = check_lab(place, path=path)
     if checked.lab is None:
-        raise refusal(checked.findings)
+        raise make_refusal(checked.findings)
     return checked.lab
 
 
 def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
     """The lab with what is wrong with it; see `read_lab`."""
-    outside = [problem for name in (FILE, CONFIG) if (problem := _outside(place, name)) is not None]
+    outside = [problem for name in (FILE, CONFIG) if (problem := _explain_outside_link(place, name)) is not None]
     if outside:
         return CheckedLab(lab=None, findings=tuple(outside))
     daemon = check_daemon(place.config, path=path)
@@ -138,9 +138,9 @@ def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
             name: Target(id=name, backend=entry.backend, model=entry.model, local=entry.local)
             for name, entry in read.targets.items()
         },
-        budget=_budget(read.budget) if read.budget is not None else None,
+        budget=_read_caps(read.budget) if read.budget is not None else None,
         repeat=read.repeat,
-        prices={model: _price(entry) for model, entry in read.prices.items()},
+        prices={model: _read_price(entry) for model, entry in read.prices.items()},
         fixtures=fixtures.fixtures,
         content={
             FILE: hashlib.sha256(document.raw).hexdigest(),
@@ -151,7 +151,7 @@ def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
     return CheckedLab(lab=lab, findings=())
 
 
-def _outside(place: LabPlace, name: str) -> str | None:
+def _explain_outside_link(place: LabPlace, name: str) -> str | None:
     """What is said of a file of the lab that is a link to somewhere else. Where `--config` leads is the user's own."""
     if name == CONFIG and place.config != place.root / CONFIG:
         return None
@@ -167,68 +167,67 @@ def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, L
         document = read_yaml(file, decimals=True)
     except UsageError as error:
         return None, None, tuple(str(error).splitlines())
-    read, mismatches = structured(document, LabFile, _converter())
-    rules = [document.finding(at, message) for at, message in _problems(document.value, daemon)]
-    return document, read, tuple(told(document, [*mismatches, *rules]))
+    read, mismatches = structure_yaml(document, LabFile, _make_converter())
+    rules = [document.locate_problem(at, message) for at, message in _find_problems(document.value, daemon)]
+    return document, read, tuple(format_problems(document, [*mismatches, *rules]))
 
 
-def _problems(lab: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
-    name = get(lab, "id", str)
+def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
+    name = get_typed(lab, "id", str)
     if name is not None:
         yield from name_problem(name, ("id",))
     version = lab.get("version", "1") if isinstance(lab, dict) else "1"
     if isinstance(version, bool) or not isinstance(version, str | int | Decimal) or not str(version).strip():
-        yield ("version",), f'expected a version such as "1", got {show(version)}'
-    yield from between(lab, "repeat", (), 1, MAX_REPEAT)
-    for target, entry in entries(lab, "targets"):
-        yield from _target(target, entry, daemon)
+        yield ("version",), f'expected a version such as "1", got {describe_value(version)}'
+    yield from check_range(lab, "repeat", (), 1, MAX_REPEAT)
+    for target, entry in iterate_entries(lab, "targets"):
+        yield from _check_target(target, entry, daemon)
     yield from _free_and_not(lab)
-    budget = get(lab, "budget", dict)
+    budget = get_typed(lab, "budget", dict)
     if budget is not None:
         if all(cap is None for cap in budget.values()):
             yield ("budget",), "expected max_calls, max_cost_usd or both"
-        yield from between(budget, "max_calls", ("budget",), 1, MAX_COUNT)
-        yield from _amount(budget, "max_cost_usd", ("budget",))
-    models = {model for _, entry in entries(lab, "targets") if (model := get(entry, "model", str))}
-    for model, price in entries(lab, "prices"):
+        yield from check_range(budget, "max_calls", ("budget",), 1, MAX_COUNT)
+        yield from _check_amount(budget, "max_cost_usd", ("budget",))
+    models = {model for _, entry in iterate_entries(lab, "targets") if (model := get_typed(entry, "model", str))}
+    for model, price in iterate_entries(lab, "prices"):
         at = ("prices", model)
         if model not in models:
-            yield (
-                at,
-                f"no target has the model {show(model)}{suggest(model, models)}; models of targets: {known(models)}",
-            )
+            meant = suggest_nearest(model, models)
+            yield at, f"no target has the model {describe_value(model)}{meant}; models of targets: {list_known(models)}"
         for tier in ("input_per_mtok", "output_per_mtok", "cached_per_mtok"):
-            yield from _amount(price, tier, at)
+            yield from _check_amount(price, tier, at)
 
 
-def _target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Problem]:
+def _check_target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
     at = ("targets", name)
     yield from name_problem(name, at)
     if name == REPLAY:
-        yield at, f"no target is called {show(REPLAY)}: that is where a fixture's own answers count"
-    yield from filled(entry, "model", at)
-    backend = get(entry, "backend", str)
+        yield at, f"no target is called {describe_value(REPLAY)}: that is where a fixture's own answers count"
+    yield from check_not_empty(entry, "model", at)
+    backend = get_typed(entry, "backend", str)
     if backend is not None and daemon.backends is not None and backend not in daemon.backends:
         yield (*at, "backend"), no_backend(backend, daemon.backends)
 
 
-def _free_and_not(lab: Json) -> Iterator[Problem]:
+def _free_and_not(lab: Json) -> Iterator[PathMessage]:
     """Targets that ask the same model of the same backend, and differ in whether it costs anything."""
     first: dict[tuple[str, str], tuple[str, bool]] = {}
-    for target, entry in entries(lab, "targets"):
-        backend, model = get(entry, "backend", str), get(entry, "model", str)
+    for target, entry in iterate_entries(lab, "targets"):
+        backend, model = get_typed(entry, "backend", str), get_typed(entry, "model", str)
         if backend is None or model is None:
             continue
-        local = get(entry, "local", bool) or False
+        local = get_typed(entry, "local", bool) or False
         other, free = first.setdefault((backend, model), (target, local))
         if local is not free:
             message = (
-                f"targets {show(other)} and {show(target)} ask the same model of the same backend: both cost, or none"
+                f"targets {describe_value(other)} and {describe_value(target)} ask the same model of the same "
+                f"backend: both cost, or none"
             )
             yield ("targets", target, "local"), message
 
 
-def _amount(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
+def _check_amount(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessage]:
     if not isinstance(of, dict) or key not in of:
         return
     try:
@@ -237,15 +236,15 @@ def _amount(of: Json, key: str, at: DocumentPath) -> Iterator[Problem]:
         yield (*at, key), str(error)
 
 
-def _budget(entry: BudgetFile) -> Caps:
+def _read_caps(entry: BudgetFile) -> Caps:
     return Caps(calls=entry.max_calls, nusd=to_nusd(entry.max_cost_usd) if entry.max_cost_usd is not None else None)
 
 
-def _price(entry: PriceFile) -> Price:
+def _read_price(entry: PriceFile) -> Price:
     cached = to_nusd(entry.cached_per_mtok) if entry.cached_per_mtok is not None else None
     return Price(input=to_nusd(entry.input_per_mtok), output=to_nusd(entry.output_per_mtok), cached=cached)
 
 
 @lru_cache(maxsize=1)
-def _converter() -> Converter:
+def _make_converter() -> Converter:
     return new_yaml_converter()

@@ -19,10 +19,10 @@ import attrs
 
 from providers.base import Answer, Ask, Emitted, Origin, Provider, Request
 from providers.decisions.decision import Decision
-from providers.decisions.flow import decide
-from providers.decisions.model import Capability, Daemon
+from providers.decisions.flow import run_flow
+from providers.decisions.model import Capability, DaemonConfig
 from providers.errors import ProviderError
-from store.documents.structure import show, suggest
+from store.documents.structure import describe_value, suggest_nearest
 from store.errors import UsageError
 from store.events import Json
 
@@ -70,7 +70,7 @@ class Hub:
 
     Args:
         daemon: the capabilities there are.
-        providers: whom their flows ask, by the names of `Capability.asked`.
+        providers: whom their flows ask, by the names of `Capability.find_provider_name`.
         name: unique to this process; begins the keys of requests.
         concurrency: decisions that are made at a time.
         names: further names that a Host may call this machine by.
@@ -80,7 +80,7 @@ class Hub:
 
     def __init__(
         self,
-        daemon: Daemon,
+        daemon: DaemonConfig,
         providers: Mapping[str, Provider],
         *,
         name: str,
@@ -99,57 +99,57 @@ class Hub:
         self._numbers = itertools.count(1)
         self._running: set[anyio.CancelScope] = set()
         self._stopping = False
-        self._routes = self._routed()
+        self._routes = self._make_router()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":  # no websockets; and the server sends no events of its own life
             return
         try:
-            self._admit(scope)
+            self._admit_request(scope)
         except Refused as error:
-            await _respond(send, error.status, _error(error), error.headers)
+            await _send_response(send, error.status, _error_to_json(error), error.headers)
             return
         await self._routes(scope, receive, send)
 
-    def stop(self) -> None:
+    def stop_deciding(self) -> None:
         """Give up whatever is being decided, with everything it has started; decide nothing more."""
         self._stopping = True
         for scope in self._running:
             scope.cancel()
 
-    def _routed(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    def _make_router(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         from starlette.applications import Starlette
         from starlette.exceptions import HTTPException
         from starlette.requests import Request as HttpRequest
         from starlette.responses import Response
         from starlette.routing import Route
 
-        async def refused(request: HttpRequest, error: Exception) -> Response:
+        async def answer_refusal(request: HttpRequest, error: Exception) -> Response:
             assert isinstance(error, HTTPException)
-            return _response(_routing(error, request.method, request.url.path))
+            return _refusal_response(_make_routing_refusal(error, request.method, request.url.path))
 
-        async def failed(_request: HttpRequest, _error: Exception) -> Response:
-            return _response(Refused(500, "bug", "the hub has a bug; what happened is on its standard error"))
+        async def answer_failure(_request: HttpRequest, _error: Exception) -> Response:
+            return _refusal_response(Refused(500, "bug", "the hub has a bug; what happened is on its standard error"))
 
-        def _response(error: Refused) -> Response:
-            return Response(encoded(_error(error)), error.status, error.headers, "application/json")
+        def _refusal_response(error: Refused) -> Response:
+            return Response(encode_response(_error_to_json(error)), error.status, error.headers, "application/json")
 
-        async def hub(request: HttpRequest) -> Response:
+        async def answer_request(request: HttpRequest) -> Response:
             try:
-                decision = await self._answered(request.headers, request.receive)
+                decision = await self._decide_request(request.headers, request.receive)
             except Refused as error:
-                return _response(error)
-            return Response(encoded(self._clean(decision.to_json())), media_type="application/json")
+                return _refusal_response(error)
+            return Response(encode_response(self._clean(decision.to_json())), media_type="application/json")
 
         application = Starlette(
-            routes=[Route(PATH, hub, methods=["POST"])],
-            exception_handlers={HTTPException: refused, Exception: failed},
+            routes=[Route(PATH, answer_request, methods=["POST"])],
+            exception_handlers={HTTPException: answer_refusal, Exception: answer_failure},
         )
         application.router.redirect_slashes = False
         return application
 
-    def _admit(self, scope: Scope) -> None:
+    def _admit_request(self, scope: Scope) -> None:
         """Let programs of this machine in.
 
         Raises:
@@ -157,13 +157,15 @@ class Hub:
         """
         headers = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or _host(f"//{hosts[0]}") not in self._names:
-            message = f"the Host has to be a name of this machine, such as 127.0.0.1, not {show(', '.join(hosts))}"
+        if len(hosts) != 1 or _parse_host(f"//{hosts[0]}") not in self._names:
+            message = (
+                f"the Host has to be a name of this machine, such as 127.0.0.1, not {describe_value(', '.join(hosts))}"
+            )
             raise Refused(400, "bad_host", message)
         if any(name == b"origin" for name, _ in headers):
             raise Refused(403, "bad_origin", "web pages are not answered")
 
-    async def _answered(self, headers: Mapping[str, str], receive: Receive) -> Decision:
+    async def _decide_request(self, headers: Mapping[str, str], receive: Receive) -> Decision:
         """Decide what the request's body asks for.
 
         Raises:
@@ -175,9 +177,9 @@ class Hub:
             try:
                 if self._stopping:
                     scope.cancel()
-                asked = self.read(await _body(headers, receive))
+                asked = self.read_request(await _read_body(headers, receive))
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_gone, receive, group.cancel_scope)
+                    group.start_soon(_cancel_on_disconnect, receive, group.cancel_scope)
                     outcome = await self._in_turn(asked)
                     group.cancel_scope.cancel()
             finally:
@@ -191,9 +193,9 @@ class Hub:
             message = f"{QUEUE} requests wait already"
             return Refused(503, "busy", message, {"Retry-After": "1"})
         async with self._room:
-            return await self.decided(asked)
+            return await self.decide_request(asked)
 
-    def read(self, body: bytes) -> Asked:
+    def read_request(self, body: bytes) -> Asked:
         """What a request's body asks for: `{"capability": NAME, "input": ANYTHING}`.
 
         Raises:
@@ -206,25 +208,25 @@ class Hub:
         except UsageError as error:
             raise Refused(400, "bad_json", str(error)) from None
         if not isinstance(document, dict):
-            _unreadable(f"expected an object with capability and input, got {show(document)}")
+            _refuse_body(f"expected an object with capability and input, got {describe_value(document)}")
         for key in document:
             if key not in ("capability", "input"):
-                _unreadable(f"{key}: unknown field{suggest(key, ['capability', 'input'])}")
+                _refuse_body(f"{key}: unknown field{suggest_nearest(key, ['capability', 'input'])}")
         for key in ("capability", "input"):
             if key not in document:
-                _unreadable(f"{key}: missing required field")
+                _refuse_body(f"{key}: missing required field")
         name = document["capability"]
         if not isinstance(name, str):
-            _unreadable(f"capability: expected a string, got {show(name)}")
+            _refuse_body(f"capability: expected a string, got {describe_value(name)}")
         capability = self._daemon.capabilities.get(name)
         if capability is None:
             known = list(self._daemon.capabilities)
             there = f"There are: {', '.join(known)}." if known else "There are none."
-            message = f"there is no capability {show(name)}{suggest(name, known)}. {there}"
+            message = f"there is no capability {describe_value(name)}{suggest_nearest(name, known)}. {there}"
             raise Refused(404, "unknown_capability", message)
         return Asked(capability=capability, input=document["input"])
 
-    async def decided(self, asked: Asked) -> Decision:
+    async def decide_request(self, asked: Asked) -> Decision:
         """Decide, asking whoever the flow asks."""
         number = next(self._numbers)
         requests = itertools.count(1)
@@ -234,20 +236,20 @@ class Hub:
         def ask_of(name: str) -> Ask:
             provider = self._providers[name]
 
-            async def ask(request: Request) -> Answer:
+            async def ask_once(request: Request) -> Answer:
                 key = f"hub-{self._name}/{number}/1/{next(requests)}"
-                return await _asked(provider, attrs.evolve(request, key=key))
+                return await _ask_provider(provider, attrs.evolve(request, key=key))
 
-            return ask
+            return ask_once
 
         name = asked.capability.name
         origin = Origin(suite_id="hub", case_id=name, repetition=1)
-        decision = await decide(asked.capability, asked.input, ask_of=ask_of, origin=origin, clock=clock)
+        decision = await run_flow(asked.capability, asked.input, ask_of=ask_of, origin=origin, clock=clock)
         self._told(name, decision, clock() - begun)
         return decision
 
 
-def encoded(document: Json) -> bytes:
+def encode_response(document: Json) -> bytes:
     """*document* as it is sent: compact, UTF-8; with escapes where it holds what UTF-8 cannot."""
     try:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -255,27 +257,27 @@ def encoded(document: Json) -> bytes:
         return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
-async def _asked(provider: Provider, request: Request) -> Answer:
+async def _ask_provider(provider: Provider, request: Request) -> Answer:
     """Ask once, for as long as the request says."""
     if request.timeout_ms is None:
-        return await provider.answer(request, _unheard)
+        return await provider.answer(request, _ignore_delta)
     with anyio.move_on_after(request.timeout_ms / 1000):
-        return await provider.answer(request, _unheard)
+        return await provider.answer(request, _ignore_delta)
     raise ProviderError(kind="timeout", message=f"no whole answer within {request.timeout_ms} ms", retryable=False)
 
 
-def _unheard(_item: Emitted) -> None:
+def _ignore_delta(_item: Emitted) -> None:
     """Nobody looks at an answer before it is whole."""
 
 
-async def _gone(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
     """Stop working for somebody who has hung up."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
-async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
+async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
     """The request's whole body.
 
     Raises:
@@ -284,7 +286,7 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
     length = headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > MAX_BODY_BYTES):
         if "expect" not in headers:  # who asks first does not send it
-            await _drain(receive)
+            await _drain_body(receive)
         raise _too_large()
     body = bytearray()
     with anyio.move_on_after(BODY_S):
@@ -296,14 +298,14 @@ async def _body(headers: Mapping[str, str], receive: Receive) -> bytes:
             more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
                 if more:
-                    await _drain(receive)
+                    await _drain_body(receive)
                 raise _too_large()
             if not more:
                 return bytes(body)
     raise Refused(408, "too_slow", f"the body did not come within {BODY_S:g} s", {"Connection": "close"})
 
 
-async def _drain(receive: Receive) -> None:
+async def _drain_body(receive: Receive) -> None:
     """Read on for a while: a connection that is closed while more comes may take the answer with it."""
     left = DRAINED_BYTES
     with anyio.move_on_after(DRAIN_S):
@@ -314,35 +316,37 @@ async def _drain(receive: Receive) -> None:
                 return
 
 
-async def _respond(send: Send, status: int, document: Json, headers: Mapping[str, str]) -> None:
-    body = encoded(document)
+async def _send_response(send: Send, status: int, document: Json, headers: Mapping[str, str]) -> None:
+    body = encode_response(document)
     named = {"content-type": "application/json", "content-length": str(len(body)), **headers}
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in named.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 
-def _routing(error: Any, method: str, path: str) -> Refused:
+def _make_routing_refusal(error: Any, method: str, path: str) -> Refused:
     """What the router found nothing for, in our words."""
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        return Refused(405, "method_not_allowed", f"{PATH} takes POST, not {show(method)}", headers)
-    return Refused(error.status_code, "not_found", f"there is nothing at {show(path)}; POST to {PATH}", headers)
+        return Refused(405, "method_not_allowed", f"{PATH} takes POST, not {describe_value(method)}", headers)
+    return Refused(
+        error.status_code, "not_found", f"there is nothing at {describe_value(path)}; POST to {PATH}", headers
+    )
 
 
 def _too_large() -> Refused:
     return Refused(413, "too_large", f"the body is larger than {MAX_BODY_BYTES} bytes", {"Connection": "close"})
 
 
-def _unreadable(message: str) -> NoReturn:
+def _refuse_body(message: str) -> NoReturn:
     raise Refused(422, "bad_request", message)
 
 
-def _error(error: Refused) -> Json:
+def _error_to_json(error: Refused) -> Json:
     return {"error": {"code": error.code, "message": error.message}}
 
 
-def _host(url: str) -> str:
+def _parse_host(url: str) -> str:
     """The host of *url*, in lower case; empty where there is none."""
     try:
         parts = urlsplit(url)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.files import replace_below
-from orchestrator.lab.model import CASSETTES, Fixture, Lab
-from providers.decisions.tape import Recorded
-from providers.endpoints.arguments import INVALID, parsed
+from orchestrator.lab.model import CASSETTES, Lab, LabCase
+from providers.decisions.tape import RecordedAnswer
+from providers.endpoints.arguments import INVALID_JSON, parse_model_json
 from providers.system.paths import PathEscapes, resolve_inside
-from store.documents.positions import Document, DocumentPath, Finding, parse_json, read_raw, spell
-from store.documents.structure import new_converter, show, structure
+from store.documents.positions import Document, DocumentPath, DocumentProblem, format_path, parse_json, read_raw
+from store.documents.structure import describe_value, make_converter, structure_document
 from store.errors import UsageError
 from store.events import Json
-from store.secrets.fields import secret_fields
+from store.secrets.fields import find_secret_fields
 from store.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LabCassette:
     fixture_version: int
     input_hash: str
     """Of the fixture's input, see `Fixture.input_hash`."""
-    answers: Mapping[str, tuple[Recorded, ...]]
+    answers: Mapping[str, tuple[RecordedAnswer, ...]]
     """By node; at least one each, of which the last counts."""
 
     def to_json(self) -> dict[str, Json]:
@@ -73,14 +73,14 @@ class _File:
     answers: Mapping[str, tuple[_Answer, ...]]
 
 
-def find(lab: Lab, fixture: Fixture, target: str, *, name: str) -> tuple[LabCassette, str] | None:
+def find_cassette(lab: Lab, fixture: LabCase, target: str, *, name: str) -> tuple[LabCassette, str] | None:
     """What was recorded of *target* for *fixture*, and the SHA-256 (hex) of its file; None where there is no file.
     Messages call it *name*.
 
     Raises:
-        UsageError: it leads out of the lab, cannot be read, or is no cassette; see `decode`.
+        UsageError: it leads out of the lab, cannot be read, or is no cassette; see `decode_cassette`.
     """
-    relative = fixture.cassette(target)
+    relative = fixture.cassette_path(target)
     try:
         (lab.root / relative).lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -91,10 +91,10 @@ def find(lab: Lab, fixture: Fixture, target: str, *, name: str) -> tuple[LabCass
         raw = read_raw(resolve_inside(lab.root, relative), name)
     except PathEscapes as error:
         raise UsageError(f"{name}: {error.problem}") from error
-    return decode(raw, name=name), hashlib.sha256(raw).hexdigest()
+    return decode_cassette(raw, name=name), hashlib.sha256(raw).hexdigest()
 
 
-def decode(raw: bytes, *, name: str) -> LabCassette:
+def decode_cassette(raw: bytes, *, name: str) -> LabCassette:
     """The cassette in a file's bytes, strictly: nothing is in it that this version does not know.
 
     Raises:
@@ -103,28 +103,28 @@ def decode(raw: bytes, *, name: str) -> LabCassette:
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{name}:1:1: more than {MAX_BYTES:,} bytes; a cassette has at most that many")
     document = parse_json(raw, name=name)
-    found, findings = structure(document, _File, _converter())
-    findings += _findings(document)
+    found, findings = structure_document(document, _File, _make_converter())
+    findings += _find_problems(document)
     if found is None or findings:
-        raise document.refusal(findings)
+        raise document.make_usage_error(findings)
     return LabCassette(
         fixture_version=found.fixture_version,
         input_hash=found.input_hash,
         answers={
-            node: tuple(Recorded(status=one.status, body=one.body) for one in given)
+            node: tuple(RecordedAnswer(status=one.status, body=one.body) for one in given)
             for node, given in found.answers.items()
         },
     )
 
 
-def stale(cassette: LabCassette, fixture: Fixture) -> str | None:
+def explain_stale(cassette: LabCassette, fixture: LabCase) -> str | None:
     """Why the cassette says nothing about *fixture* as it is now; None where it does."""
     if cassette.fixture_version != fixture.version:
         return f"fixture version {cassette.fixture_version} recorded, now {fixture.version}"
     return None if cassette.input_hash == fixture.input_hash else "input changed"
 
 
-def encode(cassette: LabCassette) -> bytes:
+def encode_cassette(cassette: LabCassette) -> bytes:
     """The file's bytes: the same for equal cassettes.
 
     Raises:
@@ -154,7 +154,7 @@ def refuse_unwritable(root: Path) -> None:
         )
 
 
-def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> None:
+def write_cassette(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> None:
     """Write a cassette below a lab's *root*, replacing what is there: all of it or, if it is refused, nothing.
 
     Raises:
@@ -162,14 +162,14 @@ def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> 
             could be read again; *file* lies outside *root* or behind a symbolic link; or the disk refuses.
     """
     name = file.name
-    if secrets := [f"{name}: {field}: holds {what}" for field, what in _secrets(cassette, redactor)]:
+    if secrets := [f"{name}: {field}: holds {what}" for field, what in _find_secrets(cassette, redactor)]:
         raise UsageError("\n".join(secrets), "Nothing was written. Only status and body of an answer are recorded.")
-    raw = encode(cassette)
+    raw = encode_cassette(cassette)
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{name}: {len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}", "Nothing was written.")
-    decode(raw, name=name)
+    decode_cassette(raw, name=name)
     try:
-        replace_below(root, _steps(file, root), raw)
+        replace_below(root, _path_steps(file, root), raw)
     except OSError as error:
         link = error.errno in {errno.ELOOP, errno.ENOTDIR}
         why = "a directory on its way is a symbolic link or none" if link else error.strerror or str(error)
@@ -177,57 +177,57 @@ def write(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> 
 
 
 @cache
-def _converter() -> Converter:
+def _make_converter() -> Converter:
     """One for all of a lab's cassettes: to make one takes ten times as long as to read with it."""
-    return new_converter()
+    return make_converter()
 
 
-def _findings(document: Document) -> Iterator[Finding]:
+def _find_problems(document: Document) -> Iterator[DocumentProblem]:
     """What the shape alone does not tell: ids of nodes, nodes without an answer, bodies that are none."""
     answers = document.value.get("answers") if isinstance(document.value, dict) else None
     for node, given in answers.items() if isinstance(answers, dict) else ():
         at: DocumentPath = ("answers", node)
         if not _NODE.fullmatch(node):
-            yield document.finding(at, f"expected the id of a node ([a-z0-9-]+), got {show(node)}")
+            yield document.locate_problem(at, f"expected the id of a node ([a-z0-9-]+), got {describe_value(node)}")
         if given == []:
-            yield document.finding(at, "has to hold an answer")
+            yield document.locate_problem(at, "has to hold an answer")
         for index, one in enumerate(given if isinstance(given, list) else ()):
             if isinstance(one, dict) and "body" in one and not isinstance(one["body"], str | dict | list):
-                message = f"expected an object, an array, or the text of the body, got {show(one['body'])}"
-                yield document.finding((*at, index, "body"), message)
+                message = f"expected an object, an array, or the text of the body, got {describe_value(one['body'])}"
+                yield document.locate_problem((*at, index, "body"), message)
 
 
 # --- secrets ------------------------------------------------------------------------------------------------------
 
 
-def _secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, str]]:
+def _find_secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, str]]:
     """The fields that hold a secret, with what kind of thing it is; once each."""
     document = cassette.to_json()
-    found = dict(secret_fields(document, (), redactor))
+    found = dict(find_secret_fields(document, (), redactor))
     for node, given in cassette.answers.items():
         for index, one in enumerate(given):
             if isinstance(one.body, str):
                 at: DocumentPath = ("answers", node, index, "body")
-                for text in _told(one.body):
-                    found |= dict(secret_fields(text, at, redactor))
-    return [(spell(path), kind) for path, kind in found.items()]
+                for text in _body_texts(one.body):
+                    found |= dict(find_secret_fields(text, at, redactor))
+    return [(format_path(path), kind) for path, kind in found.items()]
 
 
-def _told(body: str) -> Sequence[str]:
+def _body_texts(body: str) -> Sequence[str]:
     """The texts that a body tells, those of a stream put together: a secret may be spread over its events, or be
     written with escapes.
     """
     pieces: dict[DocumentPath, list[str]] = {}
-    whole = parsed(body)
-    lines = (parsed(line.removeprefix("data:")) for line in _LINE.split(body))
-    for value in lines if whole is INVALID else (whole,):
-        if value is not INVALID:
-            for path, text in _texts(value, ()):
+    whole = parse_model_json(body)
+    lines = (parse_model_json(line.removeprefix("data:")) for line in _LINE.split(body))
+    for value in lines if whole is INVALID_JSON else (whole,):
+        if value is not INVALID_JSON:
+            for path, text in _iterate_texts(value, ()):
                 pieces.setdefault(path, []).append(text)
     return ["".join(parts) for parts in pieces.values()]
 
 
-def _texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
+def _iterate_texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
     """Every text in a value, and where. A stack instead of recursion: a model decides how deep it is nested."""
     todo: list[tuple[Json, DocumentPath]] = [(value, at)]
     while todo:
@@ -244,7 +244,7 @@ def _texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
 # --- the disk -----------------------------------------------------------------------------------------------------
 
 
-def _steps(file: Path, root: Path) -> tuple[str, ...]:
+def _path_steps(file: Path, root: Path) -> tuple[str, ...]:
     """The names that lead from *root* to *file*."""
     steps = file.relative_to(root).parts if file.is_relative_to(root) else ()
     if not steps or ".." in steps:

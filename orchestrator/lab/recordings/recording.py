@@ -9,9 +9,9 @@ import attrs
 from orchestrator.engine.kind import PricedProvider
 from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab
-from orchestrator.lab.recordings.cassettes import LabCassette, refuse_unwritable, write
-from orchestrator.text import counted
-from providers.decisions.tape import Recorded, Tape, Taped
+from orchestrator.lab.recordings.cassettes import LabCassette, refuse_unwritable, write_cassette
+from orchestrator.text import format_count
+from providers.decisions.tape import AnswerLog, AnswerRecorder, RecordedAnswer
 from store.errors import UsageError
 from store.rows import Ending
 from store.secrets.redactor import Redactor
@@ -33,7 +33,7 @@ class Recording:
     """What it knows for a secret is in no cassette."""
     unplayed: frozenset[str] = frozenset()
     """Cases that their fixtures' own answers suffice for; see `offline.answered_by_themselves`."""
-    tape: Tape = attrs.field(factory=Tape)
+    tape: AnswerLog = attrs.field(factory=AnswerLog)
     _written: list[str] = attrs.field(factory=list[str], init=False)
     _remarks: list[str] = attrs.field(factory=list[str], init=False)
     _refused: list[str] = attrs.field(factory=list[str], init=False)
@@ -46,20 +46,23 @@ class Recording:
             )
         refuse_unwritable(self.lab.root)
 
-    def attended(self, asked: Mapping[str, PricedProvider]) -> dict[str, PricedProvider]:
+    def record_providers(self, asked: Mapping[str, PricedProvider]) -> dict[str, PricedProvider]:
         """Everybody who is asked, taken down."""
-        return {name: attrs.evolve(one, provider=Taped(one.provider, self.tape.keep)) for name, one in asked.items()}
+        return {
+            name: attrs.evolve(one, provider=AnswerRecorder(one.provider, self.tape.keep_answer))
+            for name, one in asked.items()
+        }
 
-    def ended(self, cell: Cell, ending: Ending) -> None:
+    def record_ending(self, cell: Cell, ending: Ending) -> None:
         """Write the cassette of a run that has ended; called before its result is stored, so that none is lost with a
         process that is killed.
         """
-        answers = self.tape.of(*cell.key)
+        answers = self.tape.list_answers(*cell.key)
         if not answers:
             return
         name = ", ".join(cell.key)
         try:
-            self._written.append(self._write(cell, ending, answers))
+            self._written.append(self._write_cassette(cell, ending, answers))
         except UsageError as error:
             self._refused.append(f"no cassette of {name}: {error}")
             return
@@ -68,7 +71,7 @@ class Recording:
         elif ending.outcome != "pass":
             self._remarks.append(f"warning: {name} did not pass, and its replay will not either")
 
-    def told(self, say: Callable[[str], None], complain: Callable[[str], None]) -> bool:
+    def report_written(self, say: Callable[[str], None], complain: Callable[[str], None]) -> bool:
         """Say what was written, and complain of what was not; whether everything that was answered was written."""
         for file in sorted(self._written):
             say(f"wrote {file}")
@@ -77,25 +80,25 @@ class Recording:
         for refused in sorted(self._refused):
             complain(refused)
         look = ": look through them before you share them" if self._written else ""
-        say(f"{counted(len(self._written), 'cassette')} written to {self.lab.root}{look}")
+        say(f"{format_count(len(self._written), 'cassette')} written to {self.lab.root}{look}")
         return not self._refused
 
-    def _write(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[Recorded, ...]]) -> str:
+    def _write_cassette(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[RecordedAnswer, ...]]) -> str:
         """Write one cassette; its path, relative to the lab.
 
         Raises:
             UsageError: it is not written.
         """
-        if (why := _refusal(ending)) is not None:
+        if (why := _explain_refusal(ending)) is not None:
             raise UsageError(why)
         fixture = cell.fixture
         cassette = LabCassette(fixture_version=fixture.version, input_hash=fixture.input_hash, answers=answers)
-        relative = fixture.cassette(cell.target)
-        write(self.lab.root / relative, cassette, self.lab.root, self.redactor)
+        relative = fixture.cassette_path(cell.target)
+        write_cassette(self.lab.root / relative, cassette, self.lab.root, self.redactor)
         return relative
 
 
-def _refusal(ending: Ending) -> str | None:
+def _explain_refusal(ending: Ending) -> str | None:
     """Why a run's answers are not kept."""
     if not ending.judged or ending.outcome == "error":
         return f"its run ended as {ending.outcome}({ending.reason})"

@@ -14,7 +14,6 @@ from orchestrator.lab.report.model import (
     Broken,
     Calibration,
     CapabilityReport,
-    Cost,
     Example,
     Facts,
     Failing,
@@ -23,13 +22,14 @@ from orchestrator.lab.report.model import (
     Row,
     Skipped,
     Stability,
+    TargetCost,
     Unstable,
 )
 from orchestrator.lab.report.notes import notes_of
 from orchestrator.lab.report.pairing import comparisons_of
 from orchestrator.lab.report.run import LabRun
 from store.events import Json
-from store.rows import Judgement
+from store.rows import Verdict
 from store.stats import calibration, paired, rates
 from store.stats.rates import Interval
 
@@ -47,7 +47,7 @@ def build_report(facts: Facts, runs: Iterable[LabRun]) -> LabReport:
     report = LabReport(
         facts=facts,
         capabilities=tuple(
-            _capability(facts, name, list(group), order)
+            _report_capability(facts, name, list(group), order)
             for name, group in itertools.groupby(every, lambda run: run.capability)
         ),
         comparisons=comparisons_of(facts, every),
@@ -69,7 +69,7 @@ def by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
     return found
 
 
-def _capability(facts: Facts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
+def _report_capability(facts: Facts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
     by_target: dict[str, list[LabRun]] = {}
     for run in runs:
         by_target.setdefault(run.target, []).append(run)
@@ -82,14 +82,14 @@ def _capability(facts: Facts, name: str, runs: Sequence[LabRun], order: Order) -
     return CapabilityReport(
         name=name,
         fixtures=len({run.fixture for run in runs}),
-        rows=tuple(_row(facts, target, own) for target, own in mine),
-        failing=tuple(one for cell in cells for one in _failing(*cell)),
-        unstable=tuple(one for cell in cells for one in _unstable(*cell)),
-        skipped=tuple(one for cell in cells for one in _skipped(*cell)),
+        rows=tuple(_report_target(facts, target, own) for target, own in mine),
+        failing=tuple(one for cell in cells for one in _find_failing(*cell)),
+        unstable=tuple(one for cell in cells for one in _find_unstable(*cell)),
+        skipped=tuple(one for cell in cells for one in _find_skipped(*cell)),
     )
 
 
-def _row(facts: Facts, target: str, runs: Sequence[LabRun]) -> Row:
+def _report_target(facts: Facts, target: str, runs: Sequence[LabRun]) -> Row:
     judged = [run for run in runs if run.judged]
     passes = sum(run.outcome == "pass" for run in judged)
     others = [run for run in runs if not run.judged and run.outcome is not None]
@@ -100,30 +100,30 @@ def _row(facts: Facts, target: str, runs: Sequence[LabRun]) -> Row:
         passes=passes,
         success_rate=rates.success_rate(passes, len(judged)),
         wilson=rates.wilson_interval(passes, len(judged)) if facts.sampled else None,
-        low_power=facts.sampled and rates.low_power(len(judged)),
-        stability=_stability(judged),
+        low_power=facts.sampled and rates.has_low_power(len(judged)),
+        stability=_measure_stability(judged),
         abstained=sum(run.decision_status == "abstain" for run in judged),
-        errors=sum(_erred(run) for run in judged),
-        infrastructure=_counted(run.reason for run in judged if run.outcome == "error"),
-        latency=_latency(judged),
-        cost=_cost(runs),
-        calibration=_calibration(judged, sampled=facts.sampled),
-        skipped=_counted(run.reason for run in others if run.outcome == "skipped"),
-        interrupted=_counted(run.reason for run in others if run.outcome != "skipped"),
+        errors=sum(_has_error(run) for run in judged),
+        infrastructure=_count_reasons(run.reason for run in judged if run.outcome == "error"),
+        latency=_measure_latency(judged),
+        cost=_sum_cost(runs),
+        calibration=_measure_calibration(judged, sampled=facts.sampled),
+        skipped=_count_reasons(run.reason for run in others if run.outcome == "skipped"),
+        interrupted=_count_reasons(run.reason for run in others if run.outcome != "skipped"),
         unfinished=sum(run.outcome is None for run in runs),
     )
 
 
-def _erred(run: LabRun) -> bool:
+def _has_error(run: LabRun) -> bool:
     """A run that broke before there was a decision has no status; it is no answer either."""
     return run.decision_status == "error" or (run.decision_status is None and run.outcome == "error")
 
 
-def _counted(reasons: Iterable[str | None]) -> Mapping[str, int]:
+def _count_reasons(reasons: Iterable[str | None]) -> Mapping[str, int]:
     return dict(sorted(Counter(reason or "unknown" for reason in reasons).items()))
 
 
-def _stability(judged: Sequence[LabRun]) -> Stability:
+def _measure_stability(judged: Sequence[LabRun]) -> Stability:
     endings = [[run.ending for run in held] for held in by_case(judged).values()]
     repeated = [one for one in endings if len(one) > 1]
     return Stability(
@@ -134,15 +134,15 @@ def _stability(judged: Sequence[LabRun]) -> Stability:
     )
 
 
-def _latency(judged: Sequence[LabRun]) -> Latency:
+def _measure_latency(judged: Sequence[LabRun]) -> Latency:
     times = [run.wall_ms for run in judged if run.asked and run.wall_ms is not None]
     return Latency(n=len(times), p50_ms=rates.quantile7(times, 0.5), p95_ms=rates.quantile7(times, 0.95))
 
 
-def _cost(runs: Sequence[LabRun]) -> Cost:
+def _sum_cost(runs: Sequence[LabRun]) -> TargetCost:
     asked = [run for run in runs if run.asked]
     known = [run.cost_nusd for run in asked if run.cost_nusd is not None]
-    return Cost(
+    return TargetCost(
         runs=len(asked),
         nusd=sum(known) if len(known) == len(asked) else None,
         unknown=len(asked) - len(known),
@@ -150,7 +150,7 @@ def _cost(runs: Sequence[LabRun]) -> Cost:
     )
 
 
-def _calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibration:
+def _measure_calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibration:
     spoken = [run for run in judged if run.confidence is not None]
     conf = [run.confidence for run in spoken]
     right = [run.outcome == "pass" for run in spoken]
@@ -161,7 +161,7 @@ def _calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibration:
         brier=calibration.brier(conf, right),
         interval=_brier_interval(spoken) if sampled else None,
         skill=calibration.brier_skill(conf, right),
-        ece=calibration.ece(conf, right) if len(spoken) >= calibration.MIN_ECE else None,
+        ece=calibration.ece(conf, right) if len(spoken) >= calibration.MIN_ECE_CONFIDENCES else None,
         bins=calibration.reliability_table(conf, right),
     )
 
@@ -178,7 +178,7 @@ def _brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
     return max(0.0, found.ci[0]), min(1.0, found.ci[1])
 
 
-def _failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing]:
+def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing]:
     judged = [run for run in runs if run.judged]
     failed = [run for run in judged if run.outcome != "pass"]
     if failed:
@@ -187,46 +187,48 @@ def _failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing
             target=target,
             failed=len(failed),
             judged=len(judged),
-            broken=tuple(_broken(failed)),
-            abstentions=_counted(run.abstain for run in failed if run.abstain is not None),
-            errors=_counted(why for run in failed if (why := _error(run)) is not None),
+            broken=tuple(_group_broken(failed)),
+            abstentions=_count_reasons(run.abstain for run in failed if run.abstain is not None),
+            errors=_count_reasons(why for run in failed if (why := _describe_error(run)) is not None),
             position=min((run.position for run in failed if run.position is not None), default=None),
         )
 
 
-def _broken(failed: Sequence[LabRun]) -> Iterator[Broken]:
-    said: dict[str, list[Judgement]] = {}
+def _group_broken(failed: Sequence[LabRun]) -> Iterator[Broken]:
+    said: dict[str, list[Verdict]] = {}
     for run in failed:
         for judgement in run.judgements:
             if judgement.verdict != "pass":
                 said.setdefault(judgement.verifier, []).append(judgement)
-    for name, judgements in sorted(said.items(), key=lambda item: _place(item[0])):
+    for name, judgements in sorted(said.items(), key=lambda item: _assertion_order(item[0])):
         first = judgements[0].detail
         examples: dict[str, Example] = {}
         for judgement in judgements:
-            example = Example(reason=_text(judgement.detail.get("reason")), values=judgement.detail.get("values"))
+            example = Example(
+                reason=_format_value(judgement.detail.get("reason")), values=judgement.detail.get("values")
+            )
             examples.setdefault(json.dumps([example.reason, example.values], sort_keys=True), example)
         yield Broken(
             assertion=name,
-            why=_text(first.get("why")),
-            cel=_text(first.get("cel")),
+            why=_format_value(first.get("why")),
+            cel=_format_value(first.get("cel")),
             runs=len(judgements),
             examples=tuple(examples.values())[:EXAMPLES],
             different=len(examples),
         )
 
 
-def _place(assertion: str) -> tuple[int, str]:
+def _assertion_order(assertion: str) -> tuple[int, str]:
     """`expect[2]` comes before `expect[10]`."""
     digits = "".join(letter for letter in assertion if letter.isascii() and letter.isdigit())
     return (int(digits) if digits and len(digits) < 10 else -1, assertion)
 
 
-def _error(run: LabRun) -> str | None:
+def _describe_error(run: LabRun) -> str | None:
     """Why the decision failed: `provider: 503 from ... (node judge)`."""
     if isinstance(run.error, Mapping):
         node = f" (node {run.error['node']})" if run.error.get("node") else ""
-        return _with_cause(_text(run.error.get("cause")), _text(run.error.get("message"))) + node
+        return _with_cause(_format_value(run.error.get("cause")), _format_value(run.error.get("message"))) + node
     if run.outcome == "error":
         return _with_cause(run.reason or "unknown", run.message) if run.message else run.reason
     return None
@@ -237,18 +239,18 @@ def _with_cause(cause: str, message: str) -> str:
     return message if message.startswith((f"{cause}:", f"{cause} (")) else f"{cause}: {message}"
 
 
-def _text(value: Json) -> str:
+def _format_value(value: Json) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-def _unstable(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Unstable]:
+def _find_unstable(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Unstable]:
     endings = Counter(run.ending for run in runs if run.judged)
     if len(endings) > 1:
         ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
         yield Unstable(case=case, target=target, endings=dict(ordered))
 
 
-def _skipped(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Skipped]:
+def _find_skipped(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Skipped]:
     reasons = Counter((run.reason or "unknown", run.message or "") for run in runs if run.outcome == "skipped")
     for (reason, message), times in sorted(reasons.items()):
         yield Skipped(case=case, target=target, reason=reason, message=message, runs=times)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from orchestrator.lab.report.run import LabRun
-from store.rows import Judgement
+from store.rows import Verdict
 from store.secrets.scanner import Cleaner
 
 
@@ -18,12 +18,12 @@ def clean_runs(runs: Iterable[LabRun], cleaner: Cleaner) -> Iterator[LabRun]:
     Every other text of a report is looked at by itself, by `orchestrator.reports.clean`.
     """
     for run in runs:
-        kept = tuple(_clean(one, cleaner) for one in run.judgements)
+        kept = tuple(_clean_verdict(one, cleaner) for one in run.judgements)
         same = all(new is old for new, old in zip(kept, run.judgements, strict=True))
         yield run if same else attrs.evolve(run, judgements=kept)
 
 
-def _clean(judgement: Judgement, cleaner: Cleaner) -> Judgement:
+def _clean_verdict(judgement: Verdict, cleaner: Cleaner) -> Verdict:
     text = json.dumps(dict(judgement.detail))
-    clean = cleaner.text(text)
+    clean = cleaner.mask_text(text)
     return judgement if clean == text else attrs.evolve(judgement, detail=json.loads(clean))

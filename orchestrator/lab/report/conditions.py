@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.reports.conditions import FLOW, conditions_of, one_or_all
-from store.documents.canonical import digest
+from store.documents.canonical import compute_digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 
@@ -19,25 +19,27 @@ def flow_conditions(
 ) -> dict[str, Json]:
     """Conditions of the lab's *sweep*, like `orchestrator.reports.conditions.conditions_of`."""
     shared = conditions_of(sweep, cells, versions, models)
-    found = {name: value for name, value in shared.items() if name not in AGENTS} | _flow(sweep.conditions, cells)
+    found = {name: value for name, value in shared.items() if name not in AGENTS} | _flow_conditions(
+        sweep.conditions, cells
+    )
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _flow(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
+def _flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
     """The subject and its backends; of one target, the backend that it calls."""
-    targets = _mapping(_mapping(stored.get("lab")).get("targets"))
+    targets = _as_mapping(_as_mapping(stored.get("lab")).get("targets"))
     names = {cell.variant for cell in cells}
     hashes = sorted({cell.config_hash for cell in cells})
     return {
         "subject": FLOW,
         # the target `replay` calls no model
         "model": one_or_all(cell.model for cell in cells if cell.model),
-        "backend": _mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
+        "backend": _as_mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
         # one for each capability and target
-        "configHash": hashes[0] if len(hashes) == 1 else digest(hashes).hex(),
+        "configHash": hashes[0] if len(hashes) == 1 else compute_digest(hashes).hex(),
         "targets": dict(targets) or None if len(names) != 1 else None,
     }
 
 
-def _mapping(value: Any) -> Mapping[str, Json]:
+def _as_mapping(value: Any) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}

@@ -9,12 +9,12 @@ import attrs
 from orchestrator.lab.report.model import (
     Calibration,
     CapabilityReport,
-    Cost,
     Facts,
     Failing,
     LabReport,
     Row,
     TargetComparison,
+    TargetCost,
 )
 from orchestrator.lab.report.notes import limits_of
 from store.events import Json
@@ -23,7 +23,7 @@ SCHEMA = "evalctl.lab-report/1"
 SCHEMA_VERSION = 1
 
 
-def document(report: LabReport) -> dict[str, Json]:
+def report_to_json(report: LabReport) -> dict[str, Json]:
     """The report as a JSON object."""
     facts = report.facts
     return {
@@ -35,7 +35,7 @@ def document(report: LabReport) -> dict[str, Json]:
         "mode": facts.mode,
         "repeat": facts.repeat,
         "seed": facts.seed,
-        "targets": targets(facts),
+        "targets": targets_to_json(facts),
         "modelsAnswering": list(facts.answering),
         "conditions": dict(facts.conditions),
         "notes": list(report.notes),
@@ -47,29 +47,29 @@ def document(report: LabReport) -> dict[str, Json]:
             "skipped": report.skipped,
             "again": report.again,
         },
-        "capabilities": [_capability(one) for one in report.capabilities],
-        "comparisons": [_comparison(one) for one in report.comparisons],
+        "capabilities": [_capability_to_json(one) for one in report.capabilities],
+        "comparisons": [_comparison_to_json(one) for one in report.comparisons],
         "ledger": None if facts.ledger is None else attrs.asdict(facts.ledger),
         "limits": list(limits_of(report)),
     }
 
 
-def line(report: LabReport) -> str:
+def render_json_line(report: LabReport) -> str:
     """The report on one line, pure ASCII."""
-    return json.dumps(document(report), allow_nan=False)
+    return json.dumps(report_to_json(report), allow_nan=False)
 
 
-def targets(facts: Facts) -> list[Json]:
+def targets_to_json(facts: Facts) -> list[Json]:
     """The targets in their order."""
     return [{"id": one.id, "backend": one.backend, "model": one.model, "local": one.local} for one in facts.targets]
 
 
-def _capability(found: CapabilityReport) -> dict[str, Json]:
+def _capability_to_json(found: CapabilityReport) -> dict[str, Json]:
     return {
         "capability": found.name,
         "fixtures": found.fixtures,
-        "targets": [_row(row) for row in found.rows],
-        "failing": [_failing(one) for one in found.failing],
+        "targets": [_row_to_json(row) for row in found.rows],
+        "failing": [_failing_to_json(one) for one in found.failing],
         "unstable": [
             {"fixture": one.case, "target": one.target, "endings": dict(one.endings)} for one in found.unstable
         ],
@@ -86,7 +86,7 @@ def _capability(found: CapabilityReport) -> dict[str, Json]:
     }
 
 
-def _row(row: Row) -> dict[str, Json]:
+def _row_to_json(row: Row) -> dict[str, Json]:
     return {
         "target": row.target,
         "planned": row.planned,
@@ -105,19 +105,19 @@ def _row(row: Row) -> dict[str, Json]:
         "errors": row.errors,
         "infrastructure": dict(row.infrastructure),
         "wallMs": {"runs": row.latency.n, "p50": row.latency.p50_ms, "p95": row.latency.p95_ms},
-        "cost": _cost(row.cost),
-        "calibration": _calibration(row.calibration, sampled=row.wilson is not None),
+        "cost": _cost_to_json(row.cost),
+        "calibration": _calibration_to_json(row.calibration, sampled=row.wilson is not None),
         "skipped": dict(row.skipped),
         "notJudged": dict(row.interrupted),
         "unfinished": row.unfinished,
     }
 
 
-def _cost(cost: Cost) -> dict[str, Json]:
+def _cost_to_json(cost: TargetCost) -> dict[str, Json]:
     return {"runs": cost.runs, "nusd": cost.nusd, "unknownRuns": cost.unknown, "local": cost.local}
 
 
-def _calibration(found: Calibration, *, sampled: bool) -> dict[str, Json]:
+def _calibration_to_json(found: Calibration, *, sampled: bool) -> dict[str, Json]:
     return {
         "runs": found.n,
         "withoutConfidence": found.silent,
@@ -140,7 +140,7 @@ def _calibration(found: Calibration, *, sampled: bool) -> dict[str, Json]:
     }
 
 
-def _failing(found: Failing) -> dict[str, Json]:
+def _failing_to_json(found: Failing) -> dict[str, Json]:
     return {
         "fixture": found.case,
         "target": found.target,
@@ -163,7 +163,7 @@ def _failing(found: Failing) -> dict[str, Json]:
     }
 
 
-def _comparison(found: TargetComparison) -> dict[str, Json]:
+def _comparison_to_json(found: TargetComparison) -> dict[str, Json]:
     like = found.like_these
     return {
         "capability": found.capability,

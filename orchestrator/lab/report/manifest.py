@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.lab.report.json_form import targets
+from orchestrator.lab.report.json_form import targets_to_json
 from orchestrator.lab.report.stored import Stored
 from orchestrator.reports.clean import each_text
-from orchestrator.reports.conditions import moment
+from orchestrator.reports.conditions import format_time
 from store.events import Json
 from store.secrets.scanner import Cleaner
 
@@ -20,7 +20,7 @@ SCHEMA = "evalctl.lab-run/1"
 SCHEMA_VERSION = 1
 
 
-def document(found: Stored) -> dict[str, Json]:
+def manifest_to_json(found: Stored) -> dict[str, Json]:
     """The manifest as a JSON object. What did not happen is null."""
     sweep, facts = found.sweep, found.facts
     suite = sweep.conditions.get("suite")
@@ -37,10 +37,10 @@ def document(found: Stored) -> dict[str, Json]:
         "bundled": known.get("bundled"),
         "content": known.get("content"),
         "mode": facts.mode,
-        "plannedAt": moment(sweep.planned_at),
-        "startedAt": moment(min(begun)) if begun else None,
-        "endedAt": moment(max(ended)) if ended else None,
-        "targets": targets(facts),
+        "plannedAt": format_time(sweep.planned_at),
+        "startedAt": format_time(min(begun)) if begun else None,
+        "endedAt": format_time(max(ended)) if ended else None,
+        "targets": targets_to_json(facts),
         "conditions": dict(facts.conditions),
         "runs": [
             {
@@ -49,14 +49,14 @@ def document(found: Stored) -> dict[str, Json]:
                 "target": lab.target,
                 "repetition": lab.repetition,
                 "attempts": run.attempts,
-                "startedAt": None if run.started_at is None else moment(run.started_at),
-                "endedAt": None if run.ended_at is None else moment(run.ended_at),
+                "startedAt": None if run.started_at is None else format_time(run.started_at),
+                "endedAt": None if run.ended_at is None else format_time(run.ended_at),
             }
             for run, lab in found.rows
         ],
     }
 
 
-def text(found: Stored, cleaner: Cleaner) -> str:
+def render_manifest(found: Stored, cleaner: Cleaner) -> str:
     """The file's content, pure ASCII."""
-    return json.dumps(each_text(document(found), cleaner), indent=2, allow_nan=False) + "\n"
+    return json.dumps(each_text(manifest_to_json(found), cleaner), indent=2, allow_nan=False) + "\n"

@@ -8,81 +8,81 @@ from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.lab.report.notes import limits_of
 from orchestrator.reports.tables import draw_table
-from orchestrator.text import escaped
+from orchestrator.text import escape_markdown
 
 LONGEST = 2000
 """Characters of a sentence."""
 
 
-def text(report: LabReport) -> str:
+def render_markdown(report: LabReport) -> str:
     """The file's content."""
-    return "\n".join(_lines(report)) + "\n"
+    return "\n".join(_markdown_lines(report)) + "\n"
 
 
-def _lines(report: LabReport) -> Iterator[str]:
+def _markdown_lines(report: LabReport) -> Iterator[str]:
     facts = report.facts
-    yield f"# Lab {_note(facts.lab)} {_note(facts.version)}"
+    yield f"# Lab {_escape_note(facts.lab)} {_escape_note(facts.version)}"
     yield ""
-    yield f"{_note(wording.headline(facts))}."
+    yield f"{_escape_note(wording.format_headline(facts))}."
     yield ""
-    yield f"{_note(wording.summary(report))}."
+    yield f"{_escape_note(wording.format_summary(report))}."
     yield ""
     if report.notes:
-        yield from (f"- {_note(note)}" for note in report.notes)
+        yield from (f"- {_escape_note(note)}" for note in report.notes)
         yield ""
     for capability in report.capabilities:
-        yield from _capability(capability, report)
+        yield from _capability_lines(capability, report)
     if report.comparisons:
         yield "## Targets on identical cases"
         yield ""
-        yield from (f"- {_note(wording.comparison(one))}" for one in report.comparisons)
+        yield from (f"- {_escape_note(wording.format_comparison(one))}" for one in report.comparisons)
         yield ""
-    if (spent := wording.ledger(facts)) is not None:
-        yield f"{_note(spent)}."
+    if (spent := wording.format_spent(facts)) is not None:
+        yield f"{_escape_note(spent)}."
         yield ""
     yield "## Limits"
     yield ""
-    yield from (f"- {_note(limit)}" for limit in limits_of(report))
+    yield from (f"- {_escape_note(limit)}" for limit in limits_of(report))
 
 
-def _capability(capability: CapabilityReport, report: LabReport) -> Iterator[str]:
-    yield f"## {_note(capability.name)}"
+def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterator[str]:
+    yield f"## {_escape_note(capability.name)}"
     yield ""
-    rows = [wording.row(row, report.facts) for row in capability.rows]
+    rows = [wording.format_row(row, report.facts) for row in capability.rows]
     yield from draw_table([head.capitalize() for head in wording.HEAD], rows)
     if (few := wording.few_times(capability)) is not None:
-        yield f"{_note(few)}."
+        yield f"{_escape_note(few)}."
         yield ""
-    spoken = wording.spoken(capability)
+    spoken = wording.rows_with_confidence(capability)
     if spoken:
         yield "### Reliability"
         yield ""
         heads = [head.capitalize() for head in wording.BINS_HEAD]
-        yield from draw_table(heads, (line for row in spoken for line in wording.bins(row)))
-        yield from (f"- {_note(wording.calibration(row))}" for row in spoken)
+        yield from draw_table(heads, (line for row in spoken for line in wording.bin_rows(row)))
+        yield from (f"- {_escape_note(wording.format_calibration(row))}" for row in spoken)
         yield ""
     if capability.failing:
         yield "### Failing"
         yield ""
         for failing in capability.failing:
-            yield f"- {_note(wording.failing(failing))}"
+            yield f"- {_escape_note(wording.format_failing(failing))}"
             for broken in failing.broken:
-                why, *rest = wording.broken(broken, failing.judged)
-                yield f"  - {_note(why)}"
-                yield from (f"    - {_note(line)}" for line in rest)
-            yield from (f"  - {_note(line)}" for line in wording.reasons(failing))
+                why, *rest = wording.broken_rule_lines(broken, failing.judged)
+                yield f"  - {_escape_note(why)}"
+                yield from (f"    - {_escape_note(line)}" for line in rest)
+            yield from (f"  - {_escape_note(line)}" for line in wording.reason_lines(failing))
         yield ""
     for title, lines in (
-        ("Unstable", [wording.unstable(one) for one in capability.unstable]),
-        ("Skipped", [wording.skipped(one) for one in capability.skipped]),
+        ("Unstable", [wording.format_unstable(one) for one in capability.unstable]),
+        ("Skipped", [wording.format_skipped(one) for one in capability.skipped]),
     ):
         if lines:
             yield f"### {title}"
             yield ""
-            yield from (f"- {_note(line)}" for line in lines)
+            yield from (f"- {_escape_note(line)}" for line in lines)
             yield ""
 
 
-def _note(text: str) -> str:
+def _escape_note(text: str) -> str:
     """A sentence of ours, which may hold names and values of others."""
-    return escaped(text, LONGEST)
+    return escape_markdown(text, LONGEST)

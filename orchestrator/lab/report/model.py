@@ -12,7 +12,7 @@ import attrs
 
 from store.events import Json
 from store.rows import Amount
-from store.stats.calibration import Bin
+from store.stats.calibration import CalibrationBin
 from store.stats.paired import PairedT, SuiteVerdict
 from store.stats.rates import Interval
 
@@ -76,7 +76,7 @@ class Latency:
 
 
 @attrs.frozen(kw_only=True)
-class Cost:
+class TargetCost:
     """What the runs that called a backend really cost, skipped ones too."""
 
     runs: int
@@ -103,7 +103,7 @@ class Calibration:
     skill: float | None
     ece: float | None
     """None below 50 confidences, where it is mostly its own bias."""
-    bins: tuple[Bin, ...]
+    bins: tuple[CalibrationBin, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -188,7 +188,7 @@ class Row:
     infrastructure: Mapping[str, int]
     """Of these, runs that failed for what says nothing about how well is decided, by cause."""
     latency: Latency
-    cost: Cost
+    cost: TargetCost
     calibration: Calibration
     skipped: Mapping[str, int]
     """By reason; in no rate."""

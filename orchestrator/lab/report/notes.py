@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from orchestrator.lab.report.model import LabReport, Row
-from orchestrator.text import counted, list_names
-from store.stats.calibration import MIN_ECE
+from orchestrator.text import format_count, list_names
+from store.stats.calibration import MIN_ECE_CONFIDENCES
 from store.stats.rates import MIN_JUDGED
 
 ONCE = "repeat is 1: this says nothing about stability."
@@ -44,14 +44,18 @@ def notes_of(report: LabReport) -> Iterator[str]:
     if single and facts.repeat == 1:
         yield ONCE
     elif single:
-        yield f"stability: {counted(single, 'fixture and target', 'fixtures and targets')} ran once, and say nothing."
+        yield (
+            f"stability: {format_count(single, 'fixture and target', 'fixtures and targets')} ran once, and say "
+            f"nothing."
+        )
     yield from _left_out(rows)
     failed = Counter[str]()
     for _, row in rows:
         failed.update(row.infrastructure)
     if failed:
         yield (
-            f"{counted(failed.total(), 'run')} ended in an infrastructure failure ({_reasons(failed)}): not passed, "
+            f"{format_count(failed.total(), 'run')} ended in an infrastructure failure "
+            f"({_format_reasons(failed)}): not passed, "
             "and in no comparison of targets."
         )
     weak = [f"{row.target} on {name}" for name, row in rows if row.low_power]
@@ -64,7 +68,7 @@ def notes_of(report: LabReport) -> Iterator[str]:
             f"cost unknown: {list_names(unknown)} made calls without a price, which no cap on cost controls, or that "
             "nobody counted the tokens of."
         )
-    yield from _calibrations(rows)
+    yield from _calibration_notes(rows)
     asked = {target.model for target in facts.targets if target.model}
     if set(facts.answering) - asked:
         yield f"models asked for: {list_names(sorted(asked)) or 'none'}; that answered: {list_names(facts.answering)}."
@@ -83,18 +87,21 @@ def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
             reasons["without a result"] += row.unfinished
     if reasons:
         verb = "is" if reasons.total() == 1 else "are"
-        yield f"{reasons.total()} of {counted(planned, 'planned run')} {verb} in no rate: {_reasons(reasons)}."
+        yield (
+            f"{reasons.total()} of {format_count(planned, 'planned run')} {verb} in no rate: "
+            f"{_format_reasons(reasons)}."
+        )
 
 
-def _calibrations(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+def _calibration_notes(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
     spoken = [(name, row) for name, row in rows if row.calibration.n]
     silent = [f"{row.calibration.silent} of {row.target} on {name}" for name, row in spoken if row.calibration.silent]
     if silent:
         yield f"judged runs without a confidence, left out of calibration: {list_names(silent)}."
     few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in spoken if row.calibration.ece is None]
     if few:
-        yield f"fewer than {MIN_ECE} confidences, so no calibration error is told: {list_names(few)}."
+        yield f"fewer than {MIN_ECE_CONFIDENCES} confidences, so no calibration error is told: {list_names(few)}."
 
 
-def _reasons(counts: Counter[str]) -> str:
+def _format_reasons(counts: Counter[str]) -> str:
     return ", ".join(f"{times} {reason}" for reason, times in sorted(counts.items()))

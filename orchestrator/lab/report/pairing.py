@@ -25,26 +25,26 @@ def comparisons_of(facts: Facts, runs: Iterable[LabRun]) -> tuple[TargetComparis
     return tuple(
         found
         for candidate in present[1:]
-        for found in _pair(facts, (present[0], by_target[present[0]]), (candidate, by_target[candidate]))
+        for found in _pair_cases(facts, (present[0], by_target[present[0]]), (candidate, by_target[candidate]))
     )
 
 
-def _pair(
+def _pair_cases(
     facts: Facts, baseline: tuple[str, Mapping[str, list[LabRun]]], candidate: tuple[str, Mapping[str, list[LabRun]]]
 ) -> Iterator[TargetComparison]:
     (first, before), (second, after) = baseline, candidate
     shared = sorted(before.keys() & after.keys())
-    sides = [{name: _rates(side[name]) for name in shared} for side in (before, after)]
+    sides = [{name: _case_rates(side[name]) for name in shared} for side in (before, after)]
     if len(shared) > 1:
         for name in shared:
-            yield _compared(facts, name, (first, second), sides[0][name], sides[1][name])
+            yield _compare_pair(facts, name, (first, second), sides[0][name], sides[1][name])
     together = [{case: rate for by in side.values() for case, rate in by.items()} for side in sides]
     if shared:
         only = shared[0] if len(shared) == 1 else None
-        yield _compared(facts, only, (first, second), together[0], together[1])
+        yield _compare_pair(facts, only, (first, second), together[0], together[1])
 
 
-def _rates(runs: Sequence[LabRun]) -> Rates:
+def _case_rates(runs: Sequence[LabRun]) -> Rates:
     outcomes: dict[str, list[bool]] = {}
     for run in runs:
         own = outcomes.setdefault(run.case, [])
@@ -53,7 +53,7 @@ def _rates(runs: Sequence[LabRun]) -> Rates:
     return {case: sum(own) / len(own) if own else math.nan for case, own in outcomes.items()}
 
 
-def _compared(
+def _compare_pair(
     facts: Facts, capability: str | None, names: tuple[str, str], before: Rates, after: Rates
 ) -> TargetComparison:
     every = {*before, *after}
@@ -72,6 +72,6 @@ def _compared(
         left_out=len(every) - len(cases),
         like_these=like_these,
         verdict=paired.suite_verdict(like_these) if facts.sampled else None,
-        signflip_p=paired.signflip_p(diffs) if facts.sampled and 0 < len(diffs) < paired.CHECKED else None,
-        differing=tuple(case for case, diff in zip(cases, diffs, strict=True) if abs(diff) > paired.SAME),
+        signflip_p=paired.signflip_p(diffs) if facts.sampled and 0 < len(diffs) < paired.MIN_UNCHECKED_CASES else None,
+        differing=tuple(case for case, diff in zip(cases, diffs, strict=True) if abs(diff) > paired.SAME_TOLERANCE),
     )

@@ -13,7 +13,7 @@ from store.events import Json
 SCHEMA_VERSION = 1
 
 
-def record(run: LabRun) -> dict[str, Json]:
+def run_to_json(run: LabRun) -> dict[str, Json]:
     """One run as a JSON object. What was not measured is absent, never 0."""
     found: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
@@ -38,11 +38,11 @@ def record(run: LabRun) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def line(run: LabRun) -> str:
+def run_line(run: LabRun) -> str:
     """The record on one line, pure ASCII."""
-    return json.dumps(record(run), separators=(",", ":"), allow_nan=False)
+    return json.dumps(run_to_json(run), separators=(",", ":"), allow_nan=False)
 
 
-def place(run: LabRun) -> tuple[str, str, str, int]:
+def sort_key(run: LabRun) -> tuple[str, str, str, int]:
     """What the file is sorted by."""
     return run.capability, run.fixture, run.target, run.repetition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from store.events import Json
-from store.rows import Judgement, Outcome
+from store.rows import Outcome, Verdict
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,7 @@ class LabRun:
     """None where a call's cost is not known; never an estimate."""
     local: bool = False
     """Its target costs nothing."""
-    judgements: tuple[Judgement, ...] = ()
+    judgements: tuple[Verdict, ...] = ()
     """The assertions that did not hold."""
     message: str | None = None
     """Why it was skipped or could not end."""

@@ -12,7 +12,7 @@ from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.conditions import flow_conditions
 from orchestrator.lab.report.model import Facts, LabReport, TargetFacts
 from orchestrator.lab.report.run import LabRun
-from orchestrator.reports.clean import cleaned
+from orchestrator.reports.clean import clean_report
 from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 
@@ -37,11 +37,11 @@ class Stored:
 
 def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> Stored:
     """The runs of *sweep* and what is known of them, now; with *target* those against that one."""
-    cells = {cell.id: cell for cell in reader.cells(sweep.id, target)}
-    targets = _targets(sweep, cells.values())
+    cells = {cell.id: cell for cell in reader.list_cells(sweep.id, target)}
+    targets = _find_targets(sweep, cells.values())
     local = {one.id for one in targets if one.local}
-    records = list(reader.runs(sweep.id, None if target is None else cells))
-    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    records = list(reader.iterate_runs(sweep.id, None if target is None else cells))
+    versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
     answering = tuple(sorted({model for run in records if (model := run.measured.model_resolved) is not None}))
     facts = Facts(
         sweep=sweep.name,
@@ -53,7 +53,7 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
         targets=targets,
         answering=answering,
         conditions=flow_conditions(sweep, tuple(cells.values()), versions, answering),
-        ledger=reader.spent(sweep.id, target) if sweep.mode == "live" else None,
+        ledger=reader.sum_spent(sweep.id, target) if sweep.mode == "live" else None,
     )
     rows = tuple((run, lab_run(run, cells[run.cell_id], mode=sweep.mode, local=local)) for run in records)
     return Stored(sweep=sweep, facts=facts, rows=rows)
@@ -64,13 +64,13 @@ def stored_report(
 ) -> LabReport:
     """The report of *sweep* as its rows are now; with *variant* of that target alone. Nothing in it is a secret."""
     found, cleaner = read_lab_sweep(reader, sweep, variant), cleaner or Cleaner()
-    return cleaned(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
+    return clean_report(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
 
 
 def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()) -> LabRun:
     """One stored run; *local* are the targets that cost nothing."""
     capability, _, fixture = cell.case_id.partition("/")
-    said = _mapping(run.detail.get("decision"))
+    said = _as_mapping(run.detail.get("decision"))
     message = run.detail.get("message")
     return LabRun(
         capability=capability,
@@ -87,7 +87,7 @@ def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str
         decision=said.get("decision"),
         abstain=said.get("abstain"),
         error=said.get("error"),
-        confidence=_confidence(said.get("confidence")),
+        confidence=_read_confidence(said.get("confidence")),
         trace=said.get("trace"),
         asked=mode == "live" and bool(run.measured.calls),
         wall_ms=run.measured.wall_ms,
@@ -100,28 +100,28 @@ def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str
     )
 
 
-def _targets(sweep: SweepRow, cells: Iterable[CellRecord]) -> tuple[TargetFacts, ...]:
+def _find_targets(sweep: SweepRow, cells: Iterable[CellRecord]) -> tuple[TargetFacts, ...]:
     """The targets that have cells, in the lab's order; what answers for fixtures themselves is none."""
-    told = _mapping(_mapping(sweep.conditions.get("lab")).get("targets"))
+    told = _as_mapping(_as_mapping(sweep.conditions.get("lab")).get("targets"))
     models = {cell.variant: cell.model for cell in cells}
     order = [name for name in told if name in models]
     return tuple(
         TargetFacts(
             id=name,
-            backend=_mapping(told[name]).get("backend"),
-            model=_mapping(told[name]).get("model", models[name]),
-            local=_mapping(told[name]).get("local") is True,
+            backend=_as_mapping(told[name]).get("backend"),
+            model=_as_mapping(told[name]).get("model", models[name]),
+            local=_as_mapping(told[name]).get("local") is True,
         )
         for name in order
     )
 
 
-def _confidence(value: Any) -> float | None:
+def _read_confidence(value: Any) -> float | None:
     """A number from 0 to 1; what is none was not said."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         return None
     return float(value)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

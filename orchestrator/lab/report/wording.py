@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from orchestrator.comparison.wording import interval, points, probability
+from orchestrator.comparison.wording import format_interval, format_p, format_points
 from orchestrator.lab.report.model import (
     Broken,
     Calibration,
     CapabilityReport,
-    Cost,
     Facts,
     Failing,
     LabReport,
@@ -18,12 +17,13 @@ from orchestrator.lab.report.model import (
     Skipped,
     Stability,
     TargetComparison,
+    TargetCost,
     Unstable,
 )
-from orchestrator.reports.phrases import NOTHING, percent, requests, seconds
-from orchestrator.text import counted, list_names
+from orchestrator.reports.phrases import NOTHING, format_percent, format_requests, format_seconds
+from orchestrator.text import format_count, list_names
 from store.events import Json
-from store.money import usd
+from store.money import format_usd
 from store.stats.rates import Interval
 
 HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
@@ -34,16 +34,16 @@ FEW_TIMES = 20
 """With fewer times a 95th percentile is hardly more than the longest."""
 
 
-def headline(facts: Facts) -> str:
+def format_headline(facts: Facts) -> str:
     """The conditions that every figure is under, on one line."""
     parts = [f"mode {facts.mode}"]
     if facts.sampled:
         parts.append(f"repeat {facts.repeat}, seed {facts.seed}")
-    parts += [f"target {_target(facts, target.id)}" for target in facts.targets]
+    parts += [f"target {_format_target(facts, target.id)}" for target in facts.targets]
     return ", ".join(parts)
 
 
-def _target(facts: Facts, name: str) -> str:
+def _format_target(facts: Facts, name: str) -> str:
     """`jev (typesafe, jev-latest)`."""
     for target in facts.targets:
         if target.id == name and target.backend is not None:
@@ -51,9 +51,9 @@ def _target(facts: Facts, name: str) -> str:
     return name
 
 
-def summary(report: LabReport) -> str:
+def format_summary(report: LabReport) -> str:
     """`31 of 34 judged runs passed, 3 did not, 2 skipped`."""
-    parts = [f"{report.passes} of {counted(report.judged, 'judged run')} passed", f"{report.failed} did not"]
+    parts = [f"{report.passes} of {format_count(report.judged, 'judged run')} passed", f"{report.failed} did not"]
     if report.skipped:
         parts.append(f"{report.skipped} skipped")
     rest = report.planned - report.judged - report.skipped
@@ -62,35 +62,35 @@ def summary(report: LabReport) -> str:
     return ", ".join(parts)
 
 
-def row(found: Row, facts: Facts) -> tuple[str, ...]:
+def format_row(found: Row, facts: Facts) -> tuple[str, ...]:
     """One line of the table, under `HEAD`."""
     return (
         found.target,
-        rate(found.passes, found.judged, found.wilson),
-        stability(found.stability),
-        share(found.abstained, found.judged),
-        share(found.errors, found.judged),
-        seconds(found.latency.p50_ms),
-        seconds(found.latency.p95_ms),
-        cost(found.cost) if facts.sampled else NOTHING,
-        brier(found.calibration),
+        format_rate(found.passes, found.judged, found.wilson),
+        format_stability(found.stability),
+        format_share(found.abstained, found.judged),
+        format_share(found.errors, found.judged),
+        format_seconds(found.latency.p50_ms),
+        format_seconds(found.latency.p95_ms),
+        format_cost(found.cost) if facts.sampled else NOTHING,
+        format_brier(found.calibration),
     )
 
 
-def rate(passes: int, judged: int, wilson: Interval | None) -> str:
+def format_rate(passes: int, judged: int, wilson: Interval | None) -> str:
     """`8/10 80.0 % [49.0 %, 94.3 %]`; without the interval where nothing is sampled."""
-    told = share(passes, judged)
-    return told if wilson is None else f"{told} [{percent(wilson[0])}, {percent(wilson[1])}]"
+    told = format_share(passes, judged)
+    return told if wilson is None else f"{told} [{format_percent(wilson[0])}, {format_percent(wilson[1])}]"
 
 
-def share(number: int, whole: int) -> str:
+def format_share(number: int, whole: int) -> str:
     """`1/10 10.0 %`."""
-    return f"{number}/{whole} {percent(number / whole)}" if whole else NOTHING
+    return f"{number}/{whole} {format_percent(number / whole)}" if whole else NOTHING
 
 
-def stability(found: Stability) -> str:
+def format_stability(found: Stability) -> str:
     """`5/6 83.3 %` of the fixtures with repetitions."""
-    return share(found.same, found.repeated)
+    return format_share(found.same, found.repeated)
 
 
 def few_times(capability: CapabilityReport) -> str | None:
@@ -103,32 +103,33 @@ def few_times(capability: CapabilityReport) -> str | None:
     return f"p95 near the maximum: {', '.join(few)}" if few else None
 
 
-def cost(found: Cost) -> str:
+def format_cost(found: TargetCost) -> str:
     """`$0.0123`, `$0 (local)`, or `unknown`."""
     if found.nusd is None:
         return "unknown"
-    return "$0 (local)" if found.local and not found.nusd else f"${usd(found.nusd)}"
+    return "$0 (local)" if found.local and not found.nusd else f"${format_usd(found.nusd)}"
 
 
-def brier(found: Calibration) -> str:
+def format_brier(found: Calibration) -> str:
     """Three decimals."""
     return NOTHING if found.brier is None else f"{found.brier:.3f}"
 
 
-def calibration(found: Row) -> str:
+def format_calibration(found: Row) -> str:
     """What confidences come to together."""
     mine = found.calibration
     of = f" [{mine.interval[0]:.3f}, {mine.interval[1]:.3f}] over fixtures" if mine.interval is not None else ""
-    parts = [f"{found.target}: Brier {brier(mine)}{of}"]
+    parts = [f"{found.target}: Brier {format_brier(mine)}{of}"]
     parts.append("no skill to tell: all were right, or all wrong" if mine.skill is None else f"skill {mine.skill:+.3f}")
     if mine.ece is not None:
         parts.append(f"ECE {mine.ece:.3f} (ECE is biased upward and depends on bins; N={mine.n})")
     return (
-        ", ".join(parts) + f"; {mine.right} right of {counted(mine.n, 'run')} with a confidence, {mine.silent} without"
+        ", ".join(parts)
+        + f"; {mine.right} right of {format_count(mine.n, 'run')} with a confidence, {mine.silent} without"
     )
 
 
-def bins(found: Row) -> Iterator[tuple[str, ...]]:
+def bin_rows(found: Row) -> Iterator[tuple[str, ...]]:
     """The reliability table under `BINS_HEAD`, a line for each bin that is not empty."""
     for one in found.calibration.bins:
         if one.n and one.mean_conf is not None and one.accuracy is not None:
@@ -140,97 +141,97 @@ def bins(found: Row) -> Iterator[tuple[str, ...]]:
                 f"[{one.low:.1f}, {one.high:.1f}{last}",
                 str(one.n),
                 f"{one.mean_conf:.3f}",
-                rate(round(one.accuracy * one.n), one.n, wilson),
+                format_rate(round(one.accuracy * one.n), one.n, wilson),
             )
 
 
-def spoken(capability: CapabilityReport) -> list[Row]:
+def rows_with_confidence(capability: CapabilityReport) -> list[Row]:
     """The rows that there is something to tell of about calibration."""
     return [one for one in capability.rows if one.calibration.n]
 
 
-def failing(found: Failing) -> str:
+def format_failing(found: Failing) -> str:
     """Which fixture against which target, and how often."""
-    return f"{found.case}, {found.target}: {found.failed} of {counted(found.judged, 'run')} did not pass"
+    return f"{found.case}, {found.target}: {found.failed} of {format_count(found.judged, 'run')} did not pass"
 
 
-def reasons(found: Failing) -> Iterator[str]:
+def reason_lines(found: Failing) -> Iterator[str]:
     """Why flows abstained, and why decisions failed."""
     for word, given in (("abstained", found.abstentions), ("error", found.errors)):
         often = sorted(given.items(), key=lambda one: -one[1])
-        yield from (f"{word}{_times(times, found.judged)}: {why}" for why, times in often[:REASONS])
+        yield from (f"{word}{_format_times(times, found.judged)}: {why}" for why, times in often[:REASONS])
         if len(often) > REASONS:
-            yield f"{word}: for {counted(len(often) - REASONS, 'other reason')}"
+            yield f"{word}: for {format_count(len(often) - REASONS, 'other reason')}"
 
 
-def broken(found: Broken, judged: int) -> Iterator[str]:
+def broken_rule_lines(found: Broken, judged: int) -> Iterator[str]:
     """The rule that was broken, then its assertion, then what it was over."""
-    yield f"why: {found.why}{_times(found.runs, judged)}"
+    yield f"why: {found.why}{_format_times(found.runs, judged)}"
     yield f"{found.assertion}: {found.cel}"
     for example in found.examples:
         reason = f" ({example.reason})" if example.reason else ""
-        yield f"with {values(example.values)}{reason}"
+        yield f"with {format_values(example.values)}{reason}"
     more = found.different - len(found.examples)
     if more:
-        yield f"and with {counted(more, 'other value')}"
+        yield f"and with {format_count(more, 'other value')}"
 
 
-def values(found: Json) -> str:
+def format_values(found: Json) -> str:
     """`decision.verdict = "allow", status = "ok"`."""
     if isinstance(found, Mapping) and found:
         return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in found.items())
     return "no values" if found in (None, {}, []) else json.dumps(found, ensure_ascii=False)
 
 
-def _times(times: int, judged: int) -> str:
+def _format_times(times: int, judged: int) -> str:
     return "" if judged == 1 else f" (in {times} of {judged} runs)"
 
 
-def unstable(found: Unstable) -> str:
+def format_unstable(found: Unstable) -> str:
     """`toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
     return f"{found.case}, {found.target}: " + "; ".join(f"{times} {ending}" for ending, times in found.endings.items())
 
 
-def skipped(found: Skipped) -> str:
+def format_skipped(found: Skipped) -> str:
     """`toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
     message = f": {found.message}" if found.message else ""
     times = "" if found.runs == 1 else f", {found.runs} runs"
     return f"{found.case}, {found.target}: {found.reason}{message}{times}"
 
 
-def comparison(found: TargetComparison) -> str:
+def format_comparison(found: TargetComparison) -> str:
     """What two targets come to on the same fixtures."""
     scope = "all capabilities" if found.capability is None else found.capability
     left = f", {found.left_out} left out" if found.left_out else ""
-    head = f"{scope}: {found.candidate} against {found.baseline} on {counted(found.cases, 'fixture')}{left}"
+    head = f"{scope}: {found.candidate} against {found.baseline} on {format_count(found.cases, 'fixture')}{left}"
     if found.verdict is None:
         same = found.cases - len(found.differing)
-        return f"{head}: {same} the same, {len(found.differing)} different{_listed(found.differing)}"
+        return f"{head}: {same} the same, {len(found.differing)} different{_join_cases(found.differing)}"
     like = found.like_these
     if like is None:
         return f"{head}: {found.verdict}"
     moved = like.p is None
-    told = f"every case moved by {points(like.diff)} points" if moved else f"{points(like.diff)} points"
+    told = f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
     possible = max(-1.0, like.ci[0]), min(1.0, like.ci[1])  # a t interval knows no bounds; a difference of rates has
-    tail = "" if moved else f" {interval(possible)}, p {probability(like.p)}"
+    tail = "" if moved else f" {format_interval(possible)}, p {format_p(like.p)}"
     if found.verdict == "low power":
         tail = ""
-    check = "" if found.signflip_p is None else f", sign-flip p {probability(found.signflip_p)}"
-    return f"{head}, paired: {told}{tail}{check}: {found.verdict}{_listed(found.differing)}"
+    check = "" if found.signflip_p is None else f", sign-flip p {format_p(found.signflip_p)}"
+    return f"{head}, paired: {told}{tail}{check}: {found.verdict}{_join_cases(found.differing)}"
 
 
-def _listed(cases: tuple[str, ...]) -> str:
+def _join_cases(cases: tuple[str, ...]) -> str:
     if not cases:
         return ""
     return f" (differing: {list_names(cases)})"
 
 
-def ledger(facts: Facts) -> str | None:
+def format_spent(facts: Facts) -> str | None:
     """What all requests came to; None where there were none to make. What is charged is no cost: of a request that was
     cut off it is the most that it can have cost.
     """
     if facts.ledger is None:
         return None
     spent = facts.ledger
-    money = f", {usd(spent.nusd)} USD charged" if spent.nusd else ""
-    return f"ledger, every request: {requests(spent.calls, spent.tokens)}{money}"
+    money = f", {format_usd(spent.nusd)} USD charged" if spent.nusd else ""
+    return f"ledger, every request: {format_requests(spent.calls, spent.tokens)}{money}"

@@ -11,7 +11,7 @@ from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.clean import clean_runs
 from orchestrator.lab.report.model import LabReport
 from orchestrator.lab.report.stored import read_lab_sweep
-from orchestrator.reports.clean import cleaned
+from orchestrator.reports.clean import clean_report
 from store.errors import UsageError
 from store.rows import SweepRow
 from store.secrets.scanner import Cleaner
@@ -28,16 +28,19 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
     """
     found = read_lab_sweep(reader, sweep)
     cleaner = Cleaner()
-    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.place)
+    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.sort_key)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with replace_file(directory / "results.jsonl") as file:
             for run in runs:
                 if run.outcome is not None:
-                    file.write(cleaner.text(results_jsonl.line(run)))
+                    file.write(cleaner.mask_text(results_jsonl.run_line(run)))
                     file.write("\n")
-        report = cleaned(build_report(found.facts, runs), cleaner)
-        for name, content in (("report.md", markdown.text(report)), ("manifest.json", manifest.text(found, cleaner))):
+        report = clean_report(build_report(found.facts, runs), cleaner)
+        for name, content in (
+            ("report.md", markdown.render_markdown(report)),
+            ("manifest.json", manifest.render_manifest(found, cleaner)),
+        ):
             with replace_file(directory / name) as file:
                 file.write(content)
     except OSError as error:

@@ -9,7 +9,7 @@ import attrs
 from orchestrator.text import one_line
 
 if TYPE_CHECKING:
-    from store.records import Doing
+    from store.records import RunningAttempt
 
 GRACE_US = 1_000_000
 """A retry whose time came longer ago than this waits for something else now."""
@@ -31,7 +31,7 @@ class Activity:
     """False: it is claimed and waits for its turn."""
 
 
-def activity_of(doing: Doing, now: int) -> Activity:
+def activity_of(doing: RunningAttempt, now: int) -> Activity:
     """What the run is about at *now* (microseconds UTC)."""
     since = doing.claimed_at + (doing.at or 0) * 1000
     until: int | None = None

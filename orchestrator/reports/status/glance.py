@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.engine.control.commands import ORDERS
-from orchestrator.reports.conditions import moment
-from orchestrator.reports.phrases import requests
+from orchestrator.reports.conditions import format_time
+from orchestrator.reports.phrases import format_requests
 from orchestrator.reports.status.doing import Activity, activity_of
 from orchestrator.reports.status.standing import Standing, standing_of
 from orchestrator.text import one_line
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.records import ControlRow, NoticeRow
+    from store.records import CommandRow, NoticeRow
     from store.rows import SweepRow, WorkerRow
     from store.sql.reader import Reader
 
@@ -40,7 +40,7 @@ class Glance:
     """Final results a minute; None while nobody works."""
     limits: tuple[NoticeRow, ...]
     stalls: tuple[NoticeRow, ...]
-    orders: tuple[ControlRow, ...]
+    orders: tuple[CommandRow, ...]
 
     @property
     def left_s(self) -> float | None:
@@ -63,41 +63,45 @@ def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[
     rate = None
     if working:
         since = max(now - WINDOW_US, min(working.values()))
-        rate = reader.recent(sweep.id, since) / max(1.0, (now - since) / 60_000_000)
-    notices = reader.notices(sweep.id)
+        rate = reader.count_recent_results(sweep.id, since) / max(1.0, (now - since) / 60_000_000)
+    notices = reader.list_notices(sweep.id)
     return Glance(
         at=now,
         standing=standing,
-        activities=tuple(activity_of(doing, now) for doing in reader.doing(sweep.id) if doing.worker_id in working),
+        activities=tuple(
+            activity_of(doing, now) for doing in reader.list_running_attempts(sweep.id) if doing.worker_id in working
+        ),
         rate=rate,
-        limits=tuple(_changes(notice for notice in notices if notice.kind in LIMITS))[-SHOWN:],
+        limits=tuple(_drop_unchanged(notice for notice in notices if notice.kind in LIMITS))[-SHOWN:],
         stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-SHOWN:],
-        orders=tuple(row for row in reader.control(sweep.id) if row.verb in ORDERS)[-SHOWN:],
+        orders=tuple(row for row in reader.list_commands(sweep.id) if row.verb in ORDERS)[-SHOWN:],
     )
 
 
-def document(glance: Glance) -> dict[str, Json]:
+def glance_to_json(glance: Glance) -> dict[str, Json]:
     """As a JSON object, beside that of the standing."""
     return {
-        "at": moment(glance.at),
+        "at": format_time(glance.at),
         "ratePerMinute": glance.rate,
         "leftSeconds": glance.left_s,
         "waiting": [
             {
                 "position": one.position,
                 "for": one.what,
-                "since": moment(one.since),
-                "until": None if one.until is None else moment(one.until),
+                "since": format_time(one.since),
+                "until": None if one.until is None else format_time(one.until),
             }
             for one in glance.activities
         ],
-        "limits": [{"at": moment(one.at), "kind": one.kind, **one.payload} for one in glance.limits],
-        "stalls": [{"at": moment(one.at), **one.payload} for one in glance.stalls],
-        "orders": [{"at": moment(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.orders],
+        "limits": [{"at": format_time(one.at), "kind": one.kind, **one.payload} for one in glance.limits],
+        "stalls": [{"at": format_time(one.at), **one.payload} for one in glance.stalls],
+        "orders": [
+            {"at": format_time(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.orders
+        ],
     }
 
 
-def _changes(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
+def _drop_unchanged(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
     """Without the cuts that left a process's limit where it was: in a long storm they would be all there is to see."""
     last: dict[int | None, Json] = {}
     for notice in notices:
@@ -107,29 +111,29 @@ def _changes(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
             yield notice
 
 
-def lines(glance: Glance) -> Iterator[str]:
+def glance_lines(glance: Glance) -> Iterator[str]:
     """For people, after the lines of the standing; nothing in it is a control character."""
     if glance.rate is not None:
         yield f"rate: {glance.rate:,.1f} runs a minute" + (
-            "" if glance.left_s is None else f", about {span(glance.left_s)} left"
+            "" if glance.left_s is None else f", about {format_span(glance.left_s)} left"
         )
-    yield from (f"in flight: {text}" for text in waiting(glance))
+    yield from (f"in flight: {text}" for text in waiting_lines(glance))
     for notice in glance.limits:
         limit = notice.payload.get("limit")
         requests = "request" if limit == 1 else "requests"
-        yield f"limit: {LIMITS[notice.kind]} {limit} {requests} at once, {moment(notice.at)}"
+        yield f"limit: {LIMITS[notice.kind]} {limit} {requests} at once, {format_time(notice.at)}"
     for notice in glance.stalls:
         what = one_line(str(notice.payload.get("waits") or "work that did not end"))
         why = notice.payload.get("why")
         after = f"after {notice.payload.get('seconds')} s" if why is None else f"not begun: {one_line(str(why))}"
-        yield f"stalled: {what} {after}, {moment(notice.at)}"
+        yield f"stalled: {what} {after}, {format_time(notice.at)}"
     for row in glance.orders:
-        yield f"order: {row.verb} by {one_line(row.who)}, {moment(row.at)}" + (
+        yield f"order: {row.verb} by {one_line(row.who)}, {format_time(row.at)}" + (
             f" ({one_line(row.why)})" if row.why else ""
         )
 
 
-def waiting(glance: Glance) -> Iterator[str]:
+def waiting_lines(glance: Glance) -> Iterator[str]:
     """`3 wait for an answer of openai#1 (longest 12 s)`, the most common first."""
     by: dict[str, list[Activity]] = {}
     for one in glance.activities:
@@ -137,14 +141,14 @@ def waiting(glance: Glance) -> Iterator[str]:
     for what, group in sorted(by.items(), key=lambda item: (-len(item[1]), item[0])):
         ends = [one.until for one in group if one.until is not None]
         if ends:
-            when = f"the next in {span(max(0, min(ends) - glance.at) / 1_000_000)}"
+            when = f"the next in {format_span(max(0, min(ends) - glance.at) / 1_000_000)}"
         else:
-            when = f"longest {span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
+            when = f"longest {format_span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
         whose = f"their {what.removeprefix('its ')}" if what.startswith("its ") else what
         yield f"1 waits for {what} ({when})" if len(group) == 1 else f"{len(group)} wait for {whose} ({when})"
 
 
-def line(glance: Glance) -> str:
+def heartbeat_line(glance: Glance) -> str:
     """One line, for where nothing can be drawn. The same as long as nothing has changed but the time."""
     found = glance.standing
     parts = [f"{found.state}: {found.sweep.runs - found.remaining} of {found.sweep.runs} done"]
@@ -155,11 +159,11 @@ def line(glance: Glance) -> str:
     for one in glance.activities:
         by[one.what] = by.get(one.what, 0) + 1
     parts += [f"{count} {'waits' if count == 1 else 'wait'} for {what}" for what, count in sorted(by.items())]
-    parts.append(requests(found.spent.calls, found.spent.tokens))
+    parts.append(format_requests(found.spent.calls, found.spent.tokens))
     return ", ".join(parts)
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """`12 s`, `14 min`, `3 h 20 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"

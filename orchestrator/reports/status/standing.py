@@ -9,16 +9,16 @@ import attrs
 
 from orchestrator.engine.caps import caps_of
 from orchestrator.engine.control.commands import in_force
-from orchestrator.reports.conditions import moment
+from orchestrator.reports.conditions import format_time
 from orchestrator.reports.hints import Hint, Line
 from orchestrator.reports.phrases import describe_resume
-from orchestrator.text import counted, one_line
-from store.money import usd
+from orchestrator.text import format_count, one_line
+from store.money import format_usd
 from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
     from store.events import Json
-    from store.records import ControlRow, OutcomeCount, WorkerState
+    from store.records import CommandRow, OutcomeCount, WorkerState
     from store.rows import WorkerRow
     from store.sql.reader import Reader
 
@@ -55,7 +55,7 @@ class Standing:
     granted: Amount
     """What the sweep's processes hold of its caps, spent or not."""
     caps: Mapping[str, int]
-    order: ControlRow | None = None
+    order: CommandRow | None = None
     """The pause or the cancel that holds now."""
 
     @property
@@ -94,34 +94,34 @@ class Standing:
 
 def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
     """How *sweep* stands at *now* (microseconds UTC)."""
-    left = {notice.worker_id for notice in reader.notices(sweep.id) if notice.kind == "left"}
-    controls = reader.control(sweep.id)
+    left = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
+    controls = reader.list_commands(sweep.id)
     return Standing(
         sweep=sweep,
-        tallies=tuple(reader.outcome_counts(sweep.id)),
-        remaining=reader.remaining(sweep.id),
-        workers=tuple(_worker(state, state.id in left, now, is_alive) for state in reader.workers(sweep.id)),
-        spent=reader.spent(sweep.id),
-        granted=reader.granted(sweep.id),
+        tallies=tuple(reader.count_outcomes(sweep.id)),
+        remaining=reader.count_remaining(sweep.id),
+        workers=tuple(_make_worker(state, state.id in left, now, is_alive) for state in reader.list_workers(sweep.id)),
+        spent=reader.sum_spent(sweep.id),
+        granted=reader.sum_allotted(sweep.id),
         caps=attrs.asdict(caps_of(sweep, controls), filter=lambda _field, cap: cap is not None),
         order=in_force(controls),
     )
 
 
-def _worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
+def _make_worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
     return Worker(
         id=found.id,
         host=found.host,
         pid=found.pid,
         version=found.version,
-        state="left" if left else _state(found.expires_at, now, is_alive(found.row)),
+        state="left" if left else _worker_state(found.expires_at, now, is_alive(found.worker_row)),
         attempts=found.attempts,
         open=found.open,
         started_at=found.started_at,
     )
 
 
-def _state(expires_at: int | None, now: int, alive: bool | None) -> str:
+def _worker_state(expires_at: int | None, now: int, alive: bool | None) -> str:
     if alive is False or expires_at is None:
         return "died"
     if expires_at > now:
@@ -129,7 +129,7 @@ def _state(expires_at: int | None, now: int, alive: bool | None) -> str:
     return "unknown" if alive is None else "stalled"
 
 
-def document(standing: Standing) -> dict[str, Json]:
+def standing_to_json(standing: Standing) -> dict[str, Json]:
     """As a JSON object."""
     sweep = standing.sweep
     return {
@@ -157,14 +157,14 @@ def document(standing: Standing) -> dict[str, Json]:
             for tally in standing.tallies
         ],
         "workers": [attrs.asdict(worker) for worker in standing.workers],
-        "order": _order(standing.order),
+        "order": _command_to_json(standing.order),
         "spent": attrs.asdict(standing.spent),
         "granted": attrs.asdict(standing.granted),
         "caps": dict(standing.caps),
     }
 
 
-def lines(standing: Standing) -> Iterator[Line]:
+def standing_lines(standing: Standing) -> Iterator[Line]:
     """For people; nothing in it is a control character. The last line proposes a command."""
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
@@ -172,10 +172,10 @@ def lines(standing: Standing) -> Iterator[Line]:
     final = f", {standing.final:,} of them a final one" if standing.final < standing.with_result else ""
     yield (
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result:,} of "
-        f"{counted(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
+        f"{format_count(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
     )
     if standing.order is not None:
-        yield ordered(standing.order)
+        yield describe_command(standing.order)
     for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({tally.reason})"
         remarks = [] if tally.judged else ["in no rate"]
@@ -187,9 +187,10 @@ def lines(standing: Standing) -> Iterator[Line]:
     for worker in standing.workers:
         yield (
             f"worker {one_line(worker.host)} pid {worker.pid}, evalctl {one_line(worker.version)}: {worker.state}, "
-            f"{counted(worker.attempts, 'attempt')}" + (f", {worker.open} without an outcome" if worker.open else "")
+            f"{format_count(worker.attempts, 'attempt')}"
+            + (f", {worker.open} without an outcome" if worker.open else "")
         )
-    yield f"spent: {_against(standing)}"
+    yield f"spent: {_spent_against_caps(standing)}"
     if standing.state == "cancelled":
         yield Hint(f"resume {sweep.name} --cancelled", "runs what was cancelled after all")
     elif standing.state == "done":
@@ -199,21 +200,23 @@ def lines(standing: Standing) -> Iterator[Line]:
         yield Hint(f"resume {sweep.name}", describe_resume(standing.remaining, capped=capped))
     else:
         are = "is" if standing.remaining == 1 else "are"
-        lead = f"{counted(standing.remaining, 'run')} {are} left; another process may share them:"
+        lead = f"{format_count(standing.remaining, 'run')} {are} left; another process may share them:"
         yield Hint(f"resume {sweep.name}", lead=lead)
 
 
-def ordered(order: ControlRow) -> str:
+def describe_command(order: CommandRow) -> str:
     """`paused by me@host at 2026-11-30 10:15:00 UTC (lunch)`, for people."""
     word = "paused" if order.verb == "pause" else "cancelled"
-    return f"{word} by {one_line(order.who)} at {moment(order.at)}" + (f" ({one_line(order.why)})" if order.why else "")
+    return f"{word} by {one_line(order.who)} at {format_time(order.at)}" + (
+        f" ({one_line(order.why)})" if order.why else ""
+    )
 
 
-def _order(order: ControlRow | None) -> dict[str, Json] | None:
+def _command_to_json(order: CommandRow | None) -> dict[str, Json] | None:
     return None if order is None else {"verb": order.verb, "who": order.who, "why": order.why, "at": order.at}
 
 
-def _against(standing: Standing) -> str:
+def _spent_against_caps(standing: Standing) -> str:
     parts = []
     for name, label in (("calls", "calls"), ("tokens", "tokens")):
         spent, cap = getattr(standing.spent, name), standing.caps.get(name)
@@ -221,5 +224,7 @@ def _against(standing: Standing) -> str:
         parts.append(f"{spent:,} {label}{limit}")
     cap = standing.caps.get("nusd")
     if standing.spent.nusd or cap is not None:
-        parts.append(f"{usd(standing.spent.nusd)} USD" + (f" of at most {usd(cap)}" if cap is not None else ""))
+        parts.append(
+            f"{format_usd(standing.spent.nusd)} USD" + (f" of at most {format_usd(cap)}" if cap is not None else "")
+        )
     return ", ".join(parts)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.reports.conditions import moment
+from orchestrator.reports.conditions import format_time
 from orchestrator.reports.status.doing import Activity, activity_of
-from orchestrator.reports.status.glance import span
-from orchestrator.reports.status.standing import Standing, Worker, ordered, standing_of
+from orchestrator.reports.status.glance import format_span
+from orchestrator.reports.status.standing import Standing, Worker, describe_command, standing_of
 from orchestrator.text import one_line
 
 if TYPE_CHECKING:
@@ -49,11 +49,13 @@ def case_of(
     Raises:
         UsageError: the sweep has no such position.
     """
-    run = reader.run(sweep.id, position)
+    run = reader.find_run(sweep.id, position)
     standing = standing_of(reader, sweep, now=now, is_alive=is_alive)
-    attempts = tuple(reader.attempts(run.run_id))
+    attempts = tuple(reader.list_attempts(run.run_id))
     last = attempts[-1] if attempts and attempts[-1].outcome is None else None
-    doing = next((one for one in reader.doing(sweep.id) if last and one.attempt_id == last.attempt_id), None)
+    doing = next(
+        (one for one in reader.list_running_attempts(sweep.id) if last and one.attempt_id == last.attempt_id), None
+    )
     return Case(
         at=now,
         run=run,
@@ -64,22 +66,25 @@ def case_of(
     )
 
 
-def because(case: Case) -> str:
+def explain_unfinished(case: Case) -> str:
     """Why it is unfinished, or that it is not."""
     run, holder = case.run, case.holder
     if case.finished:
-        return f"it is finished: {_outcome(run.outcome, run.reason)}"
+        return f"it is finished: {_format_outcome(run.outcome, run.reason)}"
     if holder is None:
         if run.outcome is not None:
-            return f"{_outcome(run.outcome, run.reason)} is no final result"
+            return f"{_format_outcome(run.outcome, run.reason)} is no final result"
         return "it has not been claimed yet"
     process = f"process {holder.pid} on {one_line(holder.host)}"
-    since = moment(case.attempts[-1].claimed_at)
+    since = format_time(case.attempts[-1].claimed_at)
     match holder.state:
         case "running" if case.activity is not None:
             one = case.activity
-            waits = f"waits for {one.what} since {moment(one.since)} ({span(max(0, case.at - one.since) / 1_000_000)})"
-            ends = "" if one.until is None else f", until {moment(one.until)}"
+            waits = (
+                f"waits for {one.what} since {format_time(one.since)} "
+                f"({format_span(max(0, case.at - one.since) / 1_000_000)})"
+            )
+            ends = "" if one.until is None else f", until {format_time(one.until)}"
             return f"{process} {'works on it and' if one.begun else 'has claimed it, which'} {waits}{ends}"
         case "running":
             return f"{process} has claimed it, {since}"
@@ -93,7 +98,7 @@ def because(case: Case) -> str:
             return f"{process} claimed it, {since}, and its lease is over; whether it lives cannot be told from here"
 
 
-def resumption(case: Case) -> str:
+def explain_resume(case: Case) -> str:
     """What `resume` would do with it."""
     run, holder = case.run, case.holder
     if case.finished:
@@ -115,26 +120,27 @@ def resumption(case: Case) -> str:
     return f"`resume` runs it{lifted}"
 
 
-def lines(case: Case) -> Iterator[str]:
+def why_lines(case: Case) -> Iterator[str]:
     """For people; nothing in it is a control character."""
     run, standing = case.run, case.standing
-    yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {because(case)}"
+    yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {explain_unfinished(case)}"
     if standing.order is not None and not case.finished:
-        yield f"the sweep is {ordered(standing.order)}"
+        yield f"the sweep is {describe_command(standing.order)}"
     workers = {worker.id: worker for worker in standing.workers}
     for attempt in case.attempts:
         worker = workers.get(attempt.worker_id)
         by = "" if worker is None else f" by process {worker.pid} on {one_line(worker.host)} ({worker.state})"
         message = attempt.detail.get("message")
-        ended = "" if attempt.ended_at is None else f", {moment(attempt.ended_at)}"
+        ended = "" if attempt.ended_at is None else f", {format_time(attempt.ended_at)}"
         yield (
-            f"attempt {attempt.number}, claimed {moment(attempt.claimed_at)}{by}: "
-            f"{_outcome(attempt.outcome, attempt.reason)}{ended}" + (f": {one_line(str(message))}" if message else "")
+            f"attempt {attempt.number}, claimed {format_time(attempt.claimed_at)}{by}: "
+            f"{_format_outcome(attempt.outcome, attempt.reason)}{ended}"
+            + (f": {one_line(str(message))}" if message else "")
         )
-    yield resumption(case)
+    yield explain_resume(case)
 
 
-def document(case: Case) -> dict[str, Json]:
+def why_to_json(case: Case) -> dict[str, Json]:
     """As a JSON object."""
     run = case.run
     return {
@@ -144,12 +150,12 @@ def document(case: Case) -> dict[str, Json]:
         "finished": case.finished,
         "outcome": run.outcome,
         "reason": run.reason,
-        "because": because(case),
-        "resume": resumption(case),
+        "because": explain_unfinished(case),
+        "resume": explain_resume(case),
         "attempts": [
             {
                 "number": attempt.number,
-                "claimedAt": moment(attempt.claimed_at),
+                "claimedAt": format_time(attempt.claimed_at),
                 "outcome": attempt.outcome,
                 "reason": attempt.reason,
                 "message": attempt.detail.get("message"),
@@ -159,7 +165,7 @@ def document(case: Case) -> dict[str, Json]:
     }
 
 
-def _outcome(outcome: str | None, reason: str | None) -> str:
+def _format_outcome(outcome: str | None, reason: str | None) -> str:
     if outcome is None:
         return "no outcome"
     return outcome if reason is None else f"{outcome}({one_line(reason)})"

@@ -19,11 +19,11 @@ from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
 from orchestrator.suite.report import json_report, markdown
 from orchestrator.suite.report.build import build_report
 from orchestrator.text import list_names
-from store.documents.positions import spell
+from store.documents.positions import format_path
 from store.errors import EvalctlError, UsageError
 from store.events import Json
 from store.rows import CellRecord, RunRecord, SweepRow
-from store.secrets.fields import secret_fields
+from store.secrets.fields import find_secret_fields
 from store.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -47,24 +47,24 @@ class HoldsSecret(EvalctlError):
         )
 
 
-def bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[str, Json]:
+def build_bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[str, Json]:
     """The bundle's document as the store has it, neither scrubbed nor looked through; *variant* names one arm."""
     runs: list[Json] = []
 
-    def keep(run: RunRecord, cell: CellRecord) -> None:
-        runs.append(runs_jsonl.record(sweep, run, cell))
+    def add_run(run: RunRecord, cell: CellRecord) -> None:
+        runs.append(runs_jsonl.run_to_json(sweep, run, cell))
 
-    report = build_report(reader, sweep, each=keep, variant=variant)
+    report = build_report(reader, sweep, each=add_run, variant=variant)
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
-        "report": json_report.document(report),
+        "report": json_report.report_to_json(report),
         "runs": runs,
-        "markdown": markdown.text(report),
+        "markdown": markdown.render_markdown(report),
     }
 
 
-def scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, temporary: Sequence[str]) -> Scrubber:
+def make_scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, temporary: Sequence[str]) -> Scrubber:
     """What takes out of a sweep's bundle where things lay on this machine and whom they were asked of."""
     settings = sweep.conditions.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
@@ -74,26 +74,26 @@ def scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, tempor
         endpoints.append(provider)
     return Scrubber(
         {
-            "<run-dir>": _spellings(run),
-            "<data-dir>": _spellings(data),
-            "<home>": _spellings(Path(home)) if home else (),
-            "<tmp>": [path for folder in temporary for path in _spellings(Path(folder))],
+            "<run-dir>": _path_spellings(run),
+            "<data-dir>": _path_spellings(data),
+            "<home>": _path_spellings(Path(home)) if home else (),
+            "<tmp>": [path for folder in temporary for path in _path_spellings(Path(folder))],
         },
         endpoints,
     )
 
 
-def share(document: Mapping[str, Json], scrubbing: Scrubber, redactor: Redactor, *, what: str) -> str:
+def render_bundle(document: Mapping[str, Json], scrubbing: Scrubber, redactor: Redactor, *, what: str) -> str:
     """The bundle as text: looked through for secrets first, then scrubbed. Pure ASCII; the same rows, the same bytes.
 
     Raises:
         HoldsSecret: it holds one.
     """
     order = ("runs", "report", "markdown")
-    found = [path for name in order for path, _ in secret_fields(document[name], (name,), redactor)]
+    found = [path for name in order for path, _ in find_secret_fields(document[name], (name,), redactor)]
     if found:
-        raise HoldsSecret(what=what, fields=tuple(dict.fromkeys(map(spell, found))))
-    return json.dumps(scrubbing.json(dict(document)), indent=2, allow_nan=False) + "\n"
+        raise HoldsSecret(what=what, fields=tuple(dict.fromkeys(map(format_path, found))))
+    return json.dumps(scrubbing.scrub_json(dict(document)), indent=2, allow_nan=False) + "\n"
 
 
 def write_bundle(file: Path, text: str, *, force: bool) -> None:
@@ -109,7 +109,7 @@ def write_bundle(file: Path, text: str, *, force: bool) -> None:
             with replace_file(file, only_new=not force) as stream:
                 stream.write(text)
         except FileExistsError as error:  # since we looked
-            raise _exists(file) from error
+            raise _make_exists_error(file) from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from error
 
@@ -126,13 +126,13 @@ def refuse_existing(file: Path, *, force: bool) -> None:
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise UsageError(f"{file}: is a link or no regular file; it is never replaced", "Name another file.")
     if not force and file.exists():
-        raise _exists(file)
+        raise _make_exists_error(file)
 
 
-def _exists(file: Path) -> UsageError:
+def _make_exists_error(file: Path) -> UsageError:
     return UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
 
 
-def _spellings(path: Path) -> list[Path]:
+def _path_spellings(path: Path) -> list[Path]:
     """A directory as it is named and as it is when links are followed."""
     return list(dict.fromkeys((path.absolute(), path.resolve())))

@@ -56,7 +56,7 @@ class Scrubber:
             for mark, paths in directories.items()
             for path in paths
             if len(path.parts) > 1
-            for form in _forms(str(path))
+            for form in _path_patterns(str(path))
         }
         # the longest first: what lies in the run directory lies in the home directory, too
         self._known = [
@@ -70,42 +70,42 @@ class Scrubber:
             else None
         )
 
-    def text(self, text: str) -> str:
+    def scrub_text(self, text: str) -> str:
         """*text* without absolute paths and without the endpoint."""
         if self._endpoints is not None:
             text = self._endpoints.sub(ENDPOINT, text)
         for path, mark in self._known:
             text = path.sub(mark, text)
         # what stood behind a path may be one of its own now that the path is gone; each round takes a separator away
-        while (again := _PATHS.sub(_replaced, text)) != text:
+        while (again := _PATHS.sub(_replace_match, text)) != text:
             text = again
         return text
 
-    def json(self, value: Json) -> Json:
+    def scrub_json(self, value: Json) -> Json:
         """A copy of a JSON value with every string and every key scrubbed; keys that become equal stay apart."""
         match value:
             case str():
-                return self.text(value)
+                return self.scrub_text(value)
             case list() | tuple():
-                return [self.json(item) for item in value]
+                return [self.scrub_json(item) for item in value]
             case dict():
-                return self._object(value)
+                return self._scrub_object(value)
             case _:
                 return value
 
-    def _object(self, value: Mapping[str, Any]) -> dict[str, Json]:
+    def _scrub_object(self, value: Mapping[str, Any]) -> dict[str, Json]:
         found: dict[str, Json] = {}
         for name, item in value.items():
-            clean = self.text(name)
+            clean = self.scrub_text(name)
             key, number = clean, 1
             while key in found:
                 number += 1
                 key = f"{clean}#{number}"
-            found[key] = self.json(item)
+            found[key] = self.scrub_json(item)
         return found
 
 
-def _replaced(found: re.Match[str]) -> str:
+def _replace_match(found: re.Match[str]) -> str:
     whole = found.group()
     if found["url"] is not None or (found["posix"] is not None and _is_tag(found)):
         return whole
@@ -119,7 +119,7 @@ def _is_tag(found: re.Match[str]) -> bool:
     return text[start - 1 : start] == "<" and text[end : end + 1] == ">" and bool(_TAG.fullmatch(found.group()))
 
 
-def _forms(path: str) -> Iterator[str]:
+def _path_patterns(path: str) -> Iterator[str]:
     """Patterns of a path: as it is, with escaped separators, and percent-encoded."""
     for form in dict.fromkeys((path, quote(path))):
         pieces = [re.escape(piece) for piece in re.split(r"[\\/]", form)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from providers.system.tree import IGNORED
+from providers.system.tree import IGNORED_NAMES
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +29,7 @@ def inspect_fixture(root: Path) -> FixtureFiles:
     content: dict[str, str] = {}
     problems: list[str] = []
     real = root.resolve()
-    for relative, entry, ignored in _walk(root, "", ignored=False):
+    for relative, entry, ignored in _walk_files(root, "", ignored=False):
         shown = relative.encode("utf-8", "backslashreplace").decode()
         if isinstance(entry, OSError):
             problems.append(f"{shown or '.'}: cannot be read: {entry.strerror}")
@@ -49,18 +49,18 @@ def inspect_fixture(root: Path) -> FixtureFiles:
             elif not stat.S_ISREG(mode):
                 problems.append(f"{relative}: neither a file nor a directory nor a symbolic link")
             elif not ignored:
-                content[relative] = ("x:" if mode & 0o100 else "") + _sha256(entry)
+                content[relative] = ("x:" if mode & 0o100 else "") + _hash_file(entry)
         except OSError as error:
             problems.append(f"{relative}: cannot be read: {error.strerror}")
     return FixtureFiles(content=dict(sorted(content.items())), problems=tuple(sorted(problems)))
 
 
-def _sha256(file: Path) -> str:
+def _hash_file(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _walk(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str, Path | OSError, bool]]:
+def _walk_files(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str, Path | OSError, bool]]:
     """Everything below *directory* that is no directory. Links are never followed."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
@@ -71,7 +71,7 @@ def _walk(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str,
         relative = f"{prefix}{entry.name}"
         if entry.is_dir(follow_symlinks=False):
             # even what does not count is copied, so its links must stay inside, too
-            yield from _walk(Path(entry.path), f"{relative}/", ignored=ignored or entry.name in IGNORED)
+            yield from _walk_files(Path(entry.path), f"{relative}/", ignored=ignored or entry.name in IGNORED_NAMES)
         else:
             yield relative, Path(entry.path), ignored
 

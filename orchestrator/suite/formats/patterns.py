@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 
 
-def objection(pattern: str) -> str | None:
+def find_pattern_fault(pattern: str) -> str | None:
     """What keeps a pattern from being used, or None.
 
     Refused: what `re` cannot compile, what matches the empty text (it would match everywhere), and an unbounded

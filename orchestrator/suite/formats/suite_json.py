@@ -18,12 +18,20 @@ from orchestrator.suite.formats.fixture_files import FixtureFiles, inspect_fixtu
 from orchestrator.suite.formats.suite_rules import suite_problems
 from orchestrator.suite.model import Suite, Task
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
-from store.documents.positions import Document, Finding, read_json
-from store.documents.structure import Mismatch, Problem, new_converter, show, structure, suggest, tagged
+from store.documents.positions import Document, DocumentProblem, read_json
+from store.documents.structure import (
+    Mismatch,
+    PathMessage,
+    describe_value,
+    make_converter,
+    make_tagged_union_hook,
+    structure_document,
+    suggest_nearest,
+)
 from store.errors import UsageError
 from store.events import Json
 from verifiers.base import Verifier
-from verifiers.registry import KINDS, find_verifier, verifier_kinds
+from verifiers.registry import KINDS, find_verifier, list_verifier_kinds
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -49,15 +57,15 @@ def read_suite(directory: Path, *, bundled: bool) -> Suite:
         UsageError: with every finding, one per line, in the order of the file.
     """
     document = read_json(directory / FILE)
-    read, mismatches = structure(document, SuiteFile, _converter())
-    values = [document.finding(path, message) for path, message in suite_problems(document.value)]
+    read, mismatches = structure_document(document, SuiteFile, _make_converter())
+    values = [document.locate_problem(path, message) for path, message in suite_problems(document.value)]
     # a value that is wrong by a rule has the right type: then the rule's words replace those of a class's validator
     told = {finding.path for finding in values}
     findings = [*values, *(finding for finding in mismatches if finding.path not in told)]
-    content, fixture_problems = _fixtures(directory, document.value)
-    findings += [document.finding(path, message) for path, message in fixture_problems]
+    content, fixture_problems = _hash_fixtures(directory, document.value)
+    findings += [document.locate_problem(path, message) for path, message in fixture_problems]
     if read is None or findings:
-        raise document.refusal(_named(document, finding) for finding in findings)
+        raise document.make_usage_error(_name_task(document, finding) for finding in findings)
     return Suite(
         suite_id=read.suite_id,
         suite_version=read.suite_version,
@@ -69,7 +77,7 @@ def read_suite(directory: Path, *, bundled: bool) -> Suite:
     )
 
 
-def _named(document: Document, finding: Finding) -> Finding:
+def _name_task(document: Document, finding: DocumentProblem) -> DocumentProblem:
     """Add the task's id, by which its author knows it better than by its index."""
     if not finding.path.startswith("tasks["):
         return finding
@@ -78,49 +86,54 @@ def _named(document: Document, finding: Finding) -> Finding:
     name = task.get("id") if isinstance(task, dict) else None
     if not isinstance(name, str) or finding.path == f"tasks[{index}].id":
         return finding
-    return attrs.evolve(finding, message=f"{finding.message} (task {show(name)})")
+    return attrs.evolve(finding, message=f"{finding.message} (task {describe_value(name)})")
 
 
 @lru_cache(maxsize=1)
-def _converter() -> Converter:
-    converter = new_converter()
+def _make_converter() -> Converter:
+    converter = make_converter()
 
-    def find(kind: str) -> type:
+    def find_verifier_class(kind: str) -> type:
         try:
             found = find_verifier(kind)
         except UsageError as error:
             problem = error.problem  # it may exist, and not load
             if problem.startswith("unknown"):
-                known = verifier_kinds()
-                problem = f"unknown kind {show(kind)}{suggest(kind, known)}; expected one of {', '.join(known)}"
+                known = list_verifier_kinds()
+                problem = (
+                    f"unknown kind {describe_value(kind)}{suggest_nearest(kind, known)}; expected one of "
+                    f"{', '.join(known)}"
+                )
             raise Mismatch(problem, ("kind",)) from error
         if not attrs.has(found):
-            raise Mismatch(f"kind {show(kind)} cannot be read from a file: its class is no attrs class", ("kind",))
+            raise Mismatch(
+                f"kind {describe_value(kind)} cannot be read from a file: its class is no attrs class", ("kind",)
+            )
         return found
 
-    def verifier(value: Json, into: Any) -> Any:
+    def structure_verifier(value: Json, into: Any) -> Any:
         kind = value.get("kind") if isinstance(value, dict) else None
         if kind == "command" and isinstance(value.get("expectStdoutIncludes"), str):
             value = {**value, "expectStdoutIncludes": [value["expectStdoutIncludes"]]}  # one text may stand alone
         # a kind of another package is known by its entry point, which is looked up only when a suite names it
         names = [*KINDS, kind] if isinstance(kind, str) and kind not in KINDS else [*KINDS]
-        return tagged(converter, "kind", names, find)(value, into)
+        return make_tagged_union_hook(converter, "kind", names, find_verifier_class)(value, into)
 
-    converter.register_structure_hook_func(lambda into: into is Verifier, verifier)
+    converter.register_structure_hook_func(lambda into: into is Verifier, structure_verifier)
     return converter
 
 
-def _fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[Problem]]:
+def _hash_fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[PathMessage]]:
     """Hashes of all fixtures' files by path relative to the suite, and what is wrong with the fixtures."""
     seen: dict[str, FixtureFiles] = {}
     content: dict[str, str] = {}
-    problems: list[Problem] = []
+    problems: list[PathMessage] = []
     for index, fixture in _named_fixtures(suite):
         at = ("tasks", index, "fixture")
         if fixture in seen:
             found = seen[fixture]
         else:
-            problem, path = _directory(directory, fixture)
+            problem, path = _check_fixture_directory(directory, fixture)
             found = FixtureFiles(content={}, problems=(problem,)) if problem else inspect_fixture(path)
             seen[fixture] = found
             prefix = PurePosixPath(fixture).as_posix()  # `./a//b/` is the same place as `a/b`
@@ -138,15 +151,15 @@ def _named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
             yield index, fixture
 
 
-def _directory(directory: Path, fixture: str) -> tuple[str | None, Path]:
+def _check_fixture_directory(directory: Path, fixture: str) -> tuple[str | None, Path]:
     """Why a fixture cannot be the directory it has to be, or None; and its path."""
     try:
         path = resolve_inside(directory, fixture)
         if path == directory.resolve():
             return "a fixture is a directory below the suite's, not the suite's own", path
         if not path.exists():
-            return f"no such directory: {show(fixture)}", path
-        return (None if path.is_dir() else f"not a directory: {show(fixture)}"), path
+            return f"no such directory: {describe_value(fixture)}", path
+        return (None if path.is_dir() else f"not a directory: {describe_value(fixture)}"), path
     except (PathEscapes, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return reason, directory

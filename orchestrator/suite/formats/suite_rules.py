@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from orchestrator.suite.formats.patterns import objection
+from orchestrator.suite.formats.patterns import find_pattern_fault
 from providers.system.paths import check_relative
 from store.documents.positions import DocumentPath
-from store.documents.structure import Problem, show
+from store.documents.structure import PathMessage, describe_value
 from store.events import Json
 
 T = TypeVar("T")
@@ -34,66 +34,66 @@ MAX_COUNT = 2**53 - 1
 """Beyond it, JSON readers do not agree on integers."""
 
 
-def suite_problems(suite: Json) -> Iterator[Problem]:
+def suite_problems(suite: Json) -> Iterator[PathMessage]:
     """Everything wrong with a whole document."""
     if not isinstance(suite, dict):
         return
-    yield from _id(suite, "suiteId", ())
-    version = _get(suite, "suiteVersion", str)
+    yield from _check_id(suite, "suiteId", ())
+    version = _get_typed(suite, "suiteVersion", str)
     if version is not None and SEMVER.fullmatch(version) is None:
-        yield ("suiteVersion",), f"expected a semantic version such as 1.0.0, got {show(version)}"
-    tasks = _get(suite, "tasks", list)
+        yield ("suiteVersion",), f"expected a semantic version such as 1.0.0, got {describe_value(version)}"
+    tasks = _get_typed(suite, "tasks", list)
     if tasks is None:
         return
     if not tasks:
         yield ("tasks",), "expected at least one task"
-    yield from _duplicates(tasks, ("tasks",), "task")
+    yield from _find_duplicates(tasks, ("tasks",), "task")
     for index, task in enumerate(tasks):
         if isinstance(task, dict):
-            yield from _task(task, ("tasks", index))
+            yield from _check_task(task, ("tasks", index))
 
 
-def _task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    yield from _id(task, "id", at)
-    yield from _filled(task, "prompt", at)
-    yield from _filled(task, "agent", at)
-    yield from _path(task, "fixture", at)
-    budget = _get(task, "budget", dict) or {}
+def _check_task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    yield from _check_id(task, "id", at)
+    yield from _check_not_empty(task, "prompt", at)
+    yield from _check_not_empty(task, "agent", at)
+    yield from _check_path(task, "fixture", at)
+    budget = _get_typed(task, "budget", dict) or {}
     for key, least in (("maxTurns", 1), ("maxWallMs", 1), ("maxTokens", 1), ("maxToolCalls", 0)):
-        yield from _between(budget, key, (*at, "budget"), least, MAX_COUNT)
-    policy = _get(task, "policy", dict) or {}
-    for index, effect in enumerate(_get(policy, "allow", list) or []):
+        yield from _check_range(budget, key, (*at, "budget"), least, MAX_COUNT)
+    policy = _get_typed(task, "policy", dict) or {}
+    for index, effect in enumerate(_get_typed(policy, "allow", list) or []):
         if effect == "read":
             yield (*at, "policy", "allow", index), "'read' is always granted; leave it out"
-    for index, tag in enumerate(_get(task, "tags", list) or []):
+    for index, tag in enumerate(_get_typed(task, "tags", list) or []):
         if tag == "":
             yield (*at, "tags", index), "expected some text, got ''"
-    for index, rule in enumerate(_get(task, "replayNormalize", list) or []):
-        pattern = _get(rule, "pattern", str) if isinstance(rule, dict) else None
-        problem = objection(pattern) if pattern is not None else None
+    for index, rule in enumerate(_get_typed(task, "replayNormalize", list) or []):
+        pattern = _get_typed(rule, "pattern", str) if isinstance(rule, dict) else None
+        problem = find_pattern_fault(pattern) if pattern is not None else None
         if problem:
             yield (*at, "replayNormalize", index, "pattern"), problem
-    verifiers = _get(task, "verifiers", list)
+    verifiers = _get_typed(task, "verifiers", list)
     if verifiers is None:
         return
     if not verifiers:
         yield (*at, "verifiers"), "expected at least one verifier"
-    yield from _duplicates(verifiers, (*at, "verifiers"), "verifier")
+    yield from _find_duplicates(verifiers, (*at, "verifiers"), "verifier")
     for index, verifier in enumerate(verifiers):
         if isinstance(verifier, dict):
-            yield from _verifier(verifier, (*at, "verifiers", index))
+            yield from _check_verifier(verifier, (*at, "verifiers", index))
 
 
-def _verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    yield from _id(verifier, "id", at)
-    kind = _get(verifier, "kind", str)
+def _check_verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    yield from _check_id(verifier, "id", at)
+    kind = _get_typed(verifier, "kind", str)
     rules = VERIFIER_RULES.get(kind or "")
     if rules is not None:
         yield from rules(verifier, at)
 
 
-def _command(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    command = _get(verifier, "command", list)
+def _check_command(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    command = _get_typed(verifier, "command", list)
     if command == []:
         yield (*at, "command"), "expected a program and its arguments, got an empty array"
     for index, argument in enumerate(command or []):
@@ -101,90 +101,90 @@ def _command(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem
             yield (*at, "command", index), "an argument cannot hold a NUL character"
         elif argument == "" and index == 0:
             yield (*at, "command", index), "expected a program, got ''"
-    yield from _between(verifier, "timeoutMs", at, 1, MAX_TIMEOUT_MS)
-    yield from _between(verifier, "expectExit", at, 0, 255)
+    yield from _check_range(verifier, "timeoutMs", at, 1, MAX_TIMEOUT_MS)
+    yield from _check_range(verifier, "expectExit", at, 0, 255)
 
 
-def _file(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    yield from _path(verifier, "path", at)
+def _check_file_verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    yield from _check_path(verifier, "path", at)
 
 
-def _file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    yield from _path(verifier, "path", at)
-    sha256 = _get(verifier, "sha256", str)
+def _file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    yield from _check_path(verifier, "path", at)
+    sha256 = _get_typed(verifier, "sha256", str)
     if sha256 is not None and re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
-        yield (*at, "sha256"), f"expected 64 hexadecimal digits in lower case, got {show(sha256)}"
+        yield (*at, "sha256"), f"expected 64 hexadecimal digits in lower case, got {describe_value(sha256)}"
 
 
-def _file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    yield from _path(verifier, "path", at)
-    if _get(verifier, "text", str) == "":
+def _file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    yield from _check_path(verifier, "path", at)
+    if _get_typed(verifier, "text", str) == "":
         yield (*at, "text"), "every file contains ''; expected some text"
 
 
-def _tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    for index, allowed in enumerate(_get(verifier, "allowed", list) or []):
+def _tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    for index, allowed in enumerate(_get_typed(verifier, "allowed", list) or []):
         if isinstance(allowed, str):
             problem = check_relative(allowed.removesuffix("/"))
             if problem:
-                yield (*at, "allowed", index), f"{show(allowed)} {problem}"
+                yield (*at, "allowed", index), f"{describe_value(allowed)} {problem}"
 
 
-def _tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[Problem]:
-    rule = _get(verifier, "rule", dict) or {}
+def _tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+    rule = _get_typed(verifier, "rule", dict) or {}
     for key in ("first", "then", "tool"):
-        yield from _filled(rule, key, (*at, "rule"))
-    yield from _between(rule, "max", (*at, "rule"), 0, MAX_COUNT)
+        yield from _check_not_empty(rule, key, (*at, "rule"))
+    yield from _check_range(rule, "max", (*at, "rule"), 0, MAX_COUNT)
 
 
-VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterator[Problem]]] = {
-    "command": _command,
+VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterator[PathMessage]]] = {
+    "command": _check_command,
     "file-equals": _file_equals,
     "file-contains": _file_contains,
-    "file-absent": _file,
+    "file-absent": _check_file_verifier,
     "tree-diff-within": _tree_diff,
     "tool-sequence": _tool_sequence,
 }
 """Rules of the built-in kinds. The classes of other packages bring their own validators."""
 
 
-def _get(of: Mapping[str, Json], key: str, wanted: type[T]) -> T | None:
+def _get_typed(of: Mapping[str, Json], key: str, wanted: type[T]) -> T | None:
     """The value at *key*, where it has exactly the wanted type (`true` is no integer)."""
     value = of.get(key)
     return value if type(value) is wanted else None
 
 
-def _id(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
-    value = _get(of, key, str)
+def _check_id(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
+    value = _get_typed(of, key, str)
     if value is not None and ID.fullmatch(value) is None:
-        yield (*at, key), f"{ID_RULE}; got {show(value)}"
+        yield (*at, key), f"{ID_RULE}; got {describe_value(value)}"
 
 
-def _filled(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
-    value = _get(of, key, str)
+def _check_not_empty(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
+    value = _get_typed(of, key, str)
     if value is not None and not value.strip():
-        yield (*at, key), f"expected some text, got {show(value)}"
+        yield (*at, key), f"expected some text, got {describe_value(value)}"
 
 
-def _path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[Problem]:
-    value = _get(of, key, str)
+def _check_path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
+    value = _get_typed(of, key, str)
     problem = check_relative(value) if value is not None else None
     if problem:
-        yield (*at, key), f"{show(value)} {problem}"
+        yield (*at, key), f"{describe_value(value)} {problem}"
 
 
-def _between(of: Mapping[str, Json], key: str, at: DocumentPath, least: int, most: int) -> Iterator[Problem]:
-    value = _get(of, key, int)
+def _check_range(of: Mapping[str, Json], key: str, at: DocumentPath, least: int, most: int) -> Iterator[PathMessage]:
+    value = _get_typed(of, key, int)
     if value is not None and not least <= value <= most:
         wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
-        yield (*at, key), f"expected {wanted}, got {show(value)}"
+        yield (*at, key), f"expected {wanted}, got {describe_value(value)}"
 
 
-def _duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator[Problem]:
+def _find_duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator[PathMessage]:
     """Ids that are equal, or would be one file on a file system that ignores case."""
     first: dict[str, tuple[int, str]] = {}
     for index, item in enumerate(items):
-        name = _get(item, "id", str) if isinstance(item, dict) else None
+        name = _get_typed(item, "id", str) if isinstance(item, dict) else None
         if name is None:
             continue
         other = first.setdefault(name.casefold(), (index, name))

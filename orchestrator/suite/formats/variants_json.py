@@ -13,7 +13,7 @@ from orchestrator.suite.config import BUILT_IN_AGENT, CONNECTION, DEFINITIONS
 from orchestrator.suite.formats.suite_rules import ID, ID_RULE
 from orchestrator.suite.variant import Variant
 from store.documents.positions import DocumentPath, read_json
-from store.documents.structure import Problem, show, suggest
+from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.events import Json
 
 LEAST = 2
@@ -36,36 +36,36 @@ def read_variants(file: Path, *, suite_id: str, agents: Mapping[str, str]) -> tu
         UsageError: with every finding, one per line, in the order of the file.
     """
     document = read_json(file)
-    found = list(_problems(document.value, suite_id, agents))
+    found = list(_find_problems(document.value, suite_id, agents))
     if found:
-        raise document.refusal(document.finding(path, message) for path, message in found)
+        raise document.make_usage_error(document.locate_problem(path, message) for path, message in found)
     return tuple(
         Variant(id=variant["id"], overrides=variant.get("overrides", {})) for variant in document.value["variants"]
     )
 
 
-def _problems(document: Json, suite_id: str, agents: Mapping[str, str]) -> Iterator[Problem]:
+def _find_problems(document: Json, suite_id: str, agents: Mapping[str, str]) -> Iterator[PathMessage]:
     if not isinstance(document, dict):
-        yield (), f"expected an object, got {show(document)}"
+        yield (), f"expected an object, got {describe_value(document)}"
         return
-    yield from _unknown(document, FIELDS, ())
+    yield from _find_unknown_keys(document, FIELDS, ())
     version = document.get("schemaVersion", 1)
     if type(version) is not int or version != 1:
-        yield ("schemaVersion",), f"expected 1, got {show(version)}"
+        yield ("schemaVersion",), f"expected 1, got {describe_value(version)}"
     suite = document.get("suite")
     if "suite" not in document:
         yield (), "missing required field 'suite'"
     elif suite != suite_id:
-        yield ("suite",), f"these variants are of another suite: expected {suite_id!r}, got {show(suite)}"
+        yield ("suite",), f"these variants are of another suite: expected {suite_id!r}, got {describe_value(suite)}"
     if "variants" not in document:
         yield (), "missing required field 'variants'"
         return
-    yield from _variants(document["variants"], agents)
+    yield from _check_variants(document["variants"], agents)
 
 
-def _variants(variants: Json, agents: Mapping[str, str]) -> Iterator[Problem]:
+def _check_variants(variants: Json, agents: Mapping[str, str]) -> Iterator[PathMessage]:
     if not isinstance(variants, list):
-        yield ("variants",), f"expected an array of variants, got {show(variants)}"
+        yield ("variants",), f"expected an array of variants, got {describe_value(variants)}"
         return
     if len(variants) < LEAST:
         yield ("variants",), f"expected at least two variants to compare, got {len(variants)}"
@@ -76,20 +76,20 @@ def _variants(variants: Json, agents: Mapping[str, str]) -> Iterator[Problem]:
     for index, variant in enumerate(variants):
         at: DocumentPath = ("variants", index)
         if not isinstance(variant, dict):
-            yield at, f"expected an object, got {show(variant)}"
+            yield at, f"expected an object, got {describe_value(variant)}"
             continue
-        yield from _unknown(variant, ("id", "overrides"), at)
-        yield from _id(variant, first, index)
+        yield from _find_unknown_keys(variant, ("id", "overrides"), at)
+        yield from _check_id(variant, first, index)
         overrides = variant.get("overrides", {})
         if isinstance(overrides, dict):
             for key, value in overrides.items():
-                if problem := _override(key, value, agents):
+                if problem := _find_override_fault(key, value, agents):
                     yield (*at, "overrides", key), problem
         else:
-            yield (*at, "overrides"), f"expected an object, got {show(overrides)}"
+            yield (*at, "overrides"), f"expected an object, got {describe_value(overrides)}"
 
 
-def _id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Iterator[Problem]:
+def _check_id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Iterator[PathMessage]:
     """It becomes the name of a directory: ids that differ only in case would share one on some file systems."""
     at: DocumentPath = ("variants", index)
     if "id" not in variant:
@@ -97,7 +97,7 @@ def _id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Itera
         return
     name = variant["id"]
     if not isinstance(name, str) or ID.fullmatch(name) is None:
-        yield (*at, "id"), f"{ID_RULE}; got {show(name)}"
+        yield (*at, "id"), f"{ID_RULE}; got {describe_value(name)}"
     elif name.lower() in TAKEN:
         yield (*at, "id"), f"{name!r} is the name of a file of the comparison"
     elif name.lower() in first:
@@ -106,13 +106,13 @@ def _id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Itera
         first[name.lower()] = index
 
 
-def _override(key: str, value: Json, agents: Mapping[str, str]) -> str | None:
+def _find_override_fault(key: str, value: Json, agents: Mapping[str, str]) -> str | None:
     """Why a variant may not set *key* to *value*, or None."""
     if key in MEASURED:
         problem = MEASURED[key].check(value)
         if problem is None and key == "agents.active" and value != BUILT_IN_AGENT and value not in agents:
             known = sorted({BUILT_IN_AGENT, *agents})
-            return f"no agent called {value!r}{suggest(value, known)}; defined: {', '.join(known)}"
+            return f"no agent called {value!r}{suggest_nearest(value, known)}; defined: {', '.join(known)}"
         return problem
     if key in INSTEAD:
         return f"a variant cannot set it: {INSTEAD[key]}"
@@ -121,11 +121,11 @@ def _override(key: str, value: Json, agents: Mapping[str, str]) -> str | None:
     group = [name for name in MEASURED if name.startswith(f"{key}.")]
     if group:
         return f"overrides have dotted names, such as {group[0]!r}"
-    hint = suggest(key, MEASURED)
+    hint = suggest_nearest(key, MEASURED)
     return f"unknown key{hint}" + ("" if hint else f"; a variant may set {', '.join(MEASURED)}")
 
 
-def _unknown(document: Mapping[str, Json], known: tuple[str, ...], at: DocumentPath) -> Iterator[Problem]:
+def _find_unknown_keys(document: Mapping[str, Json], known: tuple[str, ...], at: DocumentPath) -> Iterator[PathMessage]:
     for key in document:
         if key not in known:
-            yield (*at, key), f"unknown field {key!r}{suggest(key, known)}"
+            yield (*at, key), f"unknown field {key!r}{suggest_nearest(key, known)}"

@@ -8,12 +8,19 @@ from pathlib import Path
 from orchestrator.files import replace_files
 from orchestrator.installation import BUNDLED
 from orchestrator.suite.model import Suite, Task
-from providers.recording.cassette import MAX_BYTES, SUFFIX, Cassette, decode, encode, lines
-from providers.recording.normalization import Rule
-from store.documents.positions import spell
+from providers.recording.cassette import (
+    FILE_SUFFIX,
+    MAX_CASSETTE_BYTES,
+    Cassette,
+    build_documents,
+    decode_cassette,
+    encode_cassette,
+)
+from providers.recording.normalization import NormalizeRule
+from store.documents.positions import format_path
 from store.errors import UsageError
 from store.events import Json
-from store.secrets.fields import secret_fields
+from store.secrets.fields import find_secret_fields
 from store.secrets.redactor import Redactor
 
 FOLDER = "cassettes"
@@ -27,14 +34,14 @@ def directory_of(suite: Suite, given: str | None) -> Path:
     return Path(given) if given is not None else suite.root / FOLDER
 
 
-def rules_of(task: Task) -> tuple[Rule, ...]:
+def rules_of(task: Task) -> tuple[NormalizeRule, ...]:
     """A task's `replayNormalize`."""
-    return tuple(Rule(pattern=rule.pattern, replace=rule.replace) for rule in task.replay_normalize)
+    return tuple(NormalizeRule(pattern=rule.pattern, replace=rule.replace) for rule in task.replay_normalize)
 
 
 def recorded_tasks(suite: Suite, directory: Path) -> tuple[Task, ...]:
     """The tasks that have a cassette in *directory*, in the suite's order."""
-    return tuple(task for task in suite.tasks if (directory / f"{task.id}{SUFFIX}").is_file())
+    return tuple(task for task in suite.tasks if (directory / f"{task.id}{FILE_SUFFIX}").is_file())
 
 
 def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
@@ -43,13 +50,13 @@ def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
     Raises:
         UsageError: it cannot be read, is no cassette, is damaged, or is that of another task, suite or version.
     """
-    path = directory / f"{task.id}{SUFFIX}"
+    path = directory / f"{task.id}{FILE_SUFFIX}"
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(MAX_CASSETTE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    header = (cassette := decode(raw, name=str(path))).header
+    header = (cassette := decode_cassette(raw, name=str(path))).header
     for field, found, wanted in (
         ("suiteId", header.suite_id, suite.suite_id),
         ("suiteVersion", header.suite_version, suite.suite_version),
@@ -87,14 +94,14 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
     texts: dict[Path, bytes] = {}
     problems: list[str] = []
     for path, cassette in cassettes.items():
-        documents = list(lines(cassette))
-        found = [f"{path.name}: {field}: holds {what}" for field, what in _secrets(documents, redactor)]
+        documents = list(build_documents(cassette))
+        found = [f"{path.name}: {field}: holds {what}" for field, what in _find_secrets(documents, redactor)]
         if found:
             problems += found
             continue
-        texts[path] = encode(documents)
-        if len(texts[path]) > MAX_BYTES:
-            problems.append(f"{path.name}: {len(texts[path]):,} bytes; a cassette has at most {MAX_BYTES:,}")
+        texts[path] = encode_cassette(documents)
+        if len(texts[path]) > MAX_CASSETTE_BYTES:
+            problems.append(f"{path.name}: {len(texts[path]):,} bytes; a cassette has at most {MAX_CASSETTE_BYTES:,}")
     problems += _too_full(texts)
     if problems:
         raise UsageError("\n".join(problems), f"Nothing was written. {REVIEWED}")
@@ -106,21 +113,21 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
 
 def _too_full(texts: Mapping[Path, bytes]) -> Iterator[str]:
     for directory in sorted({path.parent for path in texts}):
-        others = [path for path in directory.glob(f"*{SUFFIX}") if path not in texts]
+        others = [path for path in directory.glob(f"*{FILE_SUFFIX}") if path not in texts]
         total = sum(path.stat().st_size for path in others)
         total += sum(len(text) for path, text in texts.items() if path.parent == directory)
         if total > MAX_DIRECTORY_BYTES:
             yield f"{directory}: {total:,} bytes in all; a directory of cassettes has at most {MAX_DIRECTORY_BYTES:,}"
 
 
-def _secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[str, str]]:
+def _find_secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[str, str]]:
     """The fields that hold a secret, with what kind of thing it is; once each."""
     for number, document in enumerate(documents):
         at = ("calls", number - 1) if "call" in document else ()
-        found = dict(secret_fields(document, at, redactor))
+        found = dict(find_secret_fields(document, at, redactor))
         # what was streamed is written piece by piece, and a secret may lie across them
         for name in ("text", "reasoning"):
             streamed = "".join(event.get(name, "") for event in document.get("events", ()))
-            found |= secret_fields(streamed, (*at, "events"), redactor)
+            found |= find_secret_fields(streamed, (*at, "events"), redactor)
         for path, kind in found.items():
-            yield spell(path), kind
+            yield format_path(path), kind

@@ -30,7 +30,7 @@ class Recordings:
     """Why there is none, where there is more to say than that."""
     any_repetition: bool = True
 
-    def find(self, task: str, repetition: int) -> Cassette:
+    def find_cassette(self, task: str, repetition: int) -> Cassette:
         """The recording of a run.
 
         Raises:
@@ -47,14 +47,14 @@ class Recordings:
         models = sorted({cassette.header.model for cassette in self.cassettes.values()})
         return ", ".join(models) or UNKNOWN_MODEL
 
-    def checks(self) -> dict[str, str]:
+    def list_checks(self) -> dict[str, str]:
         """What tells the cassettes that are played from others, by task."""
         return {task: one.check for (task, _), one in sorted(self.cassettes.items()) if one.check}
 
-    def player(self, suite: Suite) -> Replay:
+    def make_replayer(self, suite: Suite) -> Replay:
         """Who plays them."""
         rules = {task.id: rules_of(task) for task in suite.tasks}
-        return Replay(self.find, rules.__getitem__)
+        return Replay(self.find_cassette, rules.__getitem__)
 
 
 def of_directory(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Recordings:
@@ -82,7 +82,7 @@ def of_directory(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Rec
     )
 
 
-def warnings(recordings: Recordings, tasks: Sequence[Task], settings: Settings) -> Iterator[str]:
+def find_differences(recordings: Recordings, tasks: Sequence[Task], settings: Settings) -> Iterator[str]:
     """What is otherwise than when it was recorded, and will likely show as a divergence."""
     configured = []
     granted = []
@@ -91,7 +91,7 @@ def warnings(recordings: Recordings, tasks: Sequence[Task], settings: Settings) 
         for header in headers:
             if header.config_hash != config_hash(settings.agent_for(task.agent)):
                 configured.append(task.id)
-            if tuple(sorted(policy_for(task, settings.grants).granted)) != header.grants:
+            if tuple(sorted(policy_for(task, settings.grants).granted)) != header.effects:
                 granted.append(task.id)
     if configured:
         yield (

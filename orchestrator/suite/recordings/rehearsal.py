@@ -21,18 +21,18 @@ from orchestrator.suite.effects import Grants, refuse_ungranted
 from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import FOLDER, directory_of, recorded_tasks
-from orchestrator.suite.recordings.recordings import of_directory, warnings
+from orchestrator.suite.recordings.recordings import find_differences, of_directory
 from orchestrator.suite.recordings.taping import Taping
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
-from orchestrator.workspaces.scratch import temporary
+from orchestrator.workspaces.scratch import find_temporary_directory
 from orchestrator.world import World
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings
 from providers.registry import ProviderOptions, find_provider
 from store.errors import UsageError
-from store.secrets.redactor import Redactor, credentials
+from store.secrets.redactor import Redactor, find_credentials
 from store.sql.reader import Reader
 
 GRANTS = Grants(effects=frozenset({"write", "process"}))
@@ -88,18 +88,18 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
         UsageError: an unknown task, cassettes that are refused, or there is no temporary directory.
     """
     whole = True
-    for suite, chosen in _chosen(tasks):
+    for suite, chosen in _select_bundled(tasks):
         directory = suite.root / FOLDER if out is None else out / suite.suite_id
-        settings = _settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
+        settings = _make_settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
         provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
-        with tempfile.TemporaryDirectory(prefix="evalctl-record-", dir=temporary()) as place:
+        with tempfile.TemporaryDirectory(prefix="evalctl-record-", dir=find_temporary_directory()) as place:
             store = Path(place) / "runs.db"
-            redactor = Redactor(credentials(world.environment))
+            redactor = Redactor(find_credentials(world.environment))
             taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)
-            kind = taping.attended(SuiteKind(suite=suite, tasks=chosen, settings=settings, provider=provider))
+            kind = taping.record_kind(SuiteKind(suite=suite, tasks=chosen, settings=settings, provider=provider))
             setup = _set_up(kind, store=store, world=world)
-            end = anyio.run(partial(sweep.start, setup, command="record", purpose="record"))
-            whole = taping.write(store, end.name, say) and whole
+            end = anyio.run(partial(sweep.start_sweep, setup, command="record", purpose="record"))
+            whole = taping.write_cassettes(store, end.name, say) and whole
         if end.signal is not None:
             return False
     return whole
@@ -117,36 +117,36 @@ def replay_suites(
     """
     found = []
     for suite in places.values():
-        found.append(_replayed(suite, cassettes, out, world, say))
+        found.append(_replay_suite(suite, cassettes, out, world, say))
         if (end := found[-1].end) is not None and end.signal is not None:
             break
     return found
 
 
-def _replayed(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:
+def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:
     directory = directory_of(suite, cassettes)
     tasks = suite.tasks
     if not recorded_tasks(suite, directory):
         return Rehearsed(suite_id=suite.suite_id, directory=None, report=None, end=None)
-    settings = _settings(suite, tasks, mode="replay", directory=directory, provider="replay")
+    settings = _make_settings(suite, tasks, mode="replay", directory=directory, provider="replay")
     refuse_ungranted(recorded_tasks(suite, directory), settings.grants)
     recordings = of_directory(suite, tasks, settings)
-    for warning in warnings(recordings, tasks, settings):
+    for warning in find_differences(recordings, tasks, settings):
         say(warning)
     settings = attrs.evolve(settings, model=recordings.model)
-    player = recordings.player(suite)
+    player = recordings.make_replayer(suite)
     store = out / "runs.db"
     kind = SuiteKind(
-        suite=suite, tasks=tasks, settings=settings, provider=player, subject=player.attended(BuiltinAgent)
+        suite=suite, tasks=tasks, settings=settings, provider=player, subject=player.wrap_subjects(BuiltinAgent)
     )
     setup = attrs.evolve(_set_up(kind, store=store, world=world), say=say)
-    end = anyio.run(partial(sweep.start, setup, command="ci", purpose="ci"))
+    end = anyio.run(partial(sweep.start_sweep, setup, command="ci", purpose="ci"))
     with Reader(store) as reader:
-        report = write_report(reader, reader.sweep(end.name), out / suite.suite_id)
+        report = write_report(reader, reader.find_sweep(end.name), out / suite.suite_id)
     return Rehearsed(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
 
 
-def _chosen(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
+def _select_bundled(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
     """The bundled suites with the tasks to record.
 
     Raises:
@@ -155,10 +155,11 @@ def _chosen(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
     suites = [listed.suite for place in find_places(None) if (listed := read_place(place)).suite is not None]
     known = {f"{suite.suite_id}/{task.id}" for suite in suites for task in suite.tasks}
     if unknown := sorted(set(tasks) - known):
-        from store.documents.structure import suggest
+        from store.documents.structure import suggest_nearest
 
         raise UsageError(
-            f"--tasks: there is no bundled task {', '.join(f'{name!r}{suggest(name, known)}' for name in unknown)}",
+            f"--tasks: there is no bundled task "
+            f"{', '.join(f'{name!r}{suggest_nearest(name, known)}' for name in unknown)}",
             "Name it as suite/task; `evalctl list` shows the suites.",
         )
     chosen = []
@@ -172,7 +173,7 @@ def _chosen(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
     return chosen
 
 
-def _settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path, provider: str) -> Settings:
+def _make_settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path, provider: str) -> Settings:
     agent = AgentSettings()
     return Settings(
         suite=suite.suite_id,
@@ -191,7 +192,7 @@ def _settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory: Path
 def _set_up(kind: SuiteKind, *, store: Path, world: World) -> WorkerSetup:
     return WorkerSetup(
         kind=kind,
-        redactor=Redactor(credentials(world.environment)),
+        redactor=Redactor(find_credentials(world.environment)),
         store=store,
         world=world,
         say=lambda _text: None,

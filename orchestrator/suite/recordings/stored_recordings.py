@@ -19,8 +19,8 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import rules_of
 from orchestrator.suite.recordings.recordings import Recordings
 from orchestrator.suite.settings import Settings
-from providers.agent.calls import SHOWN_CHARS, cut, sayable
-from providers.agent.loop import CUT_NOTICE
+from providers.agent.calls import MODEL_OUTPUT_CHARS, make_sendable, truncate_output
+from providers.agent.loop import OUTPUT_LIMIT_NOTICE
 from providers.base import (
     AgentSettings,
     Answer,
@@ -36,16 +36,16 @@ from providers.base import (
     ToolSpec,
     UserText,
 )
-from providers.endpoints.arguments import tool_call
+from providers.endpoints.arguments import build_tool_call
 from providers.errors import ProviderError
-from providers.recording.cassette import Cassette, Emitted, Header, RecordedCall
-from providers.recording.material import fingerprint
-from providers.recording.normalization import RUN, SWEEP, WORKSPACE, Normalizer, Places
-from providers.recording.recorder import with_texts
+from providers.recording.cassette import Cassette, CassetteHeader, RecordedCall, RecordedEvent
+from providers.recording.material import compute_fingerprint
+from providers.recording.normalization import RUN_MARK, SWEEP_MARK, WORKSPACE_MARK, Normalizer, RunPlaces
+from providers.recording.recorder import map_answer_texts
 from providers.usage import Usage
 from store.errors import UsageError
 from store.rows import CellRecord, EventRow, RunRecord, SweepRow
-from store.secrets.redactor import MARK
+from store.secrets.redactor import MARK_PREFIX
 
 if TYPE_CHECKING:
     from store.sql.reader import Reader
@@ -67,20 +67,20 @@ def of_sweep(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task
     Raises:
         UsageError: the sweep compares variants.
     """
-    cells = {cell.id: cell for cell in reader.cells(sweep.id)}
+    cells = {cell.id: cell for cell in reader.list_cells(sweep.id)}
     if any(cell.variant for cell in cells.values()):
         raise UsageError(f"--from: sweep {sweep.name} compares variants; only sweeps of one configuration are replayed")
     chosen = {task.id: task for task in tasks}
     stored = Settings.from_json(sweep.conditions["settings"])
     cassettes: dict[tuple[str, int], Cassette] = {}
     missing: dict[tuple[str, int], str] = {}
-    for run in reader.runs(sweep.id):
+    for run in reader.iterate_runs(sweep.id):
         cell = cells[run.cell_id]
         task = chosen.get(cell.case_id)
         if task is None:
             continue
         try:
-            cassettes[task.id, run.repetition] = _cassette(reader, sweep, run, cell, task, stored, suite)
+            cassettes[task.id, run.repetition] = _rebuild_cassette(reader, sweep, run, cell, task, stored, suite)
         except Unplayable as error:
             missing[task.id, run.repetition] = f"{sweep.name}/{run.position}: {error.why}"
     why = f"sweep {sweep.name} did not run it"
@@ -91,46 +91,48 @@ def of_sweep(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task
     return Recordings(cassettes=cassettes, missing=missing, any_repetition=False)
 
 
-def _cassette(  # noqa: PLR0917 - what belongs to one run
+def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
     reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, task: Task, stored: Settings, suite: Suite
 ) -> Cassette:
     if run.attempt_id is None or not run.judged:
         raise Unplayable("it has no judged result")
     if run.reason == "maxWallMs":
         raise Unplayable("its time was over; where it was cut off does not repeat")
-    events = list(reader.events(run.attempt_id))
+    events = list(reader.iterate_events(run.attempt_id))
     text = json.dumps([dict(event.payload) for event in events])
-    if MARK in text:
+    if MARK_PREFIX in text:
         raise Unplayable("its record holds the mark of a secret, and what was there is gone")
     marker = f"{sweep.name}/{run.position}/{run.attempt_number}"
-    pairs = [(marker, RUN), (sweep.name, SWEEP)]
+    pairs = [(marker, RUN_MARK), (sweep.name, SWEEP_MARK)]
     # longest first, since a sweep's name is a part of the workspace's path
-    pairs = [(path, WORKSPACE) for path in _workspaces(text, sweep.name, run.position, run.attempt_number)] + pairs
+    pairs = [
+        (path, WORKSPACE_MARK) for path in _find_workspaces(text, sweep.name, run.position, run.attempt_number)
+    ] + pairs
     rules = rules_of(task)
     rebuilt = _Rebuilt(
         agent=stored.agent_for(task.agent),
         origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=run.repetition),
-        places=Places(tuple(pairs)),
-        normalizer=Normalizer(Places(tuple(pairs)), rules),
+        places=RunPlaces(tuple(pairs)),
+        normalizer=Normalizer(RunPlaces(tuple(pairs)), rules),
     )
     for event in events:
-        rebuilt.take(event)
-    rebuilt.close()
+        rebuilt.take_event(event)
+    rebuilt.close_call()
     return Cassette(
-        header=Header(
+        header=CassetteHeader(
             suite_id=suite.suite_id,
             suite_version=cell.suite_version,
             task_id=task.id,
             config_hash=cell.config_hash,
             model=rebuilt.model,
-            grants=tuple(sorted(policy_for(task, stored.grants).granted)),
+            effects=tuple(sorted(policy_for(task, stored.grants).granted)),
             rules=rules,
         ),
         calls=tuple(rebuilt.calls),
     )
 
 
-def _workspaces(text: str, sweep: str, position: int, number: int | None) -> list[str]:
+def _find_workspaces(text: str, sweep: str, position: int, number: int | None) -> list[str]:
     """The paths by which the run's workspace is named in a text."""
     name = rf"evalctl-(?:kept-|{re.escape(sweep)}-\d+-)\w{{8}}/{position}-{number}(?!\d)"
     if "/evalctl-" not in text:
@@ -144,7 +146,7 @@ class _Rebuilt:
 
     agent: AgentSettings
     origin: Origin
-    places: Places
+    places: RunPlaces
     normalizer: Normalizer
     calls: list[RecordedCall] = attrs.field(factory=list[RecordedCall])
     model: str = ""
@@ -155,16 +157,16 @@ class _Rebuilt:
     turn: Answer | None = None
     """The answer whose tool calls are being answered."""
     outputs: dict[str, ToolAnswer] = attrs.field(factory=dict[str, ToolAnswer])
-    emitted: list[Emitted] = attrs.field(factory=list[Emitted])
+    emitted: list[RecordedEvent] = attrs.field(factory=list[RecordedEvent])
 
-    def take(self, event: EventRow) -> None:
+    def take_event(self, event: EventRow) -> None:
         """The next event."""
         payload: Mapping[str, Any] = event.payload
         if "forgotten" in payload or "unreadable" in payload:
             raise Unplayable("a part of its record was forgotten")
         match event.kind:
             case "work_started":
-                self._begin(payload)
+                self._begin_attempt(payload)
             case "call_sent":
                 self.emitted = []
             case "call_responded":
@@ -175,12 +177,12 @@ class _Rebuilt:
             case "reasoning":
                 self.emitted.append(ReasoningDelta(payload["text"]))
             case "call" if "retry_in_ms" not in payload:
-                self._call(payload)
+                self._begin_call(payload)
             case "tool_completed":
                 self.outputs[payload["id"]] = ToolAnswer(
                     call_id=payload["id"],
-                    name=sayable(ToolCall(id="", name=payload["name"], arguments={})).name,
-                    text=cut(payload["output"], SHOWN_CHARS),
+                    name=make_sendable(ToolCall(id="", name=payload["name"], arguments={})).name,
+                    text=truncate_output(payload["output"], MODEL_OUTPUT_CHARS),
                     is_error=payload["is_error"],
                 )
             case "incident" if payload["name"] in SPOILING:
@@ -188,23 +190,23 @@ class _Rebuilt:
             case _:
                 pass
 
-    def close(self) -> None:
+    def close_call(self) -> None:
         """There are no more events."""
         if not self.model:
             raise Unplayable("its work was never begun")
 
-    def _begin(self, payload: Mapping[str, Any]) -> None:
+    def _begin_attempt(self, payload: Mapping[str, Any]) -> None:
         if "tool_specs" not in payload:
             raise Unplayable("it was stored by a version that did not keep what tools were described as")
         self.model, self.instructions = payload["model"], payload["instructions"]
         self.tools = tuple(ToolSpec(**spec) for spec in json.loads(payload["tool_specs"]))
         self.messages = [UserText(text=payload["prompt"])]
 
-    def _call(self, payload: Mapping[str, Any]) -> None:
+    def _begin_call(self, payload: Mapping[str, Any]) -> None:
         if payload.get("error") == "cancelled":
             raise Unplayable("it was cut off within a request")
         self._answer_tools()
-        asked = self.normalizer.material(
+        asked = self.normalizer.build_material(
             Request(
                 origin=self.origin,
                 model=self.model,
@@ -216,24 +218,24 @@ class _Rebuilt:
                 native_tools=self.agent.native_tools,
             )
         )
-        hide = self.places.hide
-        reply = self._reply(payload)
+        hide = self.places.hide_places
+        reply = self._rebuild_reply(payload)
         self.calls.append(
             RecordedCall(
                 request=asked,
-                fingerprint=fingerprint(asked),
+                fingerprint=compute_fingerprint(asked),
                 events=tuple(
                     event if isinstance(event, Responded) else attrs.evolve(event, text=hide(event.text))
                     for event in self.emitted
                 ),
-                reply=reply if isinstance(reply, ProviderError) else with_texts(reply, hide),
+                reply=reply if isinstance(reply, ProviderError) else map_answer_texts(reply, hide),
             )
         )
         self.emitted = []
         if isinstance(reply, Answer) and reply.finish != "length":
             self.notice, self.turn = (), reply
         else:
-            self.notice = (UserText(text=CUT_NOTICE),)
+            self.notice = (UserText(text=OUTPUT_LIMIT_NOTICE),)
 
     def _answer_tools(self) -> None:
         """The last answer and what its tools said become messages, now that something is asked again."""
@@ -243,14 +245,14 @@ class _Rebuilt:
         self.messages.append(
             AssistantTurn(
                 text=turn.text,
-                calls=tuple(map(sayable, turn.calls)),
+                calls=tuple(map(make_sendable, turn.calls)),
                 reasoning=turn.reasoning,
                 continuation=turn.continuation,
             )
         )
         self.messages += [self.outputs[call.id] for call in turn.calls if call.id in self.outputs]
 
-    def _reply(self, payload: Mapping[str, Any]) -> Answer | ProviderError:
+    def _rebuild_reply(self, payload: Mapping[str, Any]) -> Answer | ProviderError:
         usage = Usage(**payload["usage"]) if "usage" in payload else None
         if "error" in payload:
             return ProviderError(
@@ -264,7 +266,7 @@ class _Rebuilt:
             text="".join(event.text for event in self.emitted if isinstance(event, TextDelta)),
             reasoning="".join(event.text for event in self.emitted if isinstance(event, ReasoningDelta)),
             refusal=payload.get("refusal", ""),
-            calls=tuple(map(_called, payload.get("tool_calls", ()))),
+            calls=tuple(map(_rebuild_tool_call, payload.get("tool_calls", ()))),
             usage=usage,
             finish=payload.get("finish"),
             model=payload.get("model"),
@@ -273,7 +275,7 @@ class _Rebuilt:
         )
 
 
-def _called(stored: Mapping[str, Any]) -> ToolCall:
+def _rebuild_tool_call(stored: Mapping[str, Any]) -> ToolCall:
     arguments = stored["arguments"]
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return tool_call(stored["id"], stored["name"], raw)
+    return build_tool_call(stored["id"], stored["name"], raw)

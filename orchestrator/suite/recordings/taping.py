@@ -13,9 +13,9 @@ from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
 from orchestrator.suite.settings import Settings
-from orchestrator.text import counted
-from providers.recording.cassette import SUFFIX, Cassette, Header
-from providers.recording.recorder import Recorder, Tape
+from orchestrator.text import format_count
+from providers.recording.cassette import FILE_SUFFIX, Cassette, CassetteHeader
+from providers.recording.recorder import Recorder, RunRecording
 from store.rows import RunRecord
 from store.secrets.redactor import Redactor
 from store.sql.reader import Reader
@@ -37,12 +37,12 @@ class Taping:
         self._recorder: Recorder | None = None
         refuse_installed(self._directory)
 
-    def attended(self, kind: SuiteKind) -> SuiteKind:
+    def record_kind(self, kind: SuiteKind) -> SuiteKind:
         """The kind with its provider and its subjects recorded."""
         self._recorder = Recorder(kind.provider, lambda task: rules_of(self._tasks[task]))
-        return attrs.evolve(kind, provider=self._recorder, subject=self._recorder.attended(kind.subject))
+        return attrs.evolve(kind, provider=self._recorder, subject=self._recorder.wrap_subjects(kind.subject))
 
-    def write(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
+    def write_cassettes(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
         """Write a cassette for every run that was judged and recorded to its end; whether that was all of them.
 
         Raises:
@@ -51,39 +51,39 @@ class Taping:
         cassettes: dict[Path, Cassette] = {}
         remarks: list[str] = []
         with Reader(store) as reader:
-            row = reader.sweep(sweep)
-            cases = {cell.id: cell.case_id for cell in reader.cells(row.id)}
-            for run in reader.runs(row.id):
+            row = reader.find_sweep(sweep)
+            cases = {cell.id: cell.case_id for cell in reader.list_cells(row.id)}
+            for run in reader.iterate_runs(row.id):
                 task = self._tasks[cases[run.cell_id]]
-                tape = self._tape(sweep, run)
+                tape = self._find_tape(sweep, run)
                 if tape is None or not tape.whole or not run.judged:
                     ended = f"{run.outcome}({run.reason})" if run.reason else run.outcome
                     remarks.append(f"task {task.id}: no cassette: its run ended as {ended}")
                     continue
-                cassettes[self._directory / f"{task.id}{SUFFIX}"] = self._cassette(task, tape)
+                cassettes[self._directory / f"{task.id}{FILE_SUFFIX}"] = self._make_cassette(task, tape)
                 if run.outcome != "pass":
                     remarks.append(f"warning: task {task.id} did not pass, and its replay will not either")
         write_cassettes(cassettes, self._redactor)
         for remark in remarks:
             say(remark)
         if cassettes:
-            say(f"{counted(len(cassettes), 'cassette')} written to {self._directory}. {REVIEWED}")
+            say(f"{format_count(len(cassettes), 'cassette')} written to {self._directory}. {REVIEWED}")
         return len(cassettes) == len(self._tasks)
 
-    def _tape(self, sweep: str, run: RunRecord) -> Tape | None:
+    def _find_tape(self, sweep: str, run: RunRecord) -> RunRecording | None:
         assert self._recorder is not None, "attended before anything is written"
-        return self._recorder.tapes.get(f"{sweep}/{run.position}/{run.attempt_number}")
+        return self._recorder.recordings.get(f"{sweep}/{run.position}/{run.attempt_number}")
 
-    def _cassette(self, task: Task, tape: Tape) -> Cassette:
+    def _make_cassette(self, task: Task, tape: RunRecording) -> Cassette:
         settings = self._settings
         return Cassette(
-            header=Header(
+            header=CassetteHeader(
                 suite_id=self._suite.suite_id,
                 suite_version=self._suite.suite_version,
                 task_id=task.id,
                 config_hash=config_hash(settings.agent_for(task.agent)),
                 model=settings.model,
-                grants=tuple(sorted(policy_for(task, settings.grants).granted)),
+                effects=tuple(sorted(policy_for(task, settings.grants).granted)),
                 rules=rules_of(task),
             ),
             calls=tuple(tape.calls),

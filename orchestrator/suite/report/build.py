@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.reports.clean import cleaned
+from orchestrator.reports.clean import clean_report
 from orchestrator.reports.conditions import conditions_of, rates_of
 from orchestrator.suite.report.model import (
     CachedInput,
@@ -22,10 +22,10 @@ from orchestrator.suite.report.model import (
     VerifierTally,
 )
 from orchestrator.suite.report.notes import notes_of
-from store.rows import CellRecord, Judgement, RunRecord, SweepRow
+from store.rows import CellRecord, RunRecord, SweepRow, Verdict
 from store.secrets.scanner import Cleaner
 from store.stats import rates
-from store.stats.compare import PLAYED
+from store.stats.compare import PLAYED_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,40 +49,40 @@ def build_report(
     With *variant* it is about that one arm of the sweep, and its tasks go by their ids alone.
     Nothing in it is in the shape of a secret; a note counts what *cleaner* has replaced.
     """
-    cells = {cell.id: cell for cell in reader.cells(sweep.id, variant)}
+    cells = {cell.id: cell for cell in reader.list_cells(sweep.id, variant)}
     tallies = {cell.id: _Tally() for cell in cells.values()}
     whole = _Tally()
     models: set[str] = set()
-    for run in reader.runs(sweep.id, None if variant is None else cells):
-        tallies[run.cell_id].add(run)
-        whole.add(run)
+    for run in reader.iterate_runs(sweep.id, None if variant is None else cells):
+        tallies[run.cell_id].add_run(run)
+        whole.add_run(run)
         if run.measured.model_resolved is not None:
             models.add(run.measured.model_resolved)
         if each is not None and run.outcome is not None:
             each(run, cells[run.cell_id])
-    replay = sweep.mode in PLAYED
+    replay = sweep.mode in PLAYED_MODES
     price = rates_of(sweep.conditions)
     tasks = tuple(
-        tallies[cell.id].task(cell, cell.variant if variant is None else "", replay=replay, price=price)
+        tallies[cell.id].to_task_report(cell, cell.variant if variant is None else "", replay=replay, price=price)
         for cell in sorted(cells.values(), key=lambda cell: (cell.case_id, cell.variant, cell.id))
     )
-    summary = whole.figures(replay=replay, price=price)
-    versions = sorted({worker.version for worker in reader.workers(sweep.id)})
+    summary = whole.to_figures(replay=replay, price=price)
+    versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
     report = Report(
         sweep=sweep.name,
         conditions=conditions_of(sweep, tuple(cells.values()), versions, sorted(models)),
         replay=replay,
         tasks=tasks,
         summary=summary,
-        bounds=_bounds(summary),
+        bounds=_pooled_interval(summary),
         reliability=dict(sorted(Counter(task.reliability or "none" for task in tasks).items())),
-        ledger=reader.spent(sweep.id, variant),
+        ledger=reader.sum_spent(sweep.id, variant),
         notes=(),
     )
-    return cleaned(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
+    return clean_report(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
 
 
-def _bounds(summary: Figures) -> tuple[float, float] | None:
+def _pooled_interval(summary: Figures) -> tuple[float, float] | None:
     if not summary.planned:
         return None
     return summary.passes / summary.planned, (summary.passes + summary.left_out) / summary.planned
@@ -106,7 +106,7 @@ class _Tally:
         self.first_not_passed: int | None = None
         self.examples: dict[str, str] = {}
 
-    def add(self, run: RunRecord) -> None:
+    def add_run(self, run: RunRecord) -> None:
         """Count one planned run."""
         self.planned += 1
         if run.outcome is None:
@@ -122,18 +122,18 @@ class _Tally:
         for name, times in run.detail.get("incidents", {}).items():
             self.incidents[name] += times
         for verdict in run.verdicts:
-            self._count(verdict)
+            self._count_verdict(verdict)
         if run.outcome == "error":
             self.examples.setdefault(run.reason or "", str(run.detail.get("message", "")) or _first_problem(run))
         if run.judged:
-            self._measure(run)
+            self._add_measurements(run)
 
-    def _count(self, verdict: Judgement) -> None:
+    def _count_verdict(self, verdict: Verdict) -> None:
         said = self.verifiers.setdefault((verdict.verifier, verdict.kind), Counter())
         said[verdict.verdict] += 1
         said["tampered"] += bool(verdict.detail.get("tampered"))
 
-    def _measure(self, run: RunRecord) -> None:
+    def _add_measurements(self, run: RunRecord) -> None:
         figures = run.measured
         self.judged += 1
         if figures.wall_ms is not None:
@@ -157,34 +157,34 @@ class _Tally:
                 self.compactions["input"] += compaction["input"]
                 self.compactions["output"] += compaction["output"]
 
-    def figures(self, *, replay: bool, price: Rates) -> Figures:
+    def to_figures(self, *, replay: bool, price: Rates) -> Figures:
         """What the sums come to."""
         return Figures(
             planned=self.planned,
             passes=self.passes,
-            failed=_sorted(self.by["fail"]),
-            budget_exceeded=_sorted(self.by["budget_exceeded"]),
-            errored=_sorted(self.by["error"]),
-            skipped=_sorted(self.by["skipped"]),
+            failed=_sort_counts(self.by["fail"]),
+            budget_exceeded=_sort_counts(self.by["budget_exceeded"]),
+            errored=_sort_counts(self.by["error"]),
+            skipped=_sort_counts(self.by["skipped"]),
             unfinished=self.unfinished,
             again=self.again,
             judged=self.judged,
             success_rate=rates.success_rate(self.passes, self.judged),
             wilson=None if replay else rates.wilson_interval(self.passes, self.judged),
-            low_power=not replay and rates.low_power(self.judged),
-            measured=self._measured(),
-            cached=self._cached(),
-            compaction=self._compaction(),
-            cost_usd=self._cost(price),
-            incidents=_sorted(self.incidents),
+            low_power=not replay and rates.has_low_power(self.judged),
+            measured=self._sum_measured(),
+            cached=self._sum_cached(),
+            compaction=self._sum_compaction(),
+            cost_usd=self._estimate_cost(price),
+            incidents=_sort_counts(self.incidents),
         )
 
-    def _measured(self) -> Measured:
+    def _sum_measured(self) -> Measured:
         complete = self.token_runs == self.judged > 0
         timed = len(self.wall) == self.judged > 0
         return Measured(
-            wall_median_ms=rates.median(self.wall),
-            wall_variance_ms2=rates.variance(self.wall),
+            wall_median_ms=rates.sample_median(self.wall),
+            wall_variance_ms2=rates.sample_variance(self.wall),
             input_tokens=self.input if complete else None,
             output_tokens=self.output if complete else None,
             token_runs=self.token_runs,
@@ -194,7 +194,7 @@ class _Tally:
             wall_ms_per_success=rates.per_success(sum(self.wall), self.passes) if timed else None,
         )
 
-    def _cached(self) -> CachedInput | None:
+    def _sum_cached(self) -> CachedInput | None:
         if not self.cached_runs:
             return None
         return CachedInput(
@@ -204,7 +204,7 @@ class _Tally:
             runs_reporting=self.cached_runs,
         )
 
-    def _compaction(self) -> Compaction | None:
+    def _sum_compaction(self) -> Compaction | None:
         sums = self.compactions
         if not sums["runs"]:
             return None
@@ -216,31 +216,31 @@ class _Tally:
             output_tokens=sums["output"] if complete else None,
         )
 
-    def _cost(self, price: Rates) -> float | None:
+    def _estimate_cost(self, price: Rates) -> float | None:
         if price is None or not self.token_runs == self.judged > 0:
             return None
         return float((self.input * price[0] + self.output * price[1]) / 1_000_000)
 
-    def task(self, cell: CellRecord, variant: str, *, replay: bool, price: Rates) -> TaskReport:
+    def to_task_report(self, cell: CellRecord, variant: str, *, replay: bool, price: Rates) -> TaskReport:
         """The report of one task under one variant."""
         return TaskReport(
             id=cell.case_id,
             variant=variant,
-            figures=self.figures(replay=replay, price=price),
+            figures=self.to_figures(replay=replay, price=price),
             pass_at_k=self.passes > 0 if self.judged else None,
             pass_hat_k=self.passes == self.judged if self.judged else None,
             reliability=rates.reliability_class(self.judged, self.passes),
-            verifiers=tuple(_verifiers(self.verifiers.items())),
+            verifiers=tuple(_list_verifiers(self.verifiers.items())),
             first_not_passed=self.first_not_passed,
             examples=dict(sorted(self.examples.items())),
         )
 
 
-def _sorted(counts: Counter[str]) -> Mapping[str, int]:
+def _sort_counts(counts: Counter[str]) -> Mapping[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _verifiers(counts: Iterable[tuple[tuple[str, str], Counter[str]]]) -> Sequence[VerifierTally]:
+def _list_verifiers(counts: Iterable[tuple[tuple[str, str], Counter[str]]]) -> Sequence[VerifierTally]:
     return [
         VerifierTally(
             id=name,

@@ -11,7 +11,7 @@ SCHEMA = "evalctl.report/1"
 SCHEMA_VERSION = 1
 
 
-def document(report: Report) -> dict[str, Json]:
+def report_to_json(report: Report) -> dict[str, Json]:
     """The report as a JSON object."""
     return {
         "schemaVersion": SCHEMA_VERSION,
@@ -19,37 +19,37 @@ def document(report: Report) -> dict[str, Json]:
         "runId": report.sweep,
         "conditions": dict(report.conditions),
         "notes": list(report.notes),
-        "tasks": [_task(task) for task in report.tasks],
-        "summary": _summary(report),
+        "tasks": [_task_to_json(task) for task in report.tasks],
+        "summary": _summary_to_json(report),
     }
 
 
 def encode_line(report: Report) -> str:
     """The report as one line."""
-    return json.dumps(document(report))
+    return json.dumps(report_to_json(report))
 
 
-def text(report: Report) -> str:
+def render_json(report: Report) -> str:
     """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
-    return json.dumps(document(report), indent=2, allow_nan=False) + "\n"
+    return json.dumps(report_to_json(report), indent=2, allow_nan=False) + "\n"
 
 
-def _task(task: TaskReport) -> dict[str, Json]:
+def _task_to_json(task: TaskReport) -> dict[str, Json]:
     figures = task.figures
     found: dict[str, Json] = {
         "id": task.id,
         **({"variant": task.variant} if task.variant else {}),
-        **_counts(figures),
-        **_rate(figures),
+        **_counts_to_json(figures),
+        **_rate_to_json(figures),
         "passAtK": task.pass_at_k,
         "passHatK": task.pass_hat_k,
         "reliability": task.reliability,
-        "measured": _measured(figures.measured, figures),
+        "measured": _measured_to_json(figures.measured, figures),
     }
     if figures.cached is not None:
         found["cachedInputRatio"] = figures.cached.ratio
         found["cachedInputRuns"] = figures.cached.runs_reporting
-    found |= _estimated(figures)
+    found |= _estimated_to_json(figures)
     found["incidents"] = dict(figures.incidents)
     found["verifiers"] = [
         {
@@ -69,26 +69,26 @@ def _task(task: TaskReport) -> dict[str, Json]:
     return found
 
 
-def _summary(report: Report) -> dict[str, Json]:
+def _summary_to_json(report: Report) -> dict[str, Json]:
     figures = report.summary
     found: dict[str, Json] = {
         "tasks": len(report.tasks),
-        **_counts(figures),
-        **_rate(figures),
+        **_counts_to_json(figures),
+        **_rate_to_json(figures),
         "coverage": figures.judged / figures.planned if figures.planned else None,
         "bounds": list(report.bounds) if report.bounds is not None else None,
         "reliability": dict(report.reliability),
-        "measured": _measured(figures.measured, figures),
+        "measured": _measured_to_json(figures.measured, figures),
     }
     if figures.cached is not None:
-        found["cachedInput"] = _cached(figures.cached, figures.judged)
-    found |= _estimated(figures)
+        found["cachedInput"] = _cached_to_json(figures.cached, figures.judged)
+    found |= _estimated_to_json(figures)
     found["incidents"] = dict(figures.incidents)
     found["ledger"] = {"calls": report.ledger.calls, "tokens": report.ledger.tokens, "nusd": report.ledger.nusd}
     return found
 
 
-def _counts(figures: Figures) -> dict[str, Json]:
+def _counts_to_json(figures: Figures) -> dict[str, Json]:
     return {
         "planned": figures.planned,
         "judged": figures.judged,
@@ -106,7 +106,7 @@ def _counts(figures: Figures) -> dict[str, Json]:
     }
 
 
-def _rate(figures: Figures) -> dict[str, Json]:
+def _rate_to_json(figures: Figures) -> dict[str, Json]:
     return {
         "successRate": figures.success_rate,
         "wilson": list(figures.wilson) if figures.wilson is not None else None,
@@ -114,7 +114,7 @@ def _rate(figures: Figures) -> dict[str, Json]:
     }
 
 
-def _measured(measured: Measured, figures: Figures) -> dict[str, Json]:
+def _measured_to_json(measured: Measured, figures: Figures) -> dict[str, Json]:
     found: dict[str, Json] = {
         "wallMs": {"median": measured.wall_median_ms, "variance": measured.wall_variance_ms2},
         "turns": measured.turns,
@@ -129,11 +129,11 @@ def _measured(measured: Measured, figures: Figures) -> dict[str, Json]:
         found["totalTokens"] = measured.input_tokens + measured.output_tokens
         found["perSuccess"]["tokens"] = measured.tokens_per_success
     if figures.compaction is not None:
-        found["compaction"] = _compaction(figures.compaction)
+        found["compaction"] = _compaction_to_json(figures.compaction)
     return found
 
 
-def _compaction(compaction: Compaction) -> dict[str, Json]:
+def _compaction_to_json(compaction: Compaction) -> dict[str, Json]:
     found: dict[str, Json] = {"runs": compaction.runs, "calls": compaction.calls}
     if compaction.input_tokens is not None and compaction.output_tokens is not None:
         found["inputTokens"] = compaction.input_tokens
@@ -141,7 +141,7 @@ def _compaction(compaction: Compaction) -> dict[str, Json]:
     return found
 
 
-def _cached(cached: CachedInput, judged: int) -> dict[str, Json]:
+def _cached_to_json(cached: CachedInput, judged: int) -> dict[str, Json]:
     return {
         "tokens": cached.tokens,
         "inputTokens": cached.input_tokens,
@@ -151,5 +151,5 @@ def _cached(cached: CachedInput, judged: int) -> dict[str, Json]:
     }
 
 
-def _estimated(figures: Figures) -> dict[str, Json]:
+def _estimated_to_json(figures: Figures) -> dict[str, Json]:
     return {"estimated": {"costUsd": figures.cost_usd}} if figures.cost_usd is not None else {}

@@ -12,7 +12,7 @@ import attrs
 
 from store.events import Json
 from store.rows import Amount
-from store.stats.rates import Interval, Reliability
+from store.stats.rates import Interval, ReliabilityClass
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,7 @@ class TaskReport:
     """At least one of the judged runs passed; k is their number."""
     pass_hat_k: bool | None
     """All of them passed."""
-    reliability: Reliability | None
+    reliability: ReliabilityClass | None
     verifiers: tuple[VerifierTally, ...]
     first_not_passed: int | None
     """Position of the first run, in the stored order, that has a result and did not pass."""

@@ -12,10 +12,10 @@ from store.stats.rates import MIN_JUDGED
 
 def notes_of(report: Report) -> tuple[str, ...]:
     """The notes, most important first. Names of tasks are as the suite spells them."""
-    return tuple(_notes(report))
+    return tuple(_find_notes(report))
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _find_notes(report: Report) -> Iterator[str]:
     if report.replay:
         yield (
             "replay: the model's answers come from a recording. This measures the harness, not the model; "
@@ -26,22 +26,28 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {wording.left_out(summary)}."
     weak = [task for task in report.tasks if task.figures.low_power]
     if weak:
-        yield f"low power: fewer than {MIN_JUDGED} judged runs for {_names(weak)}; repeat more often before deciding."
+        yield (
+            f"low power: fewer than {MIN_JUDGED} judged runs for {_join_task_names(weak)}; repeat more often "
+            f"before deciding."
+        )
     touched = [task for task in report.tasks if any(verifier.tampered for verifier in task.verifiers)]
     if touched:
-        yield f"tampered: runs of {_names(touched)} changed a check file; they were judged with the pristine one."
+        yield (
+            f"tampered: runs of {_join_task_names(touched)} changed a check file; they were judged with the "
+            f"pristine one."
+        )
     silent = [task for task in report.tasks if task.figures.judged and _tokens_missing(task.figures)]
     if silent:
         priced = "inputRate" in report.conditions
         yield (
-            f"usage was not reported in every turn for {_names(silent)}; their token figures are omitted"
+            f"usage was not reported in every turn for {_join_task_names(silent)}; their token figures are omitted"
             f"{', and so is every estimate of what they cost' if priced else ''}."
         )
     forgetful = [task for task in report.tasks if task.figures.compaction is not None]
     if forgetful and summary.compaction is not None:
         yield (
             f"the context was compacted in {summary.compaction.runs} of {summary.judged} judged runs, of "
-            f"{_names(forgetful)}: from there on the model worked from its own summary."
+            f"{_join_task_names(forgetful)}: from there on the model worked from its own summary."
         )
     if isinstance(report.conditions.get("harnessVersion"), list):
         yield "several versions of the harness worked on this sweep."
@@ -56,5 +62,5 @@ def _tokens_missing(figures: Figures) -> bool:
     return figures.measured.token_runs < figures.judged
 
 
-def _names(tasks: Iterable[TaskReport]) -> str:
+def _join_task_names(tasks: Iterable[TaskReport]) -> str:
     return list_names(map(wording.task_name, tasks))

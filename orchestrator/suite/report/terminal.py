@@ -10,8 +10,8 @@ from orchestrator.reports import phrases
 from orchestrator.reports.hints import Hint, propose_commands
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Report
-from orchestrator.text import aligned, one_line, printable
-from store.money import usd
+from orchestrator.text import align_rows, make_printable, one_line
+from store.money import format_usd
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,18 +28,20 @@ UNBROKEN = ("PASSED", "RATE (95 % WILSON)", *TIGHT)
 COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
 
 
-def present(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
+def print_report(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
     """Print the report to *stream*; *directory* holds its files."""
     if color and stream.isatty():
-        _draw(report, stream, directory)
+        _draw_report(report, stream, directory)
     else:
-        stream.write(printable(plain(report, directory), stream.encoding) + "\n")
+        stream.write(make_printable(render_plain(report, directory), stream.encoding) + "\n")
     stream.flush()
 
 
-def plain(report: Report, directory: Path | None = None) -> str:
+def render_plain(report: Report, directory: Path | None = None) -> str:
     """The report as plain lines, without a control character but the line ends."""
-    return "\n".join([*_header(report), "", *aligned([HEAD, *_rows(report)]), "", *_footer(report, directory)])
+    return "\n".join(
+        [*_header_lines(report), "", *align_rows([HEAD, *_table_rows(report)]), "", *_footer_lines(report, directory)]
+    )
 
 
 def propose_next(report: Report) -> Iterator[Hint]:
@@ -56,8 +58,8 @@ def propose_next(report: Report) -> Iterator[Hint]:
     )
 
 
-def _header(report: Report) -> Iterator[str]:
-    known = {name: one_line(phrases.condition(value)) for name, value in report.conditions.items()}
+def _header_lines(report: Report) -> Iterator[str]:
+    known = {name: one_line(phrases.format_condition(value)) for name, value in report.conditions.items()}
     yield f"{known.get('suiteId')} {known.get('suiteVersion')}, sweep {report.sweep}"
     yield ", ".join(
         f"{label} {known[name]}"
@@ -78,55 +80,64 @@ def _header(report: Report) -> Iterator[str]:
         yield phrases.PLAYING["replay"]
 
 
-def _rows(report: Report) -> Iterator[Sequence[str]]:
-    for row in wording.results(report, whole=f"all {len(report.tasks)}"):
+def _table_rows(report: Report) -> Iterator[Sequence[str]]:
+    for row in wording.result_rows(report, whole=f"all {len(report.tasks)}"):
         yield tuple(map(one_line, row))
 
 
-def _footer(report: Report, directory: Path | None) -> Iterator[str]:
+def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
     summary, measured = report.summary, report.summary.measured
     yield (
-        f"measured over {summary.judged} judged runs: wall median {phrases.seconds(measured.wall_median_ms)}, "
-        f"{phrases.count(measured.input_tokens)} tokens in, {phrases.count(measured.output_tokens)} out, "
-        f"{phrases.count(measured.tokens_per_success)} tokens per success, cached input {wording.cached(summary)}"
+        f"measured over {summary.judged} judged runs: wall median {phrases.format_seconds(measured.wall_median_ms)}, "
+        f"{phrases.format_number(measured.input_tokens)} tokens in, "
+        f"{phrases.format_number(measured.output_tokens)} out, "
+        f"{phrases.format_number(measured.tokens_per_success)} tokens per success, cached input "
+        f"{wording.format_cached(summary)}"
     )
     if summary.cost_usd is not None:
         rates = report.conditions.get("inputRate"), report.conditions.get("outputRate")
         yield (
-            f"estimated: {phrases.usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million tokens in and out"
+            f"estimated: {phrases.format_usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million "
+            f"tokens in and out"
         )
-    cost = f", {usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
-    yield f"ledger, every request: {phrases.requests(report.ledger.calls, report.ledger.tokens)}{cost}"
+    cost = f", {format_usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
+    yield f"ledger, every request: {phrases.format_requests(report.ledger.calls, report.ledger.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
-        yield f"with what was left out, the rate lies between {phrases.percent(low)} and {phrases.percent(high)}"
+        yield (
+            f"with what was left out, the rate lies between {phrases.format_percent(low)} and "
+            f"{phrases.format_percent(high)}"
+        )
     yield from (f"note: {one_line(note, 2000)}" for note in report.notes)
     for task in report.tasks:
         for cause, message in task.examples.items():
-            yield f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: {phrases.told(cause, message)}"
+            yield (
+                f"error({one_line(cause)}) in {one_line(wording.task_name(task))}: "
+                f"{phrases.format_error(cause, message)}"
+            )
     if directory is not None:
         yield f"report: {one_line(str(directory), 1000)}/report.md"
 
 
-def _draw(report: Report, stream: TextIO, directory: Path | None) -> None:
+def _draw_report(report: Report, stream: TextIO, directory: Path | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
     # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
-    rows = list(_rows(report))
+    rows = list(_table_rows(report))
     columns = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
-    table = _drawn(rows, columns)
+    table = _draw_table(rows, columns)
     if console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum > console.width:
-        table = _drawn(rows, [place for place in columns if HEAD[place] not in TIGHT])
-    for line in _header(report):
+        table = _draw_table(rows, [place for place in columns if HEAD[place] not in TIGHT])
+    for line in _header_lines(report):
         console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
     console.print(table, soft_wrap=False)
-    for line in _footer(report, directory):
+    for line in _footer_lines(report, directory):
         console.print(Text(line, style="yellow" if line.startswith("note:") else ""))
 
 
-def _drawn(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
+def _draw_table(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text

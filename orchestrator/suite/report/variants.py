@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.comparison import json_form, markdown
-from orchestrator.comparison.build import compare
+from orchestrator.comparison.build import compare_arms
 from orchestrator.comparison.model import Comparison
 from orchestrator.comparison.sides import WIDE_US
 from orchestrator.comparison.stored import stored_arm
 from orchestrator.files import replace_file
-from orchestrator.reports.phrases import condition
+from orchestrator.reports.phrases import format_condition
 from orchestrator.reports.tables import draw_table
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
-from orchestrator.text import escaped
+from orchestrator.text import escape_markdown
 from store.errors import UsageError
 from store.events import Json
 from store.rows import SweepRow
@@ -51,17 +51,17 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
     reports = tuple((name, write_report(reader, sweep, directory / name, name)) for name in ids)
     baseline, *others = [stored_arm(reader, sweep, name) for name in ids]
     comparisons = tuple(
-        compare(
+        compare_arms(
             baseline,
             other,
-            gaps=reader.start_gaps(sweep.id, baseline.variant, other.variant, bound_us=WIDE_US),
+            gaps=reader.measure_start_gaps(sweep.id, baseline.variant, other.variant, bound_us=WIDE_US),
         )
         for other in others
     )
     found = Variants(sweep=sweep.name, reports=reports, comparisons=comparisons)
     for name, content in (
-        ("comparison.json", json.dumps(document(found), indent=2, allow_nan=False) + "\n"),
-        ("comparison.md", text(found)),
+        ("comparison.json", json.dumps(variants_to_json(found), indent=2, allow_nan=False) + "\n"),
+        ("comparison.md", render_markdown(found)),
     ):
         try:
             with replace_file(directory / name) as file:
@@ -74,24 +74,26 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
     return found
 
 
-def document(found: Variants) -> dict[str, Json]:
+def variants_to_json(found: Variants) -> dict[str, Json]:
     """The content of `comparison.json`: the same shape for two variants as for more."""
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
         "runId": found.sweep,
         "baseline": found.reports[0][0],
-        "variants": [_variant(name, report) for name, report in found.reports],
-        "comparisons": [json_form.document(comparison) for comparison in found.comparisons],
+        "variants": [_variant_to_json(name, report) for name, report in found.reports],
+        "comparisons": [json_form.comparison_to_json(comparison) for comparison in found.comparisons],
     }
 
 
-def text(found: Variants) -> str:
+def render_markdown(found: Variants) -> str:
     """The content of `comparison.md`."""
-    return "\n".join(_overview(found)) + "\n" + "\n".join(markdown.text(one) for one in found.comparisons)
+    return (
+        "\n".join(_overview_lines(found)) + "\n" + "\n".join(markdown.render_markdown(one) for one in found.comparisons)
+    )
 
 
-def _variant(name: str, report: Report) -> dict[str, Json]:
+def _variant_to_json(name: str, report: Report) -> dict[str, Json]:
     summary = report.summary
     return {
         "id": name,
@@ -103,8 +105,8 @@ def _variant(name: str, report: Report) -> dict[str, Json]:
     }
 
 
-def _overview(found: Variants) -> Iterator[str]:
-    yield f"# Variants of sweep {escaped(found.sweep)}"
+def _overview_lines(found: Variants) -> Iterator[str]:
+    yield f"# Variants of sweep {escape_markdown(found.sweep)}"
     yield ""
     yield "The first is the baseline; each other one is compared with it."
     yield ""
@@ -115,10 +117,10 @@ def _overview(found: Variants) -> Iterator[str]:
 
 
 def _overview_row(name: str, report: Report) -> tuple[str, ...]:
-    facts = _variant(name, report)
+    facts = _variant_to_json(name, report)
     return (
         name,
-        condition(facts["overrides"]) if facts["overrides"] else "none",
+        format_condition(facts["overrides"]) if facts["overrides"] else "none",
         f"{facts['compactedRuns']} of {report.summary.judged}",
-        condition(facts["incidents"]) if facts["incidents"] else "none",
+        format_condition(facts["incidents"]) if facts["incidents"] else "none",
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.reports.phrases import NOTHING, percent
+from orchestrator.reports.phrases import NOTHING, format_percent
 from orchestrator.suite.report.model import Figures, Report, TaskReport
-from orchestrator.text import counted
+from orchestrator.text import format_count
 
 PRINCIPLE = "Every figure here was measured under the conditions below and means nothing without them."
 
@@ -20,34 +20,34 @@ LIMITS = (
 """What every readable report says about its own reach."""
 
 
-def rate(figures: Figures) -> str:
+def format_rate(figures: Figures) -> str:
     """`60.0 % [23.1 %, 88.2 %]`, or without the interval where there is none."""
     if figures.wilson is None:
-        return percent(figures.success_rate)
+        return format_percent(figures.success_rate)
     low, high = figures.wilson
-    return f"{percent(figures.success_rate)} [{percent(low)}, {percent(high)}]"
+    return f"{format_percent(figures.success_rate)} [{format_percent(low)}, {format_percent(high)}]"
 
 
-def passed(figures: Figures) -> str:
+def format_passed(figures: Figures) -> str:
     """Passes and their denominator: `3/5`."""
     return f"{figures.passes}/{figures.judged}"
 
 
 def pass_at(task: TaskReport) -> str:
     """`pass@5 yes`: at least one of the judged runs passed."""
-    return _answer("pass@", task.figures.judged, task.pass_at_k)
+    return _reliability_answer("pass@", task.figures.judged, task.pass_at_k)
 
 
 def pass_hat(task: TaskReport) -> str:
     """`pass^5 no`: all of the judged runs passed."""
-    return _answer("pass^", task.figures.judged, task.pass_hat_k)
+    return _reliability_answer("pass^", task.figures.judged, task.pass_hat_k)
 
 
-def _answer(label: str, judged: int, holds: bool | None) -> str:
+def _reliability_answer(label: str, judged: int, holds: bool | None) -> str:
     return NOTHING if holds is None else f"{label}{judged} {'yes' if holds else 'no'}"
 
 
-def reliability(task: TaskReport) -> str:
+def format_reliability(task: TaskReport) -> str:
     """`solved`, `flaky` or `unsolved`, and whether there were too few runs to say so."""
     word = task.reliability or NOTHING
     return f"{word}, low power" if task.figures.low_power and task.reliability else word
@@ -62,14 +62,17 @@ def summed_reliability(report: Report) -> str:
     )
 
 
-def cached(figures: Figures) -> str:
+def format_cached(figures: Figures) -> str:
     """The share of input served from a cache, with the runs it is about."""
     if figures.cached is None:
         return "not reported"
-    return f"{percent(figures.cached.ratio)} ({figures.cached.runs_reporting} of {counted(figures.judged, 'run')})"
+    return (
+        f"{format_percent(figures.cached.ratio)} ({figures.cached.runs_reporting} of "
+        f"{format_count(figures.judged, 'run')})"
+    )
 
 
-def outcomes(figures: Figures) -> str:
+def format_outcomes(figures: Figures) -> str:
     """Judged runs that did not pass, by reason: `2 fail(verifier), 1 budget_exceeded(maxTurns)`."""
     parts = [f"{number} fail({reason})" for reason, number in figures.failed.items()]
     parts += [f"{number} budget_exceeded({reason})" for reason, number in figures.budget_exceeded.items()]
@@ -90,15 +93,24 @@ def task_name(task: TaskReport) -> str:
     return f"{task.id}:{task.variant}" if task.variant else task.id
 
 
-def results(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
+def result_rows(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
     """The table of results, a row per task and one for all of them, which is called *whole*.
 
     Its columns: task, passed, rate, pass@n, pass^n, reliability, not passed, left out.
     """
     for task in report.tasks:
-        yield _row(task_name(task), task.figures, pass_at(task), pass_hat(task), reliability(task))
-    yield _row(whole, report.summary, "", "", summed_reliability(report))
+        yield _result_row(task_name(task), task.figures, pass_at(task), pass_hat(task), format_reliability(task))
+    yield _result_row(whole, report.summary, "", "", summed_reliability(report))
 
 
-def _row(name: str, figures: Figures, at: str, hat: str, word: str) -> tuple[str, ...]:
-    return name, passed(figures), rate(figures), at, hat, word, outcomes(figures), left_out(figures)
+def _result_row(name: str, figures: Figures, at: str, hat: str, word: str) -> tuple[str, ...]:
+    return (
+        name,
+        format_passed(figures),
+        format_rate(figures),
+        at,
+        hat,
+        word,
+        format_outcomes(figures),
+        left_out(figures),
+    )

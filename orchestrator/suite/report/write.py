@@ -31,12 +31,15 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str 
         directory.mkdir(parents=True, exist_ok=True)
         with replace_file(directory / "runs.jsonl") as file:
 
-            def write(run: RunRecord, cell: CellRecord) -> None:
-                file.write(cleaner.text(runs_jsonl.line(sweep, run, cell)))
+            def write_run_line(run: RunRecord, cell: CellRecord) -> None:
+                file.write(cleaner.mask_text(runs_jsonl.run_line(sweep, run, cell)))
                 file.write("\n")
 
-            report = build_report(reader, sweep, each=write, cleaner=cleaner, variant=variant)
-        for name, content in (("report.json", json_report.text(report)), ("report.md", markdown.text(report))):
+            report = build_report(reader, sweep, each=write_run_line, cleaner=cleaner, variant=variant)
+        for name, content in (
+            ("report.json", json_report.render_json(report)),
+            ("report.md", markdown.render_markdown(report)),
+        ):
             with replace_file(directory / name) as file:
                 file.write(content)
     except OSError as error:

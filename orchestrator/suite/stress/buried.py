@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import codes, text
+from orchestrator.suite.stress.prose import draw_codes, draw_text
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 MANUAL_LINES = 720
@@ -41,9 +41,13 @@ Write {ANSWERS} with exactly two lines, one for each of them, sorted by the stat
 def manual_task(seed: int) -> GeneratedTask:
     """Facts of one long file, two of them corrected later."""
     draw = Draw(seed)
-    opens, load, keeper = draw.between(5, 9), draw.between(20, 60) * 10, draw.pick(("Abel", "Edda", "Iven", "Ruth"))
-    day, earlier = draw.sample(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"), 2)
-    closes = opens + draw.between(8, 11)
+    opens, load, keeper = (
+        draw.draw_between(5, 9),
+        draw.draw_between(20, 60) * 10,
+        draw.pick_item(("Abel", "Edda", "Iven", "Ruth")),
+    )
+    day, earlier = draw.draw_sample(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"), 2)
+    closes = opens + draw.draw_between(8, 11)
     facts = {
         83: f"The upper lock is open from {opens} to {closes}.",
         171: f"The footbridge bears {load + 150} kg, by the plate at its foot.",
@@ -53,12 +57,12 @@ def manual_task(seed: int) -> GeneratedTask:
         541: f"Correction: the plate is old, and the footbridge bears {load} kg.",
         662: f"Correction: the pump is serviced on {day}, and no longer on {earlier}.",
     }
-    content = text(draw, MANUAL_LINES, facts)
+    content = draw_text(draw, MANUAL_LINES, facts)
     expected = [f"hours: {opens} to {closes}", f"load: {load} kg", f"service: {day}", f"keeper: {keeper}"]
     turns = Turns(prompt=MANUAL_PROMPT)
     for first in range(1, MANUAL_LINES, READ_LINES):
-        turns.read(MANUAL, content[: len(content) // 4], startLine=first, lines=READ_LINES)
-    turns.write(ANSWERS, "\n".join(expected) + "\n")
+        turns.add_read(MANUAL, content[: len(content) // 4], startLine=first, lines=READ_LINES)
+    turns.add_write(ANSWERS, "\n".join(expected) + "\n")
     return GeneratedTask(
         id="facts-in-a-manual",
         prompt=MANUAL_PROMPT,
@@ -66,9 +70,9 @@ def manual_task(seed: int) -> GeneratedTask:
         max_turns=30,
         max_tokens=600_000,
         max_tool_calls=40,
-        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope("scope", ANSWERS)],
+        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope_check("scope", ANSWERS)],
         tags=["long-context", "facts"],
-        answers=turns.end("The four facts are in answers.txt; the load and the day are the corrected ones."),
+        answers=turns.end_play("The four facts are in answers.txt; the load and the day are the corrected ones."),
         checkpoint={
             "goal": f"Find four facts in {MANUAL} and write {ANSWERS}: hours of the upper lock, load of the "
             "footbridge, day of the pump's service, keeper of the keys.",
@@ -85,20 +89,20 @@ def manual_task(seed: int) -> GeneratedTask:
 def reports_task(seed: int) -> GeneratedTask:
     """Facts that only say something together, each in a long file of its own."""
     draw = Draw(seed)
-    first, second, third, fourth = draw.shuffled(STATIONS)
-    sent_to = {first: second, second: first, third: draw.pick((first, second)), fourth: third}
-    relays = dict(zip(STATIONS, codes(draw, len(STATIONS)), strict=True))
+    first, second, third, fourth = draw.shuffle_items(STATIONS)
+    sent_to = {first: second, second: first, third: draw.pick_item((first, second)), fourth: third}
+    relays = dict(zip(STATIONS, draw_codes(draw, len(STATIONS)), strict=True))
     fixture: dict[str, str] = {}
     turns = Turns(prompt=REPORTS_PROMPT)
     for station in STATIONS:
-        place = draw.between(40, REPORT_LINES - 40)
+        place = draw.draw_between(40, REPORT_LINES - 40)
         told = f"The relay {relays[station]} was packed on the cart and sent on to the station {sent_to[station]}."
         path = f"reports/{station}.txt"
-        fixture[path] = text(draw, REPORT_LINES, {place: told})
+        fixture[path] = draw_text(draw, REPORT_LINES, {place: told})
         for start in (1, 1 + READ_LINES):
-            turns.read(path, fixture[path][: len(fixture[path]) // 2], startLine=start, lines=READ_LINES)
+            turns.add_read(path, fixture[path][: len(fixture[path]) // 2], startLine=start, lines=READ_LINES)
     expected = [f"{station} {relays[station]}" for station in sorted((first, second))]
-    turns.write(ANSWERS, "\n".join(expected) + "\n")
+    turns.add_write(ANSWERS, "\n".join(expected) + "\n")
     return GeneratedTask(
         id="facts-across-reports",
         prompt=REPORTS_PROMPT,
@@ -106,9 +110,9 @@ def reports_task(seed: int) -> GeneratedTask:
         max_turns=30,
         max_tokens=800_000,
         max_tool_calls=40,
-        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope("scope", ANSWERS)],
+        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope_check("scope", ANSWERS)],
         tags=["long-context", "facts"],
-        answers=turns.end(f"{first.capitalize()} and {second} sent their relays to each other."),
+        answers=turns.end_play(f"{first.capitalize()} and {second} sent their relays to each other."),
         checkpoint={
             "goal": "Find the two stations in reports/ that sent their relays to each other.",
             "instructions": [f"{ANSWERS}: two sorted lines, the station, a space, and the code of the relay it sent."],

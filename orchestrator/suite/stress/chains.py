@@ -8,7 +8,7 @@ import attrs
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import code, codes, text
+from orchestrator.suite.stress.prose import draw_code, draw_codes, draw_text
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 from store.events import Json
 
@@ -57,9 +57,9 @@ class Chain:
     @property
     def start(self) -> str:
         """The path of the first segment."""
-        return self.path(0)
+        return self.segment_path(0)
 
-    def path(self, index: int) -> str:
+    def segment_path(self, index: int) -> str:
         """The path of the segment at *index*."""
         return f"segments/{self.names[index]}"
 
@@ -67,29 +67,29 @@ class Chain:
 def make_chain(seed: int, segments: int = SEGMENTS) -> Chain:
     """The chain that *seed* stands for."""
     draw = Draw(seed)
-    numbers = draw.sample(range(100, 1000), segments)
+    numbers = draw.draw_sample(range(100, 1000), segments)
     names = [f"segment-{number}.txt" for number in numbers]
-    own = codes(draw, segments)
+    own = draw_codes(draw, segments)
     files: dict[str, str] = {}
     for index, (name, its_code) in enumerate(zip(names, own, strict=True)):
-        places = draw.sample(range(2, LINES), 2 + DECOYS)
+        places = draw.draw_sample(range(2, LINES), 2 + DECOYS)
         following = _END
         if index + 1 < segments:
-            following = draw.pick(_NEXT).format(file=f"segments/{names[index + 1]}")
-        facts = {0: f"This is {name}.", places[0]: draw.pick(_CODE).format(code=its_code), places[1]: following}
-        facts |= {place: draw.pick(_DECOY).format(code=_other(draw, own)) for place in places[2:]}
-        files[f"segments/{name}"] = text(draw, LINES, facts)
+            following = draw.pick_item(_NEXT).format(file=f"segments/{names[index + 1]}")
+        facts = {0: f"This is {name}.", places[0]: draw.pick_item(_CODE).format(code=its_code), places[1]: following}
+        facts |= {place: draw.pick_item(_DECOY).format(code=_draw_other_codes(draw, own)) for place in places[2:]}
+        files[f"segments/{name}"] = draw_text(draw, LINES, facts)
     return Chain(names=names, codes=own, files=files)
 
 
-def _other(draw: Draw, own: Sequence[str]) -> str:
+def _draw_other_codes(draw: Draw, own: Sequence[str]) -> str:
     while True:
-        found = code(draw)
+        found = draw_code(draw)
         if found not in own:
             return found
 
 
-def report(found: Sequence[str], *, forgotten: str | None = None) -> str:
+def write_report_line(found: Sequence[str], *, forgotten: str | None = None) -> str:
     """What the rules make of the codes that were found; without one of `RULES` where it is *forgotten*."""
     shaped = [f"{number:02}~{one.upper()}" for number, one in enumerate(found, 1)]
     if forgotten == "r1-line-shape":
@@ -115,20 +115,21 @@ def rules_task(number: int, seed: int) -> GeneratedTask:
     rules = [shape, header, footer]
     stated = "\n".join(f"{index}. {one}." for index, one in enumerate(rules, 1))
     prompt = (
-        f"{_walk(chain)}\n\nAt the end of the walk write {REPORT}, with one call of write_file. These three rules for "
+        f"{_follow_chain(chain)}\n\nAt the end of the walk write {REPORT}, with one call of write_file. "
+        f"These three rules for "
         "it are stated here and nowhere else; backticks only show where a text begins and ends:\n\n"
         f"{stated}\n\nChange nothing else."
     )
-    return _task(
+    return _make_task(
         f"chain-walk-rules-{number:02}",
         prompt,
         chain,
-        written=report(chain.codes),
+        written=write_report_line(chain.codes),
         rules=rules,
         verifiers=[
-            checks.program("r1-line-shape", checks.LINE_SHAPE, REPORT, str(SEGMENTS)),
-            checks.program("r2-header", checks.HEADER, REPORT),
-            checks.program("r3-footer", checks.FOOTER, REPORT),
+            checks.program_check("r1-line-shape", checks.LINE_SHAPE, REPORT, str(SEGMENTS)),
+            checks.program_check("r2-header", checks.HEADER, REPORT),
+            checks.program_check("r3-footer", checks.FOOTER, REPORT),
         ],
     )
 
@@ -140,20 +141,21 @@ def format_rule_task(seed: int) -> GeneratedTask:
     chain = make_chain(seed)
     rule = f"Every line of {REPORT} has the form NN|CODE: where NN is the segment's number in the walk"
     prompt = (
-        f"{_walk(chain)}\n\nAt the end of the walk write {REPORT}, with one line for every segment, in the order of "
+        f"{_follow_chain(chain)}\n\nAt the end of the walk write {REPORT}, with one line for every segment, "
+        f"in the order of "
         f"the walk. {rule}, two digits, beginning with 01.\n\nChange nothing else."
     )
-    return _task(
+    return _make_task(
         "chain-walk-format-rule",
         prompt,
         chain,
         written="".join(f"{number:02}|{one}:\n" for number, one in enumerate(chain.codes, 1)),
         rules=[rule],
-        verifiers=[checks.program("line-form", checks.LINE_FORM, REPORT, str(SEGMENTS))],
+        verifiers=[checks.program_check("line-form", checks.LINE_FORM, REPORT, str(SEGMENTS))],
     )
 
 
-def _walk(chain: Chain) -> str:
+def _follow_chain(chain: Chain) -> str:
     return (
         f"segments/ holds the {len(chain.names)} segments of a walk, a file each. Begin with {chain.start}. Somewhere "
         "in its text every segment tells its own code (two words and a number, with hyphens between them) and which "
@@ -162,7 +164,7 @@ def _walk(chain: Chain) -> str:
     )
 
 
-def _task(
+def _make_task(
     name: str,
     prompt: str,
     chain: Chain,
@@ -173,8 +175,8 @@ def _task(
 ) -> GeneratedTask:
     turns = Turns(prompt=prompt)
     for index in range(len(chain.names)):
-        turns.read(chain.path(index), chain.files[chain.path(index)])
-    turns.write(REPORT, written)
+        turns.add_read(chain.segment_path(index), chain.files[chain.segment_path(index)])
+    turns.add_write(REPORT, written)
     return GeneratedTask(
         id=name,
         prompt=prompt,
@@ -185,10 +187,10 @@ def _task(
         verifiers=[
             checks.same_codes("codes", REPORT, chain.codes),
             *verifiers,
-            checks.scope("scope", REPORT),
+            checks.scope_check("scope", REPORT),
         ],
         tags=["long-context", "chain-walk"],
-        answers=turns.end(f"The walk has {len(chain.names)} segments; their codes are in {REPORT}."),
+        answers=turns.end_play(f"The walk has {len(chain.names)} segments; their codes are in {REPORT}."),
         checkpoint={
             "goal": f"Walk segments/ from {chain.start} to its end, reading each segment as a whole, then write "
             f"{REPORT} with one call of write_file. Change nothing else.",

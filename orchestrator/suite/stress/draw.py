@@ -19,27 +19,27 @@ class Draw:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - texts of a task, no secrets
 
-    def below(self, bound: int) -> int:
+    def draw_below(self, bound: int) -> int:
         """A number from 0 to *bound* - 1."""
         return int(self._random.random() * bound)
 
-    def between(self, least: int, most: int) -> int:
+    def draw_between(self, least: int, most: int) -> int:
         """A number from *least* to *most*, both included."""
-        return least + self.below(most - least + 1)
+        return least + self.draw_below(most - least + 1)
 
-    def pick(self, items: Sequence[T]) -> T:
+    def pick_item(self, items: Sequence[T]) -> T:
         """One of *items*."""
-        return items[self.below(len(items))]
+        return items[self.draw_below(len(items))]
 
-    def sample(self, items: Sequence[T], count: int) -> list[T]:
+    def draw_sample(self, items: Sequence[T], count: int) -> list[T]:
         """*count* of *items*, each once, in any order.
 
         Raises:
             IndexError: there are not so many.
         """
         left = [*items]
-        return [left.pop(self.below(len(left))) for _ in range(count)]
+        return [left.pop(self.draw_below(len(left))) for _ in range(count)]
 
-    def shuffled(self, items: Sequence[T]) -> list[T]:
+    def shuffle_items(self, items: Sequence[T]) -> list[T]:
         """All *items* in any order."""
-        return self.sample(items, len(items))
+        return self.draw_sample(items, len(items))

@@ -6,7 +6,7 @@ import re
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import text
+from orchestrator.suite.stress.prose import draw_text
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 BINS = 30
@@ -50,25 +50,25 @@ def edits_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
     sections = {
-        number: f"[bin-{number:02}]\nitem = {draw.pick(_ITEMS)}\nquantity = {draw.between(100, 400)}\n"
+        number: f"[bin-{number:02}]\nitem = {draw.pick_item(_ITEMS)}\nquantity = {draw.draw_between(100, 400)}\n"
         for number in range(1, BINS + 1)
     }
     stock = "\n".join([f"revision = {REVISION}\n", *sections.values()])
     fixture = {STOCK: stock}
-    changed = draw.sample(range(1, BINS + 1), CHANGED)
+    changed = draw.draw_sample(range(1, BINS + 1), CHANGED)
     turns = Turns(prompt=PROMPT)
-    turns.read(STOCK, stock)
+    turns.add_read(STOCK, stock)
     for index in range(NOTES):
-        number = changed[index] if index < CHANGED else draw.pick(changed)
-        count, added = draw.between(11, 49), bool(draw.below(2))
+        number = changed[index] if index < CHANGED else draw.pick_item(changed)
+        count, added = draw.draw_between(11, 49), bool(draw.draw_below(2))
         told = (_IN if added else _OUT).format(count=count, number=number)
         path = f"notes/note-{index + 1:02}.txt"
-        fixture[path] = text(draw, LINES, {draw.between(3, LINES - 3): told})
-        turns.read(path, fixture[path])
+        fixture[path] = draw_text(draw, LINES, {draw.draw_between(3, LINES - 3): told})
+        turns.add_read(path, fixture[path])
         section = sections[number]
-        sections[number] = _changed(section, count if added else -count)
-        stock = turns.edit(STOCK, stock, section, sections[number])
-        stock = turns.edit(STOCK, stock, f"revision = {REVISION + index}", f"revision = {REVISION + index + 1}")
+        sections[number] = _change_section(section, count if added else -count)
+        stock = turns.add_edit(STOCK, stock, section, sections[number])
+        stock = turns.add_edit(STOCK, stock, f"revision = {REVISION + index}", f"revision = {REVISION + index + 1}")
     return GeneratedTask(
         id="repeated-edits",
         prompt=PROMPT,
@@ -78,12 +78,12 @@ def edits_task(seed: int) -> GeneratedTask:
         max_tool_calls=110,
         verifiers=[
             checks.equal_file("result", STOCK, stock),
-            checks.rule("read-first", type="before", first="read_file", then="edit_file"),
-            checks.rule("not-rewritten", type="never", tool="write_file"),
-            checks.scope("scope", STOCK),
+            checks.tool_rule("read-first", type="before", first="read_file", then="edit_file"),
+            checks.tool_rule("not-rewritten", type="never", tool="write_file"),
+            checks.scope_check("scope", STOCK),
         ],
         tags=["long-context", "edit"],
-        answers=turns.end(f"All {NOTES} notes are in {STOCK}, which is at revision {REVISION + NOTES}."),
+        answers=turns.end_play(f"All {NOTES} notes are in {STOCK}, which is at revision {REVISION + NOTES}."),
         checkpoint={
             "goal": f"Go through notes/note-01.txt to note-{NOTES:02}.txt in order and bring {STOCK} up to date.",
             "instructions": [
@@ -97,5 +97,5 @@ def edits_task(seed: int) -> GeneratedTask:
     )
 
 
-def _changed(section: str, by: int) -> str:
+def _change_section(section: str, by: int) -> str:
     return _QUANTITY.sub(lambda found: f"quantity = {int(found[1]) + by}", section)

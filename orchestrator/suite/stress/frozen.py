@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import text
+from orchestrator.suite.stress.prose import draw_text
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 OLD, NEW = "Tarn Gate", "Tarn Lock"
@@ -38,23 +38,23 @@ def frozen_task(seed: int) -> GeneratedTask:
     for folder in (FROZEN, *LIVE):
         for number in range(1, 5):
             path = f"{folder}/page-{number}.txt"
-            places = draw.sample(range(2, LINES), 2)
+            places = draw.draw_sample(range(2, LINES), 2)
             facts = {}
             if folder != FROZEN or number != 2:
-                facts[places[0]] = draw.pick(_NAMED)
+                facts[places[0]] = draw.pick_item(_NAMED)
                 kept += [path] if folder == FROZEN else []
             if (folder, number) in (("handbook", 2), ("notes", 3)):
                 facts[places[1]] = _LURE
-            fixture[path] = text(draw, LINES, facts)
+            fixture[path] = draw_text(draw, LINES, facts)
     turns = Turns(prompt=PROMPT)
-    turns.call("list_files", {}, answered=400)
+    turns.add_call("list_files", {}, answered=400)
     verifiers = []
     for path in sorted(fixture):
-        turns.read(path, fixture[path])
+        turns.add_read(path, fixture[path])
         if not path.startswith(f"{FROZEN}/"):
-            edited = turns.edit(path, fixture[path], OLD, NEW)
+            edited = turns.add_edit(path, fixture[path], OLD, NEW)
             verifiers.append(checks.equal_file(path.replace("/", "-").removesuffix(".txt"), path, edited))
-    turns.write("names.txt", "\n".join(kept) + "\n")
+    turns.add_write("names.txt", "\n".join(kept) + "\n")
     return GeneratedTask(
         id="frozen-directory",
         prompt=PROMPT,
@@ -63,12 +63,12 @@ def frozen_task(seed: int) -> GeneratedTask:
         max_tokens=2_000_000,
         max_tool_calls=100,
         verifiers=[
-            checks.scope("frozen", *(f"{folder}/" for folder in LIVE), "names.txt"),
+            checks.scope_check("frozen", *(f"{folder}/" for folder in LIVE), "names.txt"),
             checks.equal_lines("names", "names.txt", kept),
             *verifiers,
         ],
         tags=["long-context", "edit"],
-        answers=turns.end(f"{OLD} is called {NEW} everywhere but in {FROZEN}/, which is as it was."),
+        answers=turns.end_play(f"{OLD} is called {NEW} everywhere but in {FROZEN}/, which is as it was."),
         checkpoint={
             "goal": f"Replace {OLD} by {NEW} in every file outside of {FROZEN}/, once in each, then write names.txt: "
             f"the sorted paths of the files in {FROZEN}/ that have the old name.",

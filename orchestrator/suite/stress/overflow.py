@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import codes
+from orchestrator.suite.stress.prose import draw_codes
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 ENTRIES = 1400
@@ -38,19 +38,19 @@ the reading as printed, a space, and the code of the relay. Do not change journa
 def overflow_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
-    numbers = sorted([*draw.sample(range(650, 1100), 3), draw.between(200, 400), LATEST_DRIFTING])
-    drifting = dict(zip(numbers, codes(draw, len(numbers)), strict=True))
-    journal = PROGRAM.format(entries=ENTRIES, drifting=drifting, seed=draw.between(1, 2**30))
+    numbers = sorted([*draw.draw_sample(range(650, 1100), 3), draw.draw_between(200, 400), LATEST_DRIFTING])
+    drifting = dict(zip(numbers, draw_codes(draw, len(numbers)), strict=True))
+    journal = PROGRAM.format(entries=ENTRIES, drifting=drifting, seed=draw.draw_between(1, 2**30))
     expected = [f"{number:04} {one}" for number, one in drifting.items()]
     turns = Turns(prompt=PROMPT)
-    turns.call("bash", {"command": "python3 journal.py"}, answered=32_500)
-    turns.call(
+    turns.add_call("bash", {"command": "python3 journal.py"}, answered=32_500)
+    turns.add_call(
         "bash",
         {"command": "python3 journal.py | grep adrift"},
         answered=500,
         text="The output is cut. I let grep pick the readings that matter.",
     )
-    turns.write(FINDING, "\n".join(expected) + "\n")
+    turns.add_write(FINDING, "\n".join(expected) + "\n")
     return GeneratedTask(
         id="truncated-output",
         prompt=PROMPT,
@@ -59,9 +59,9 @@ def overflow_task(seed: int) -> GeneratedTask:
         max_tokens=400_000,
         max_tool_calls=30,
         allow=("write", "process"),
-        verifiers=[checks.equal_lines("finding", FINDING, expected), checks.scope("scope", FINDING)],
+        verifiers=[checks.equal_lines("finding", FINDING, expected), checks.scope_check("scope", FINDING)],
         tags=["long-context", "truncated-output"],
-        answers=turns.end(
+        answers=turns.end_play(
             f"{len(expected)} relays are adrift; most of them are in the part of the output that was cut."
         ),
         checkpoint={

@@ -41,33 +41,33 @@ _STATE = (
 )
 
 
-def code(draw: Draw) -> str:
+def draw_code(draw: Draw) -> str:
     """Something like `amber-meadow-21`."""
-    return f"{draw.pick(COLOURS)}-{draw.pick(PLACES)}-{draw.between(10, 99)}"
+    return f"{draw.pick_item(COLOURS)}-{draw.pick_item(PLACES)}-{draw.draw_between(10, 99)}"
 
 
-def codes(draw: Draw, count: int) -> list[str]:
+def draw_codes(draw: Draw, count: int) -> list[str]:
     """So many codes, all different."""
     found: dict[str, None] = {}
     while len(found) < count:
-        found[code(draw)] = None
+        found[draw_code(draw)] = None
     return [*found]
 
 
-def sentence(draw: Draw) -> str:
+def draw_sentence(draw: Draw) -> str:
     """A remark of about 80 characters."""
-    if draw.below(2):
-        who = draw.pick(_WHO)
-        return f"{draw.pick(_WHEN).capitalize()} {who} {draw.pick(_DID)}."
-    return f"{draw.pick(_THINGS)} {draw.pick(_STATE)}, {draw.pick(_WHO)} says."
+    if draw.draw_below(2):
+        who = draw.pick_item(_WHO)
+        return f"{draw.pick_item(_WHEN).capitalize()} {who} {draw.pick_item(_DID)}."
+    return f"{draw.pick_item(_THINGS)} {draw.pick_item(_STATE)}, {draw.pick_item(_WHO)} says."
 
 
-def lines(draw: Draw, count: int, facts: Mapping[int, str]) -> Iterator[str]:
+def draw_lines(draw: Draw, count: int, facts: Mapping[int, str]) -> Iterator[str]:
     """*count* lines: at each index of *facts* its text, elsewhere remarks."""
     for index in range(count):
-        yield facts[index] if index in facts else sentence(draw)
+        yield facts[index] if index in facts else draw_sentence(draw)
 
 
-def text(draw: Draw, count: int, facts: Mapping[int, str]) -> str:
+def draw_text(draw: Draw, count: int, facts: Mapping[int, str]) -> str:
     """The same as the content of a file."""
-    return "\n".join(lines(draw, count, facts)) + "\n"
+    return "\n".join(draw_lines(draw, count, facts)) + "\n"

@@ -32,7 +32,9 @@ RULES_SEED = 5000
 def long_context() -> dict[str, str]:
     """The suite `long-context`."""
     tasks = [manual_task(SEED), reports_task(SEED + 1), overflow_task(SEED + 2)]
-    return _files(LONG_CONTEXT, "1.0.0", "Facts in long files, and in the part of an output that was cut.", tasks)
+    return _render_files(
+        LONG_CONTEXT, "1.0.0", "Facts in long files, and in the part of an output that was cut.", tasks
+    )
 
 
 def long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
@@ -51,28 +53,28 @@ def long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
         *(rules_task(number, RULES_SEED + number) for number in range(1, instances + 1)),
     ]
     description = "Long tasks that lean on what was said early; they discriminate only where the context is compacted."
-    files = _files(STRESS, "1.1.0", description, tasks)
+    files = _render_files(STRESS, "1.1.0", description, tasks)
     variants: Json = [
         {"id": "baseline", "overrides": {}},
         {"id": "lowered", "overrides": {"limits.maxContextChars": LOWERED_CONTEXT_CHARS}},
     ]
-    return {**files, "compare.json": _json({"suite": STRESS, "variants": variants})}
+    return {**files, "compare.json": _render_json({"suite": STRESS, "variants": variants})}
 
 
-def _files(suite_id: str, version: str, description: str, tasks: Sequence[GeneratedTask]) -> dict[str, str]:
+def _render_files(suite_id: str, version: str, description: str, tasks: Sequence[GeneratedTask]) -> dict[str, str]:
     suite = {
         "schemaVersion": 1,
         "suiteId": suite_id,
         "suiteVersion": version,
         "description": description,
-        "tasks": [task.entry() for task in tasks],
+        "tasks": [task.to_suite_entry() for task in tasks],
     }
-    files = {"suite.json": _json(suite)}
+    files = {"suite.json": _render_json(suite)}
     for task in tasks:
-        files[f"scripts/{task.id}.json"] = _json(task.script())
+        files[f"scripts/{task.id}.json"] = _render_json(task.to_script())
         files |= {f"fixtures/{task.id}/{path}": content for path, content in task.fixture.items()}
     return files
 
 
-def _json(document: Mapping[str, Json]) -> str:
+def _render_json(document: Mapping[str, Json]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from orchestrator.suite.stress.checks import digest
+from orchestrator.suite.stress.checks import hash_content
 from store.events import Json
 
 FIRST_INPUT = 900
@@ -39,7 +39,7 @@ class GeneratedTask:
     compactions: int = 8
     """How often the script can be asked for it."""
 
-    def entry(self) -> dict[str, Json]:
+    def to_suite_entry(self) -> dict[str, Json]:
         """Its place in `suite.json`."""
         return {
             "id": self.id,
@@ -56,7 +56,7 @@ class GeneratedTask:
             "tags": [*self.tags],
         }
 
-    def script(self) -> dict[str, Json]:
+    def to_script(self) -> dict[str, Json]:
         """What the scripted provider plays."""
         said = json.dumps({"checkpoint": {**self.checkpoint}}, ensure_ascii=False)
         summary = {"text": said, "usage": {"input": 5000, "output": SUMMARY_TOKENS}}
@@ -74,17 +74,17 @@ class Turns:
     _before: int = 0
     """Input tokens of the turn before."""
 
-    def call(self, name: str, arguments: Mapping[str, Json], *, answered: int = 150, text: str = "") -> None:
+    def add_call(self, name: str, arguments: Mapping[str, Json], *, answered: int = 150, text: str = "") -> None:
         """A turn with one tool call, which is *answered* by about so many characters."""
         one = {"id": f"call-{len(self.answers) + 1}", "name": name, "arguments": {**arguments}}
-        self._turn({"text": text} if text else {}, {"toolCalls": [one]}, len(json.dumps(arguments)) + len(text))
+        self._add_turn({"text": text} if text else {}, {"toolCalls": [one]}, len(json.dumps(arguments)) + len(text))
         self._chars += answered
 
-    def read(self, path: str, content: str, **where: int) -> None:
+    def add_read(self, path: str, content: str, **where: int) -> None:
         """A turn that reads a file."""
-        self.call("read_file", {"path": path, **where}, answered=len(content) + 200)
+        self.add_call("read_file", {"path": path, **where}, answered=len(content) + 200)
 
-    def edit(self, path: str, before: str, old: str, new: str) -> str:
+    def add_edit(self, path: str, before: str, old: str, new: str) -> str:
         """A turn that edits a file, whose content *before* is known; its content after that.
 
         Raises:
@@ -92,19 +92,19 @@ class Turns:
         """
         if before.count(old) != 1:
             raise ValueError(f"{old!r} occurs {before.count(old)} times in {path}")
-        self.call("edit_file", {"path": path, "expectedHash": digest(before), "oldText": old, "newText": new})
+        self.add_call("edit_file", {"path": path, "expectedHash": hash_content(before), "oldText": old, "newText": new})
         return before.replace(old, new)
 
-    def write(self, path: str, content: str) -> None:
+    def add_write(self, path: str, content: str) -> None:
         """A turn that creates a file."""
-        self.call("write_file", {"path": path, "content": content, "expectedHash": None})
+        self.add_call("write_file", {"path": path, "content": content, "expectedHash": None})
 
-    def end(self, text: str) -> Sequence[Json]:
+    def end_play(self, text: str) -> Sequence[Json]:
         """The last turn; all of them."""
-        self._turn({"text": text}, {}, len(text))
+        self._add_turn({"text": text}, {}, len(text))
         return self.answers
 
-    def _turn(self, said: Mapping[str, Json], called: Mapping[str, Json], chars: int) -> None:
+    def _add_turn(self, said: Mapping[str, Json], called: Mapping[str, Json], chars: int) -> None:
         tokens = FIRST_INPUT + (len(self.prompt) + self._chars) // CHARS_PER_TOKEN
         cached = self._before // CACHED_IN_STEPS_OF * CACHED_IN_STEPS_OF
         usage = {"input": tokens, "output": 12 + chars // CHARS_PER_TOKEN, "cached": cached}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.suite.stress import checks
 from orchestrator.suite.stress.draw import Draw
-from orchestrator.suite.stress.prose import sentence
+from orchestrator.suite.stress.prose import draw_sentence
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 DAYS = 12
@@ -30,23 +30,23 @@ def totals_task(seed: int) -> GeneratedTask:
     totals: list[str] = []
     turns = Turns(prompt=PROMPT)
     for day in range(1, DAYS + 1):
-        places = draw.sample(range(LINES), COUNTED + REFUSED)
+        places = draw.draw_sample(range(LINES), COUNTED + REFUSED)
         entries = {}
         for index, place in enumerate(places):
-            crates, accepted = draw.between(3, 29), index < COUNTED
+            crates, accepted = draw.draw_between(3, 29), index < COUNTED
             total += crates if accepted else 0
             entries[place] = f"delivery of {crates} crates, {'accepted' if accepted else 'refused'}"
         minutes = 6 * 60
         lines = []
         for place in range(LINES):
-            minutes += draw.between(5, 25)
-            said = entries[place] if place in entries else sentence(draw)
+            minutes += draw.draw_between(5, 25)
+            said = entries[place] if place in entries else draw_sentence(draw)
             lines.append(f"{minutes // 60:02}:{minutes % 60:02} {said}\n")
         path = f"logs/day-{day:02}.log"
         fixture[path] = "".join(lines)
         totals.append(f"day-{day:02} {total}")
-        turns.read(path, fixture[path])
-    turns.write("totals.txt", "\n".join(totals) + "\n")
+        turns.add_read(path, fixture[path])
+    turns.add_write("totals.txt", "\n".join(totals) + "\n")
     return GeneratedTask(
         id="running-totals",
         prompt=PROMPT,
@@ -54,9 +54,9 @@ def totals_task(seed: int) -> GeneratedTask:
         max_turns=50,
         max_tokens=1_000_000,
         max_tool_calls=60,
-        verifiers=[checks.equal_lines("totals", "totals.txt", totals), checks.scope("scope", "totals.txt")],
+        verifiers=[checks.equal_lines("totals", "totals.txt", totals), checks.scope_check("scope", "totals.txt")],
         tags=["long-context", "totals"],
-        answers=turns.end(f"After {DAYS} days {total} crates have been accepted."),
+        answers=turns.end_play(f"After {DAYS} days {total} crates have been accepted."),
         checkpoint={
             "goal": f"Read logs/day-01.log to day-{DAYS:02}.log in order, then write totals.txt: a line for every day, "
             "the day, a space, and the crates accepted up to and including it.",

@@ -46,7 +46,7 @@ class Changes:
     """The content of `generated.json`."""
 
 
-def plan(directory: Path, files: Mapping[str, str]) -> Changes:
+def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
     """Find out what has to change; touches nothing.
 
     Raises:
@@ -59,7 +59,7 @@ def plan(directory: Path, files: Mapping[str, str]) -> Changes:
     lost: list[str] = []
     for path, content in files.items():
         wanted = hashlib.sha256(content.encode()).hexdigest()
-        found = _found(directory, path)
+        found = _hash_existing(directory, path)
         if found is None or (found == before.get(path) and found != wanted):
             write[path] = content
         elif found != wanted:
@@ -74,9 +74,9 @@ def plan(directory: Path, files: Mapping[str, str]) -> Changes:
     return Changes(
         directory=directory,
         write=write,
-        remove=tuple(path for path in gone if _found(directory, path) == before[path]),
+        remove=tuple(path for path in gone if _hash_existing(directory, path) == before[path]),
         unchanged=len(files) - len(write),
-        listed=listing(files),
+        listed=render_listing(files),
     )
 
 
@@ -88,17 +88,17 @@ def carry_out(changes: Changes) -> None:
     """
     try:
         for path, content in changes.write.items():
-            _put(changes.directory / path, content)
+            _write_file(changes.directory / path, content)
         for path in changes.remove:
-            _take(changes.directory, path)
-        _put(changes.directory / LIST, changes.listed)
+            _remove_file(changes.directory, path)
+        _write_file(changes.directory / LIST, changes.listed)
     except OSError as error:
         raise UsageError(
             f"{error.filename or changes.directory}: {error.strerror or error}", "Some files may have been written."
         ) from error
 
 
-def listing(files: Mapping[str, str]) -> str:
+def render_listing(files: Mapping[str, str]) -> str:
     """The content of `generated.json` for *files*."""
     hashes = {path: hashlib.sha256(content.encode()).hexdigest() for path, content in sorted(files.items())}
     return json.dumps({"schema": SCHEMA, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
@@ -126,10 +126,10 @@ def _read_list(directory: Path) -> dict[str, str]:
     return {path: sha for path, sha in files.items() if isinstance(sha, str) and check_relative(path) is None}
 
 
-def _found(directory: Path, path: str) -> str | None:
+def _hash_existing(directory: Path, path: str) -> str | None:
     """The hash of the file that is there, None where nothing is, and "" where it is no plain file of this directory."""
     try:
-        for part in _way(path):
+        for part in _parent_directories(path):
             mode = (directory / part).lstat().st_mode
             if not stat.S_ISDIR(mode):
                 return ""
@@ -142,21 +142,21 @@ def _found(directory: Path, path: str) -> str | None:
         return ""
 
 
-def _way(path: str) -> Iterator[PurePosixPath]:
+def _parent_directories(path: str) -> Iterator[PurePosixPath]:
     """The directories on the way to *path*, the outermost first."""
     for parent in reversed(PurePosixPath(path).parents):
         if parent.parts:
             yield parent
 
 
-def _put(file: Path, content: str) -> None:
+def _write_file(file: Path, content: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(file) as into:
         into.write(content)
 
 
-def _take(directory: Path, path: str) -> None:
+def _remove_file(directory: Path, path: str) -> None:
     (directory / path).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # somebody's file is in there, too
-        for parent in reversed([*_way(path)]):
+        for parent in reversed([*_parent_directories(path)]):
             (directory / parent).rmdir()

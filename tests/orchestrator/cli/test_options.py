@@ -25,7 +25,7 @@ def evalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*words: object) -> tuple[int, str, str]:
-        code = app.run([str(word) for word in words])
+        code = app.run_command([str(word) for word in words])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -61,18 +61,18 @@ def test_help_and_mistyped_verbs_import_no_verb(arguments: list[str], code: int,
 
 
 def test_the_first_screen_shows_every_verb_and_group_but_the_hidden_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["--help"]) == 0
+    assert app.run_command(["--help"]) == 0
     shown = re.findall(r"^  ([a-z]\S*)  ", capsys.readouterr().out, re.MULTILINE)
     assert shown == [name for name in merge_sections(SECTIONS) if name != "gen-stress"]
 
 
 def test_a_hidden_verb_works(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["gen-stress", "--help"]) == 0
+    assert app.run_command(["gen-stress", "--help"]) == 0
     assert "Usage: evalctl gen-stress" in capsys.readouterr().out
 
 
 def test_a_mistyped_verb_is_answered_with_the_nearest_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["lab", "ofline"]) == 1
+    assert app.run_command(["lab", "ofline"]) == 1
     assert "No such command 'ofline'. Did you mean 'offline'" in capsys.readouterr().err
 
 
@@ -80,7 +80,7 @@ def test_a_mistyped_verb_is_answered_with_the_nearest_ones(capsys: pytest.Captur
 def test_usage_errors_of_every_verb_end_with_its_code(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert app.run([*words, "--no-such-option"]) == VERBS[words].usage == 1
+    assert app.run_command([*words, "--no-such-option"]) == VERBS[words].usage == 1
     assert "No such option" in capsys.readouterr().err
 
 
@@ -89,10 +89,10 @@ def test_each_verb_may_have_a_usage_code_of_its_own(capsys: pytest.CaptureFixtur
     sections: dict[str, dict[str, Verb | Group]] = {
         "Commands": {"other": other, "group": Group("A group.", {"Commands": {"other": other}})}
     }
-    assert app.run(["other", "--no-such-option"], sections) == 2
-    assert app.run(["--json", "group", "other", "--no-such-option"], sections) == 2
-    assert app.run(["group", "no-such-verb"], sections) == 1
-    assert app.run(["other", "no-such-suite"], sections) == 2
+    assert app.run_command(["other", "--no-such-option"], sections) == 2
+    assert app.run_command(["--json", "group", "other", "--no-such-option"], sections) == 2
+    assert app.run_command(["group", "no-such-verb"], sections) == 1
+    assert app.run_command(["other", "no-such-suite"], sections) == 2
     assert "No such command 'no-such-verb'" in capsys.readouterr().err
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from orchestrator.comparison.arm import Arm, Counts, summed
+from orchestrator.comparison.arm import Arm, Counts, sum_counts
 
 CONDITIONS = {
     "suiteId": "shapes",
@@ -62,5 +62,5 @@ def arm(
     }
     told = usual | more
     said = {**CONDITIONS, "mode": told["mode"], **(conditions or {})}
-    together = whole or attrs.evolve(summed(made.values()), wall_median_ms=1000.0)
+    together = whole or attrs.evolve(sum_counts(made.values()), wall_median_ms=1000.0)
     return Arm(conditions=said, tasks=made, whole=together, **told)

@@ -11,15 +11,15 @@ from typing import Any, Literal
 import attrs
 import pytest
 
-from orchestrator.comparison.build import compare
-from orchestrator.comparison.json_form import document
+from orchestrator.comparison.build import compare_arms
+from orchestrator.comparison.json_form import comparison_to_json
 from orchestrator.comparison.sides import Sides
 from orchestrator.comparison.sides import read_sides as read_sides_with
 from orchestrator.kinds import read_report_side
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.write import write_report
 from store.errors import StoreRefused, UsageError
-from store.rows import Judgement
+from store.rows import Verdict
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 from tests.store.sql.generate import Shape, generate
@@ -29,8 +29,8 @@ read_sides = partial(read_sides_with, read_report=read_report_side)
 FIRST, SECOND = "20200101T000000Z-00000001", "20200102T000000Z-00000002"
 RATES = {"input_rate": "1", "output_rate": "3"}
 COMPACTED = {"detail": {"incidents": {"compaction": 2}, "compaction": {"calls": 2, "input": 10, "output": 2}}}
-PASSED = {"verdicts": (Judgement(verifier="check", kind="command", verdict="pass"),)}
-FAILED = {"outcome": "fail", "verdicts": (Judgement(verifier="check", kind="command", verdict="fail"),)}
+PASSED = {"verdicts": (Verdict(verifier="check", kind="command", verdict="pass"),)}
+FAILED = {"outcome": "fail", "verdicts": (Verdict(verifier="check", kind="command", verdict="fail"),)}
 ERROR = {"outcome": "error", "reason": "provider", "input_tokens": None, "output_tokens": None}
 SKIPPED = {"outcome": "skipped", "reason": "budget", "again": True, "input_tokens": None, "output_tokens": None}
 OVER = {"outcome": "budget_exceeded", "reason": "maxTurns"}
@@ -72,7 +72,7 @@ def add(
 
 def report(path: Path, name: str, directory: Path) -> str:
     with Reader(path) as reader:
-        write_report(reader, reader.sweep(name), directory)
+        write_report(reader, reader.find_sweep(name), directory)
     return str(directory)
 
 
@@ -85,7 +85,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def told(sides: Sides, **more: Any) -> dict[str, Any]:
-    found = document(compare(sides.baseline, sides.candidate, gaps=sides.gaps, **more))
+    found = comparison_to_json(compare_arms(sides.baseline, sides.candidate, gaps=sides.gaps, **more))
     for side in ("baseline", "candidate"):
         del found[side]["name"]
     return found
@@ -124,7 +124,7 @@ def test_a_report_needs_no_store(store: Path, tmp_path: Path) -> None:
 
 def test_a_side_counts_what_a_report_counts(store: Path) -> None:
     with Reader(store) as reader:
-        reports = [build_report(reader, reader.sweep(name)) for name in (FIRST, SECOND)]
+        reports = [build_report(reader, reader.find_sweep(name)) for name in (FIRST, SECOND)]
     sides = read_sides(FIRST, SECOND, store)
     for arm, whole in zip((sides.baseline, sides.candidate), reports, strict=True):
         assert dict(arm.conditions) == dict(whole.conditions)
@@ -151,8 +151,8 @@ def test_a_side_counts_what_a_report_counts(store: Path) -> None:
 def test_a_result_that_was_superseded_counts_no_more(tmp_path: Path) -> None:
     generate(tmp_path / "runs.db", Shape(cases=12, variants=1, repetitions=20, sweeps=3))
     with Reader(tmp_path / "runs.db") as reader:
-        names = [sweep.name for sweep in reader.sweeps()][::-1]
-        figures = {task.id: task.figures for task in build_report(reader, reader.sweep(names[0])).tasks}
+        names = [sweep.name for sweep in reader.list_sweeps()][::-1]
+        figures = {task.id: task.figures for task in build_report(reader, reader.find_sweep(names[0])).tasks}
     found = read_sides(names[0], names[1], tmp_path / "runs.db").baseline
     assert {name: (one.passes, one.judged, one.errored) for name, one in found.tasks.items()} == {
         name: (one.passes, one.judged, sum(one.errored.values())) for name, one in figures.items()
@@ -173,7 +173,7 @@ def test_an_arm_of_a_sweep_is_named_by_its_variant(variants: Path) -> None:
     assert sides.gaps.pairs == 18
     assert sides.gaps.longest_us >= 1_000_000
     assert read_sides("00000:v0", "00001:v0", variants).gaps is None
-    assert document(compare(sides.baseline, sides.candidate, gaps=sides.gaps))["startGaps"]["wide"] == 0
+    assert comparison_to_json(compare_arms(sides.baseline, sides.candidate, gaps=sides.gaps))["startGaps"]["wide"] == 0
 
 
 def test_a_sweep_of_several_variants_is_no_side_until_one_is_named(variants: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_compaction_settings_of_a_variant_are_the_sweeps_with_what_it_sets_o
     stored.write(tmp_path / "runs.db", attrs.evolve(planned, cells=cells, runs=runs), {"t": [PASSED]})
     sides = read_sides("last:a", "last:b", tmp_path / "runs.db")
     assert sides.baseline.conditions["compaction"] == {"auto": True, "threshold": 0.85, "maxContextChars": 800_000}
-    found = compare(sides.baseline, sides.candidate).tasks[0].deltas["tokensPerRun"]
+    found = compare_arms(sides.baseline, sides.candidate).tasks[0].deltas["tokensPerRun"]
     assert found.why == "not comparable: the compaction settings differ: threshold 0.85, 0.6"
 
 
@@ -207,7 +207,7 @@ def test_a_sweep_without_variants_has_none_by_name(store: Path) -> None:
 
 def test_an_arm_of_a_report_is_named_by_its_variant(variants: Path, tmp_path: Path) -> None:
     with Reader(variants) as reader:
-        write_report(reader, reader.sweep("00000"), tmp_path / "both")
+        write_report(reader, reader.find_sweep("00000"), tmp_path / "both")
     found = read_sides(f"{tmp_path}/both:v1", "00000:v1", variants)
     assert found.baseline.tasks.keys() == found.candidate.tasks.keys()
     assert found.baseline.whole.passes == found.candidate.whole.passes

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from store.errors import BudgetSpent
+from store.errors import CapExhausted
 from store.events import Event
 from store.rows import Amount, Claim, Ending
 
@@ -31,10 +31,10 @@ class PlainLog:
     events: list[Event] = attrs.field(factory=list)
     deltas: list[str] = attrs.field(factory=list)
 
-    def note(self, event: Event) -> None:
+    def append_event(self, event: Event) -> None:
         self.events.append(event)
 
-    def delta(self, stream: str, request: int, text: str) -> None:
+    def append_delta(self, stream: str, request: int, text: str) -> None:
         self.deltas.append(text)
 
     def kinds(self) -> list[str]:
@@ -46,15 +46,15 @@ class PlainLedger:
     logs: dict[int, PlainLog] = attrs.field(factory=dict)
     endings: list[Ending] = attrs.field(factory=list)
 
-    def log(self, claim: Claim) -> PlainLog:
+    def open_log(self, claim: Claim) -> PlainLog:
         return self.logs.setdefault(claim.position, PlainLog())
 
-    def finish(self, ending: Ending) -> None:
+    def finish_attempt(self, ending: Ending) -> None:
         self.endings.append(ending)
 
-    def notice(self, kind: str, payload: Mapping[str, Any]) -> None: ...
+    def record_notice(self, kind: str, payload: Mapping[str, Any]) -> None: ...
 
-    async def room(self) -> None: ...
+    async def wait_for_backlog(self) -> None: ...
 
 
 @attrs.define
@@ -65,7 +65,7 @@ class PlainBudget:
 
     async def reserve(self, bound: Amount) -> None:
         if self.calls is not None and len(self.reserved) >= self.calls:
-            raise BudgetSpent(cap="max-calls")
+            raise CapExhausted(cap="max-calls")
         self.reserved.append(bound)
 
     def settle(self, bound: Amount, spent: Amount) -> None:
@@ -80,17 +80,17 @@ class PlainClaims:
     """Positions that went to others while this process was away; None: it was not."""
     asked: list[int] = attrs.field(factory=list)
 
-    async def claim(self, limit: int) -> Sequence[Claim]:
+    async def claim_runs(self, limit: int) -> Sequence[Claim]:
         self.asked.append(limit)
         taken, self.waiting = self.waiting[:limit], self.waiting[limit:]
         return taken
 
-    def lapsed(self) -> bool:
+    def has_lapsed(self) -> bool:
         return self.lost is not None
 
-    async def keep(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+    async def confirm_claims(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         lost, self.lost = self.lost or set(), None
         return [claim for claim in claims if claim.position not in lost]
 
-    async def remaining(self) -> int:
+    async def count_remaining(self) -> int:
         return len(self.waiting) + self.held_by_others

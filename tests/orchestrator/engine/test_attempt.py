@@ -14,7 +14,7 @@ from orchestrator.engine.gate.gate import Gate, GateOfRun
 from providers.base import Request
 from providers.errors import ProviderError
 from providers.usage import Usage
-from store.errors import BudgetSpent, StoreFailed
+from store.errors import CapExhausted, StoreFailed
 from store.events import Incident
 from store.measurements import Measurements
 from store.rows import Ending
@@ -52,7 +52,7 @@ def endings_of(gate: Gate) -> list[Ending]:
 
 def ending_of(attempt: Attempt, result: AttemptResult = PASSED, *, judged: bool = True) -> Ending:
     tally = attempt.requests.work
-    measured = attempt.measure(Usage(input=3), cost_known=tally.calls > 0 and not tally.unpriced)
+    measured = attempt.take_measurements(Usage(input=3), cost_known=tally.calls > 0 and not tally.unpriced)
     return attempt.build_ending(result, judged=judged, measured=measured, detail={"kind": "own"})
 
 
@@ -103,8 +103,8 @@ async def test_incidents_of_the_work_and_of_requests_are_counted_together() -> N
     attempt = attempt_through(ask, gate)
     await ask(REQUEST)
     await ask(REQUEST)
-    attempt.note(Incident(name="usage_unreported"))
-    attempt.note(Incident(name="context_reduced"))
+    attempt.record_event(Incident(name="usage_unreported"))
+    attempt.record_event(Incident(name="context_reduced"))
 
     ending = ending_of(attempt)
 
@@ -116,7 +116,7 @@ async def test_incidents_of_the_work_and_of_requests_are_counted_together() -> N
 @pytest.mark.parametrize(
     ("error", "outcome", "reason"),
     [
-        (BudgetSpent(cap="max-calls"), "skipped", "budget"),
+        (CapExhausted(cap="max-calls"), "skipped", "budget"),
         (ProviderError(kind="auth", message="no", retryable=False), "error", "auth"),
         (Stalled("permit", 600.0), "error", "provider"),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.engine.audit import Audit, audit, document, lines
+from orchestrator.engine.audit import Audit, audit_lines, audit_sweep, audit_to_json
 from store.events import Call, CallSent
 from store.rows import Amount, Caps, Claim
 from store.sql.reader import Reader
@@ -58,7 +58,7 @@ def books(
 
 def found(path: Path, *, alive: bool = False) -> Audit:
     with Reader(path) as reader:
-        return audit(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: alive)
+        return audit_sweep(reader, reader.find_sweep("last"), now=stored.AT, is_alive=lambda _: alive)
 
 
 def times(amount: Amount, factor: int) -> Amount:
@@ -72,12 +72,12 @@ TAKEN = Amount(calls=50, tokens=1000, nusd=10**6)
 def test_what_was_taken_and_given_back_is_what_the_requests_came_to(tmp_path: Path) -> None:
     result = found(books(tmp_path, ("grant", TAKEN), ("settle", ALL - TAKEN)))
     assert result.problems == ()
-    [line] = lines(result)
+    [line] = audit_lines(result)
     assert line == (
         "audit: 4 planned = 4 final + 0 unfinished; 4 calls, 60 tokens, 0.00008 USD charged, by the events of every "
         "request, and the caps agree"
     )
-    told = document(result)
+    told = audit_to_json(result)
     assert told["holds"]
     assert told["charged"] == told["granted"] == {"calls": 4, "tokens": 60, "nusd": 80_000}
     json.dumps(told)
@@ -86,17 +86,17 @@ def test_what_was_taken_and_given_back_is_what_the_requests_came_to(tmp_path: Pa
 @pytest.mark.parametrize("wrong", [Amount(calls=1), Amount(tokens=-1), Amount(nusd=1)])
 def test_a_process_that_left_with_something_unaccounted_for_fails_loudly(tmp_path: Path, wrong: Amount) -> None:
     result = found(books(tmp_path, ("grant", TAKEN), ("settle", ALL + wrong - TAKEN)))
-    [line] = lines(result)
+    [line] = audit_lines(result)
     assert line.startswith("AUDIT FAILED: here pid 1 left")
-    assert not document(result)["holds"]
+    assert not audit_to_json(result)["holds"]
 
 
 def test_what_a_killed_process_had_taken_is_named_and_no_failure(tmp_path: Path) -> None:
     result = found(books(tmp_path, ("grant", TAKEN), left=False))
     assert result.problems == ()
-    [line] = lines(result)
+    [line] = audit_lines(result)
     assert "lost with here pid 1 (46 calls, 940 tokens, 0.00092 USD)" in line
-    assert document(result)["lost"] == [{"host": "here", "pid": 1, "calls": 46, "tokens": 940, "nusd": 920_000}]
+    assert audit_to_json(result)["lost"] == [{"host": "here", "pid": 1, "calls": 46, "tokens": 940, "nusd": 920_000}]
 
 
 def test_a_killed_process_that_spent_more_than_it_had_taken_is_a_failure(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_process_killed_between_its_farewell_and_giving_back_is_lost_and_no_fa
 def test_what_a_working_process_holds_is_neither_lost_nor_missing(tmp_path: Path) -> None:
     result = found(books(tmp_path, ("grant", TAKEN), left=False, leaving=False), alive=True)
     assert (result.problems, result.lost, result.held) == ((), (), TAKEN - ALL)
-    assert "held by working processes: 46 calls" in next(lines(result))
+    assert "held by working processes: 46 calls" in next(audit_lines(result))
 
 
 def test_only_caps_that_a_process_had_to_keep_to_are_held_against_it(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_only_caps_that_a_process_had_to_keep_to_are_held_against_it(tmp_path: P
 def test_without_caps_there_is_nothing_to_agree_with(tmp_path: Path) -> None:
     result = found(books(tmp_path, caps=Caps()))
     assert result.problems == ()
-    assert "caps" not in next(lines(result))
+    assert "caps" not in next(audit_lines(result))
 
 
 def test_runs_to_be_done_again_and_runs_without_a_result_are_unfinished(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_requests_without_a_known_cost_are_counted(tmp_path: Path) -> None:
 
     result = found(books(tmp_path, caps=Caps(), events=one_unpriced))
     assert result.unpriced == 1
-    assert "the cost of 1 call is not known" in next(lines(result))
+    assert "the cost of 1 call is not known" in next(audit_lines(result))
 
 
 def test_a_large_call_counts_like_any_other(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from orchestrator.suite.effects import Grants
 from orchestrator.suite.settings import Settings
 from providers.prices.price import Price
 from store.errors import UsageError
-from store.records import ControlRow, WorkerAccount
+from store.records import CommandRow, WorkerAccount
 from store.rows import Amount, Caps, SweepRow
 
 M = Price(input=10**9, output=2 * 10**9)
@@ -113,7 +113,7 @@ def test_prices_given_with_a_raised_cap_hold_from_then_on() -> None:
         runs=1,
         conditions={"settings": {"prices": {"m": {"input": "1", "output": "2"}}}},
     )
-    raised = ControlRow(
+    raised = CommandRow(
         id=1, verb="raise_cap", who="w", why="resume", payload={"nusd": 5, "prices": {"m": DEARER.to_json()}}, at=1
     )
     assert prices_of(row, []) == {"m": M}
@@ -123,7 +123,7 @@ def test_prices_given_with_a_raised_cap_hold_from_then_on() -> None:
 def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd() -> None:
     def account(unpriced: int) -> WorkerAccount:
         return WorkerAccount(
-            worker_id=1, grants=0, granted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
+            worker_id=1, allotments=0, granted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
         )
 
     refuse_uncounted([account(0)])

@@ -22,11 +22,11 @@ def test_a_sweep_that_goes_on_counts_from_where_it_stood() -> None:
         ],
         now=lambda: 0.0,
     )
-    progress.acknowledged(ending("pass"), True)
-    assert progress.line().startswith("46/200 done, 5 fail, 41 pass, 0 in flight")
+    progress.count_acknowledged(ending("pass"), True)
+    assert progress.progress_line().startswith("46/200 done, 5 fail, 41 pass, 0 in flight")
 
 
 def test_a_result_that_does_not_count_is_no_progress() -> None:
     progress = Progress(planned=2, before=(), now=lambda: 0.0)
-    progress.acknowledged(ending("pass"), False)
-    assert progress.line().startswith("0/2 done, 0 in flight")
+    progress.count_acknowledged(ending("pass"), False)
+    assert progress.progress_line().startswith("0/2 done, 0 in flight")

@@ -3,14 +3,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.run_order import Slot, ordered
+from orchestrator.engine.run_order import Slot, order_runs
 
 sizes = st.integers(min_value=1, max_value=7)
 
 
 @given(cases=sizes, variants=sizes, repetitions=sizes, seed=st.integers(0, 1000))
 def test_every_run_appears_exactly_once(cases: int, variants: int, repetitions: int, seed: int) -> None:
-    slots = list(ordered(cases=cases, variants=variants, repetitions=repetitions, seed=seed))
+    slots = list(order_runs(cases=cases, variants=variants, repetitions=repetitions, seed=seed))
     assert len(slots) == cases * variants * repetitions
     assert len({(s.case, s.variant, s.repetition) for s in slots}) == len(slots)
 
@@ -19,7 +19,7 @@ def test_every_run_appears_exactly_once(cases: int, variants: int, repetitions: 
 def test_repetitions_are_outermost_and_pairs_stand_together(
     cases: int, variants: int, repetitions: int, seed: int
 ) -> None:
-    slots = list(ordered(cases=cases, variants=variants, repetitions=repetitions, seed=seed))
+    slots = list(order_runs(cases=cases, variants=variants, repetitions=repetitions, seed=seed))
     assert [s.repetition for s in slots] == sorted(s.repetition for s in slots)
     assert [s.pair for s in slots] == sorted(s.pair for s in slots)
     assert set(Counter(s.pair for s in slots).values()) == {variants}
@@ -27,17 +27,17 @@ def test_repetitions_are_outermost_and_pairs_stand_together(
 
 
 def test_variants_alternate_so_that_neither_always_comes_first() -> None:
-    slots = list(ordered(cases=2, variants=2, repetitions=2, seed=0))
+    slots = list(order_runs(cases=2, variants=2, repetitions=2, seed=0))
     assert [s.variant for s in slots] == [0, 1, 1, 0, 0, 1, 1, 0]
 
 
 def test_the_seed_alone_decides_the_order() -> None:
     def order(seed: int) -> list[Slot]:
-        return list(ordered(cases=9, variants=2, repetitions=3, seed=seed))
+        return list(order_runs(cases=9, variants=2, repetitions=3, seed=seed))
 
     assert order(7) == order(7)
     assert order(7) != order(8)
 
 
 def test_the_order_of_a_seed_is_pinned_because_stored_plans_depend_on_it() -> None:
-    assert [s.case for s in ordered(cases=5, variants=1, repetitions=2, seed=3)] == [0, 2, 3, 4, 1, 3, 4, 0, 2, 1]
+    assert [s.case for s in order_runs(cases=5, variants=1, repetitions=2, seed=3)] == [0, 2, 3, 4, 1, 3, 4, 0, 2, 1]

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from orchestrator.lab.model import Expectation, Fixture, Lab, Target
-from providers.decisions.model import Backend, Capability, Daemon, Exec, Model, Rule
+from orchestrator.lab.model import Expectation, Lab, LabCase, Target
+from providers.decisions.model import Backend, Capability, DaemonConfig, ExecNode, ModelNode, RuleNode
 from store.rows import Caps
 
 VERDICT = {
@@ -18,9 +18,9 @@ VERDICT = {
     "additionalProperties": False,
 }
 INPUT = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-GUARD = Rule(id="guard", when="input.command == 'rm -rf /'", decision={"verdict": "deny"})
-JUDGE = Model(id="judge", prompt="{{ input.command }}", backend="house", model="house-1", answer=VERDICT)
-SPECIALIST = Exec(id="gate", command=("true",), fallback="judge")
+GUARD = RuleNode(id="guard", when="input.command == 'rm -rf /'", decision={"verdict": "deny"})
+JUDGE = ModelNode(id="judge", prompt="{{ input.command }}", backend="house", model="house-1", answer=VERDICT)
+SPECIALIST = ExecNode(id="gate", command=("true",), fallback="judge")
 
 JEV = Target(id="jev", backend="house", model="jev-1")
 NIMBLE = Target(id="nimble", backend="house", model="nimble-1", local=True)
@@ -31,7 +31,7 @@ def gate(*flow: Any, **given: Any) -> Capability:
     return Capability(name="gate", input_schema=INPUT, flow=flow or (GUARD, JUDGE), **given)
 
 
-def fixture(name: str = "one", command: str = "ls", **given: Any) -> Fixture:
+def fixture(name: str = "one", command: str = "ls", **given: Any) -> LabCase:
     values: dict[str, Any] = {
         "capability": "gate",
         "version": 1,
@@ -39,10 +39,10 @@ def fixture(name: str = "one", command: str = "ls", **given: Any) -> Fixture:
         "expect": (Expectation(cel="decision.verdict == 'allow'", why="listing is harmless"),),
         "content": hashlib.sha256(name.encode()).hexdigest(),
     }
-    return Fixture(id=name, **(values | given))
+    return LabCase(id=name, **(values | given))
 
 
-def lab(*fixtures: Fixture, root: Path = Path("/nowhere"), targets: Any = (JEV, NIMBLE), **given: Any) -> Lab:
+def lab(*fixtures: LabCase, root: Path = Path("/nowhere"), targets: Any = (JEV, NIMBLE), **given: Any) -> Lab:
     capability = given.pop("capability", gate())
     values: dict[str, Any] = {
         "id": "small",
@@ -50,7 +50,7 @@ def lab(*fixtures: Fixture, root: Path = Path("/nowhere"), targets: Any = (JEV, 
         "root": root,
         "config": root / "config.yaml",
         "bundled": False,
-        "daemon": Daemon(
+        "daemon": DaemonConfig(
             backends={"house": Backend(name="house", kind="openai", base_url="http://127.0.0.1:9/v1")},
             capabilities={capability.name: capability},
         ),
@@ -86,9 +86,9 @@ def completion(verdict: str, confidence: float = 0.9) -> dict[str, Any]:
     }
 
 
-def record(lab: Lab, one: Fixture, target: str, *answers: dict[str, Any], node: str = "judge", **given: Any) -> Path:
+def record(lab: Lab, one: LabCase, target: str, *answers: dict[str, Any], node: str = "judge", **given: Any) -> Path:
     """Write a cassette by hand: *answers* are `{status, body}`."""
-    file = lab.root / one.cassette(target)
+    file = lab.root / one.cassette_path(target)
     file.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "schema": "evalctl.lab-cassette/1",

@@ -66,7 +66,7 @@ async def swept(
     **more: Any,
 ) -> SweepEnd:
     """Plan the cells and run them."""
-    return await sweep.start(setup_of(lab, cells, settings, asked, store, **more), command="lab live")
+    return await sweep.start_sweep(setup_of(lab, cells, settings, asked, store, **more), command="lab live")
 
 
 def setup_of(
@@ -92,8 +92,9 @@ def setup_of(
 def results(store: Path) -> dict[tuple[str, str, int], RunRecord]:
     """What each run came to, by case, target and repetition."""
     with Reader(store) as reader:
-        row = reader.sweep("last")
-        cells = {cell.id: cell for cell in reader.cells(row.id)}
+        row = reader.find_sweep("last")
+        cells = {cell.id: cell for cell in reader.list_cells(row.id)}
         return {
-            (cells[run.cell_id].case_id, cells[run.cell_id].variant, run.repetition): run for run in reader.runs(row.id)
+            (cells[run.cell_id].case_id, cells[run.cell_id].variant, run.repetition): run
+            for run in reader.iterate_runs(row.id)
         }

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.catalog import BUNDLED_LAB, find_lab
 from orchestrator.lab.formats.lab_yaml import read_lab
-from orchestrator.lab.model import Fixture, Lab
+from orchestrator.lab.model import Lab, LabCase
 from orchestrator.lab.recordings import cassettes
 from providers.decisions.model import Capability
-from providers.decisions.schema import Schema
-from providers.endpoints.typesafe import problems_of
+from providers.decisions.schema import JsonSchema
+from providers.endpoints.typesafe import list_schema_problems
 
 GATE = BUNDLED_LAB / "specialists" / "gate.py"
 INVENTED = {"rm-root", "unknown-verdict", "read-source", "read-key", "read-key-lookalike"}
@@ -42,12 +42,12 @@ def gate() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def verdicts(lab: Lab) -> Schema:
-    return Schema(lab.daemon.capabilities["toolgate"].output_schema)
+def verdicts(lab: Lab) -> JsonSchema:
+    return JsonSchema(lab.daemon.capabilities["toolgate"].output_schema)
 
 
-def answered(fixture: Fixture, capability: Capability) -> bool:
-    return {node.id for node in capability.asking()} <= set(fixture.replay)
+def answered(fixture: LabCase, capability: Capability) -> bool:
+    return {node.id for node in capability.list_asking_nodes()} <= set(fixture.replay)
 
 
 def test_it_is_found_and_has_enough_to_show(lab: Lab) -> None:
@@ -64,15 +64,15 @@ def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_t
         if answered(fixture, lab.daemon.capabilities[fixture.capability]):
             continue
         for target in lab.targets:
-            cassette = cassettes.decode((lab.root / fixture.cassette(target)).read_bytes(), name=target)
-            assert cassettes.stale(cassette, fixture) is None, fixture.case_id
+            cassette = cassettes.decode_cassette((lab.root / fixture.cassette_path(target)).read_bytes(), name=target)
+            assert cassettes.explain_stale(cassette, fixture) is None, fixture.case_id
         recorded += 1
     assert recorded >= 8
 
 
 def test_no_cassette_is_left_over(lab: Lab) -> None:
     expected = {
-        lab.root / fixture.cassette(target)
+        lab.root / fixture.cassette_path(target)
         for fixture in lab.fixtures
         if not answered(fixture, lab.daemon.capabilities[fixture.capability])
         for target in lab.targets
@@ -82,9 +82,9 @@ def test_no_cassette_is_left_over(lab: Lab) -> None:
 
 def test_every_capability_can_be_asked_of_typesafe(lab: Lab) -> None:
     for capability in lab.daemon.capabilities.values():
-        for node in capability.asking():
+        for node in capability.list_asking_nodes():
             if node.kind == "model":
-                assert problems_of(node.answer) == [], node.id
+                assert list_schema_problems(node.answer) == [], node.id
 
 
 def test_a_wheel_holds_all_of_it(lab: Lab, tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ def test_what_only_looks_like_looking_is_not_allowed(gate: ModuleType, command: 
 
 @given(text=st.text() | st.text("rm -f/~;&|()<>$`'\"\\#\n*.ｒ\u200b"))
 def test_no_command_brings_the_specialist_down_and_whatever_it_says_is_a_decision(
-    verdicts: Schema, gate: ModuleType, text: str
+    verdicts: JsonSchema, gate: ModuleType, text: str
 ) -> None:
     said = gate.judged("Bash", {"command": text})
-    assert "abstain" in said or not verdicts.problems(said)
+    assert "abstain" in said or not verdicts.find_problems(said)
 
 
 @given(path=st.text() | st.text("/~.etcgi"))

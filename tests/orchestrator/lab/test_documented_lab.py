@@ -17,7 +17,7 @@ from orchestrator.lab.hub import app as hub
 from orchestrator.lab.model import Lab
 from providers.decisions.cel import ASSERTION_VARIABLES
 from providers.decisions.decision import Cause, Step
-from providers.decisions.model import Exec, Http, Model, Rule
+from providers.decisions.model import ExecNode, HttpNode, ModelNode, RuleNode
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLE = DOCS / "examples" / "refund-lab"
@@ -55,7 +55,7 @@ def test_the_example_is_a_lab(lab: Lab) -> None:
     [
         ("### lab.yaml", [LabFile, TargetFile, BudgetFile, PriceFile]),
         ("### Fixtures", [FixtureFile]),
-        ("### config.yaml", [DaemonFile, BackendFile, CapabilityFile, Rule, Model, Exec, Http]),
+        ("### config.yaml", [DaemonFile, BackendFile, CapabilityFile, RuleNode, ModelNode, ExecNode, HttpNode]),
     ],
 )
 def test_every_key_of_a_file_is_in_its_table(title: str, shapes: list[Any]) -> None:

@@ -7,8 +7,8 @@ import pytest
 from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.doubts import doubts_about
 from orchestrator.lab.formats.lab_yaml import read_lab
-from orchestrator.lab.selection import select
-from orchestrator.lab.template_fields import missing
+from orchestrator.lab.selection import select_cases
+from orchestrator.lab.template_fields import find_missing_field
 from tests.orchestrator.lab.formats.labs import CONFIG, LAB, changed, write_lab
 
 
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 
 def doubts(root: Path, **chosen: Any) -> list[list[str]]:
     lab = read_lab(find_lab(root, None))
-    found = doubts_about(lab, select(lab, **chosen), root)
+    found = doubts_about(lab, select_cases(lab, **chosen), root)
     return [[text.replace(f"{root}/", "") for text in texts] for texts in (found.findings, found.warnings)]
 
 
@@ -148,6 +148,6 @@ NESTED = {"properties": {"a": {"properties": {"b": {"type": "string"}}}, "c": {}
     ],
 )
 def test_only_what_plain_properties_do_not_name_is_missing(schema: dict[str, Any], path: str, step: str | None) -> None:
-    found = missing(schema, path.split("."))
+    found = find_missing_field(schema, path.split("."))
 
     assert (found[0] if found is not None else None) == step

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.cells import most_calls
 from providers.base import Answer, Origin, Request
-from providers.decisions.flow import decide
+from providers.decisions.flow import run_flow
 from providers.decisions.model import Capability
 from providers.errors import ProviderError
 from tests.orchestrator.lab.labs import GUARD, JUDGE, gate, said
@@ -44,7 +44,7 @@ async def calls(capability: Capability, way: tuple[str, ...]) -> int:
         return Answer(text=json.dumps(said("allow")), finish="stop")
 
     origin = Origin(suite_id="s", case_id="c", repetition=0)
-    await decide(capability, {"command": "ls"}, ask_of=lambda _name: ask, origin=origin, clock=None)
+    await run_flow(capability, {"command": "ls"}, ask_of=lambda _name: ask, origin=origin, clock=None)
     return len(asked)
 
 

@@ -8,10 +8,10 @@ import pytest
 from orchestrator.engine.kind import PlanRequest
 from orchestrator.lab.cells import live_cells, most_calls
 from orchestrator.lab.model import Expectation, Lab
-from orchestrator.lab.plan import plan
+from orchestrator.lab.plan import plan_sweep
 from orchestrator.lab.running import settings_of
-from orchestrator.lab.selection import select
-from providers.decisions.model import Exec, Http, Model, Rule
+from orchestrator.lab.selection import select_cases
+from providers.decisions.model import ExecNode, HttpNode, ModelNode, RuleNode
 from store.rows import Caps, CellRow, NewSweep
 from tests.orchestrator.lab.labs import GUARD, JUDGE, SPECIALIST, fixture, gate, lab
 
@@ -19,10 +19,10 @@ LAB = lab(fixture("a"), fixture("b"), fixture("c", modes=("offline",)))
 
 
 def planned(found: Lab = LAB, k: int = 3, mode: str = "live", **given: Any) -> NewSweep:
-    cells = tuple(live_cells(found.daemon.capabilities, select(found)))
+    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
     settings = settings_of(found, cells, mode=mode, caps=Caps(calls=50), k=k, **given)
     planning = PlanRequest(name="n", command="lab live", purpose="sweep", planned_at=1, conditions={})
-    return plan(found, cells, settings, planning)
+    return plan_sweep(found, cells, settings, planning)
 
 
 def test_there_is_a_cell_for_each_fixture_and_target_with_its_own_version_and_model() -> None:
@@ -107,8 +107,8 @@ def test_modes_are_lineages_of_their_own() -> None:
 
 
 HEARD = attrs.evolve(JUDGE, id="heard", decides=False)
-AFTER = Rule(id="after", when="true", decision={"verdict": "ask"})
-VENDOR = Http(id="vendor", url="http://127.0.0.1:9/", fallback="gate")
+AFTER = RuleNode(id="after", when="true", decision={"verdict": "ask"})
+VENDOR = HttpNode(id="vendor", url="http://127.0.0.1:9/", fallback="gate")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ VENDOR = Http(id="vendor", url="http://127.0.0.1:9/", fallback="gate")
     ],
 )
 def test_the_most_calls_of_a_flow_are_those_of_its_longest_way(
-    flow: tuple[Exec | Http | Model | Rule, ...], calls: int
+    flow: tuple[ExecNode | HttpNode | ModelNode | RuleNode, ...], calls: int
 ) -> None:
     assert most_calls(gate(*flow)) == calls

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.lab.selection import Selection, select
+from orchestrator.lab.selection import Selection, select_cases
 from store.errors import UsageError
 from tests.orchestrator.lab.labs import fixture, lab
 
@@ -14,18 +14,18 @@ def ids(selection: Selection) -> tuple[list[str], list[str]]:
 
 
 def test_without_a_name_everything_is_chosen() -> None:
-    assert ids(select(LAB)) == (["ls-home", "rm-root", "rm-me"], ["jev", "nimble"])
+    assert ids(select_cases(LAB)) == (["ls-home", "rm-root", "rm-me"], ["jev", "nimble"])
 
 
 def test_fixtures_are_named_by_id_or_with_their_capability_and_stay_in_order() -> None:
-    assert ids(select(LAB, fixtures=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
+    assert ids(select_cases(LAB, fixtures=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
 
 
 def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers() -> None:
-    assert ids(select(LAB, targets=["nimble"]))[1] == ["nimble"]
-    assert not select(LAB, targets=["nimble"]).replay
-    assert select(LAB, targets=["replay"]).replay
-    assert ids(select(LAB, targets=["replay"]))[1] == []
+    assert ids(select_cases(LAB, targets=["nimble"]))[1] == ["nimble"]
+    assert not select_cases(LAB, targets=["nimble"]).replay
+    assert select_cases(LAB, targets=["replay"]).replay
+    assert ids(select_cases(LAB, targets=["replay"]))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers() -> 
 )
 def test_an_unknown_name_is_told_with_the_nearest(wanted: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        select(LAB, **wanted)
+        select_cases(LAB, **wanted)
 
     assert str(refused.value) == message
 
 
 def test_a_capability_without_fixtures_is_told() -> None:
     with pytest.raises(UsageError, match="capability 'gate' has no fixtures"):
-        select(lab(), capability="gate")
+        select_cases(lab(), capability="gate")

@@ -2,8 +2,8 @@ import pytest
 
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.model import Lab, Target
-from orchestrator.lab.selection import select
-from orchestrator.lab.spending import budget_of, lines
+from orchestrator.lab.selection import select_cases
+from orchestrator.lab.spending import budget_of, spending_lines
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.rows import Caps
@@ -11,8 +11,8 @@ from tests.orchestrator.lab.labs import JUDGE, SPECIALIST, fixture, gate, lab
 
 
 def told(found: Lab, *, repeat: int = 1, caps: Caps | None = None) -> list[str]:
-    cells = tuple(live_cells(found.daemon.capabilities, select(found)))
-    return list(lines(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
+    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
+    return list(spending_lines(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
 
 
 def test_runs_calls_caps_and_prices_are_said() -> None:

@@ -14,7 +14,7 @@ from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
 from store.sql.database import open_database
-from store.sql.leases import leave, register
+from store.sql.leases import end_lease, register_worker
 from store.sql.ledger import SqliteLedger
 from store.sql.plans import store_plan
 from store.sql.turnstile import Turnstile
@@ -138,9 +138,9 @@ async def _write(path: Path, planned: NewSweep, outcomes: Outcomes, events: Any,
 
 
 async def _fill(writer: Writer, planned: NewSweep, outcomes: Outcomes, events: Any, leaving: bool) -> None:
-    sweep_id = await writer.transact(store_plan(planned))
+    sweep_id = await writer.submit_and_wait(store_plan(planned))
     me = WorkerRow(host="here", pid=1, boot="b", born=1, version="0.1.0", started_at=AT)
-    worker_id = await writer.transact(register(me, AT + 60_000_000))
+    worker_id = await writer.submit_and_wait(register_worker(me, AT + 60_000_000))
     wall = lambda: AT  # noqa: E731 - a clock that stands still
     claims = SqliteClaims(
         writer, sweep_id=sweep_id, worker_id=worker_id, wall=wall, lease_us=60_000_000, is_alive=lambda _: True
@@ -154,13 +154,13 @@ async def _fill(writer: Writer, planned: NewSweep, outcomes: Outcomes, events: A
         monotonic=lambda: 0.0,
         on_acknowledged=lambda *_: None,
     )
-    while batch := await claims.claim(50):
+    while batch := await claims.claim_runs(50):
         for claim in batch:
             named = f"{claim.case_id}:{claim.variant}"
             said = outcomes[named if named in outcomes else claim.case_id][claim.repetition]
             for event in events(claim):
-                ledger.log(claim).note(event)
+                ledger.open_log(claim).append_event(event)
             if said is not None:
-                ledger.finish(ending(claim, **said))
+                ledger.finish_attempt(ending(claim, **said))
     if leaving:
-        await writer.transact(leave(worker_id))
+        await writer.submit_and_wait(end_lease(worker_id))

@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from orchestrator.cli.app import application
+from orchestrator.cli.app import make_application
 from orchestrator.installation import BUNDLED, clash_warnings, sqlite_warnings
 from orchestrator.suite.catalog import find_places, find_suite, list_suites, read_place
 from orchestrator.suite.model import Suite, Task
-from orchestrator.workspaces.fixture import Fixtures, workspace
+from orchestrator.workspaces.fixture import Fixtures, open_workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Answer, Assignment, Origin, Policy, Request, ToolUse
 from providers.registry import ProviderOptions
 from providers.scripted.script import read_scripts
 from providers.scripted.scripted import open_provider
-from providers.system.tree import changes
+from providers.system.tree import list_changes
 from store.errors import UsageError
 from store.events import Event, ToolCompleted
-from verifiers.aggregate import judge, verdict_of
+from verifiers.aggregate import combine_verdicts, run_verifiers
 from verifiers.base import Evidence
-from verifiers.tool_sequence import ToolSequence, breach
+from verifiers.tool_sequence import ToolSequence, find_breach
 
 SMOKE = find_suite("smoke-coding", None)
 TOOLS = find_suite("tool-sequences", None)
@@ -49,9 +49,9 @@ async def verdict(
     answered goes to *outputs*.
     """
     tools: tuple[ToolUse, ...] = ()
-    fixture = await Fixtures().fixture(suite.root / task.fixture)
+    fixture = await Fixtures().read_cached(suite.root / task.fixture)
     environment = {"PATH": os.environ["PATH"]}  # noqa: TID251 - a test is its own edge
-    async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
+    async with open_workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
         if repetition is not None:
             provider = open_provider(ProviderOptions(suite_root=suite.root))
             assignment = Assignment(
@@ -83,13 +83,13 @@ async def verdict(
         evidence = Evidence(
             workspace=made.path,
             fixture=suite.root / task.fixture,
-            changes=changes(made.before, made.path),
+            changes=list_changes(made.before, made.path),
             tools=tools,
             marker="test-00000000/1/1",
             environment=environment,
         )
-        judgements = await judge(task.verifiers, evidence)
-        return verdict_of(judgements)[0]
+        judgements = await run_verifiers(task.verifiers, evidence)
+        return combine_verdicts(judgements)[0]
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +168,7 @@ async def test_the_right_result_by_the_wrong_calls_does_not_pass(task: Task, tmp
     checked = {"command": "python3 check.py"}  # asked for at the end, it says nothing of the order
     made = [ToolUse(name=c.name, arguments=c.arguments, is_error=True) for c in calls if c.arguments != checked]
     used = tuple(use for use in reversed(made) for _ in range(2))
-    broken = [v.id for v in task.verifiers if isinstance(v, ToolSequence) and breach(v.rule, used) is not None]
+    broken = [v.id for v in task.verifiers if isinstance(v, ToolSequence) and find_breach(v.rule, used) is not None]
     assert broken
 
 
@@ -272,7 +272,7 @@ def test_a_suite_dir_without_a_suite_is_told(tmp_path: Path) -> None:
 
 
 def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(argument) for argument in arguments])
+    return CliRunner().invoke(make_application(), [str(argument) for argument in arguments])
 
 
 def test_list_shows_a_table(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_help_needs_nothing_heavy(verb: str) -> None:
     import subprocess
 
     code = (
-        "import sys; from orchestrator.cli.app import run; run([sys.argv[1], '--help']);"
+        "import sys; from orchestrator.cli.app import run_command; run_command([sys.argv[1], '--help']);"
         "sys.exit(str(heavy) if (heavy := {'httpx', 'asyncio', 'cattrs', 'rich', 'structlog', 'rfc8785', 'aiosqlite'}"
         " & sys.modules.keys()) else 0)"
     )

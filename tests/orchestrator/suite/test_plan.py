@@ -9,7 +9,7 @@ from orchestrator.measured import config_hash
 from orchestrator.suite.config import Config
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.model import Suite, Task, TaskBudget
-from orchestrator.suite.plan import choose, plan
+from orchestrator.suite.plan import plan_sweep, select_tasks
 from orchestrator.suite.settings import Settings
 from orchestrator.suite.variant import Variant
 from providers.base import AgentSettings
@@ -50,7 +50,7 @@ SETTINGS = Settings(
 
 
 def planned(suite: Suite = SUITE, settings: Settings = SETTINGS, **given: Any) -> NewSweep:
-    return plan(suite, suite.tasks, settings, name="n", command="run", planned_at=1, conditions={}, **given)
+    return plan_sweep(suite, suite.tasks, settings, name="n", command="run", planned_at=1, conditions={}, **given)
 
 
 def test_every_cell_is_repeated_k_times_at_positions_from_one() -> None:
@@ -129,13 +129,13 @@ def test_settings_of_a_newer_version_are_read_without_what_is_unknown() -> None:
 
 @pytest.mark.parametrize("name", ["b", "s/b"])
 def test_tasks_are_chosen_by_id_with_or_without_the_suite(name: str) -> None:
-    assert [t.id for t in choose(SUITE, [name])] == ["b"]
+    assert [t.id for t in select_tasks(SUITE, [name])] == ["b"]
 
 
 def test_an_unknown_task_is_refused_with_the_nearest() -> None:
     suite = attrs.evolve(SUITE, tasks=(task("rename-symbol"), task("b")))
     with pytest.raises(UsageError, match="rename-symbol"):
-        choose(suite, ["rename-symbl"])
+        select_tasks(suite, ["rename-symbl"])
 
 
 def test_a_configuration_without_files_is_the_default_one() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, Workspace, read_fixture, workspace
-from providers.system.tree import changes
+from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, Workspace, open_workspace, read_fixture
+from providers.system.tree import list_changes
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Path:
 
 def make(root: Path, place: Path, **given: Any) -> AbstractAsyncContextManager[Workspace]:
     usual: dict[str, Any] = {"git": False, "keep": False, "parent": place, "name": "s/1/1"}
-    return workspace(read_fixture(root), **(usual | given))
+    return open_workspace(read_fixture(root), **(usual | given))
 
 
 async def test_a_copy_is_private_complete_and_gone_afterwards(root: Path, place: Path) -> None:
@@ -52,7 +52,7 @@ async def test_a_copy_is_private_complete_and_gone_afterwards(root: Path, place:
         ]
         assert os.access(made.path / "run.sh", os.X_OK)
         assert os.readlink(made.path / "link.py") == "src/add.py"  # noqa: PTH115
-        assert changes(made.before, made.path) == ()
+        assert list_changes(made.before, made.path) == ()
     assert not made.kept
     assert list(place.iterdir()) == []
 
@@ -62,7 +62,7 @@ async def test_what_a_run_does_is_told_from_the_fixture(root: Path, place: Path)
         (made.path / "src" / "add.py").write_text("new\n")
         (made.path / "run.sh").unlink()
         (made.home / "elsewhere").touch()
-        found = {change.path: change.change for change in changes(made.before, made.path)}
+        found = {change.path: change.change for change in list_changes(made.before, made.path)}
     assert found == {"src/add.py": "changed", "run.sh": "deleted"}
     assert (root / "src" / "add.py").read_text() == "def add(a, b): ...\n"
 
@@ -85,7 +85,7 @@ async def test_a_large_fixture_is_copied_from_the_disk(root: Path, place: Path, 
     assert not fixture.small
     assert all(entry.content is None for entry in fixture.entries)
     async with make(root, place) as made:
-        assert changes(made.before, made.path) == ()
+        assert list_changes(made.before, made.path) == ()
     assert list(place.iterdir()) == []
 
 
@@ -95,7 +95,7 @@ async def test_a_fixture_installed_read_only_can_be_edited_in_its_copy(root: Pat
     async with make(root, place) as made:
         assert (made.path / "src" / "add.py").stat().st_mode & stat.S_IWUSR
         assert (made.path / "src").stat().st_mode & stat.S_IWUSR
-        assert changes(made.before, made.path) == ()
+        assert list_changes(made.before, made.path) == ()
 
 
 async def test_whatever_a_run_leaves_is_removed(root: Path, place: Path, tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ async def test_a_lazy_workspace_is_made_once_and_only_when_it_is_needed(root: Pa
         assert not unused.made
     assert not place.exists()
     async with make(root, place, lazy=True) as made:
-        made.materialise()
+        made.copy_fixture()
         (made.path / "run.sh").unlink()
-        made.materialise()
-        assert [change.path for change in changes(made.before, made.path)] == ["run.sh"]
+        made.copy_fixture()
+        assert [change.path for change in list_changes(made.before, made.path)] == ["run.sh"]
         (made.home / "elsewhere").touch()
     assert list(place.iterdir()) == []
 
@@ -165,18 +165,18 @@ async def test_a_lazy_workspace_that_cannot_be_made_is_a_failed_setup_and_leaves
     root: Path, place: Path
 ) -> None:
     async with make(root, place, lazy=True) as one, make(root, place, lazy=True) as other:
-        one.materialise()
+        one.copy_fixture()
         with pytest.raises(SetupFailed, match="File exists"):
-            other.materialise()
+            other.copy_fixture()
         assert (one.path / "run.sh").exists()
     assert list(place.iterdir()) == []
 
 
 async def test_fixtures_are_read_once(root: Path) -> None:
     fixtures = Fixtures()
-    first = await fixtures.fixture(root)
+    first = await fixtures.read_cached(root)
     (root / "later").touch()
-    assert await fixtures.fixture(root) is first
+    assert await fixtures.read_cached(root) is first
 
 
 @pytest.mark.parametrize("wrong", ["missing", "a file", "fifo", "link outside", "absolute link"])
@@ -190,7 +190,7 @@ async def test_what_cannot_be_copied_is_a_failed_setup(root: Path, wrong: str) -
     else:
         (root / "out").symlink_to("../../x" if wrong == "link outside" else str(root / "run.sh"))
     with pytest.raises(SetupFailed, match=str(root)):
-        await Fixtures().fixture(root)
+        await Fixtures().read_cached(root)
 
 
 async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_nothing(root: Path, place: Path) -> None:
@@ -198,7 +198,7 @@ async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_n
     fixture = read_fixture(root)
     (root / "large").unlink()
     with pytest.raises(SetupFailed, match="large"):
-        async with workspace(fixture, git=False, keep=False, parent=place, name="x"):
+        async with open_workspace(fixture, git=False, keep=False, parent=place, name="x"):
             pass
     assert list(place.iterdir()) == []
 
@@ -229,7 +229,7 @@ async def test_a_repository_has_one_commit_that_is_the_same_every_time(
         async with make(root, place, git=True, environment=PATH, marker="s/1/1") as made:
             seen.append(await git(made, "log", "--all", "--format=%H %an %s"))
             assert await git(made, "status", "--porcelain") == ""
-            assert changes(made.before, made.path) == ()
+            assert list_changes(made.before, made.path) == ()
             assert list(made.home.iterdir()) == []
     assert seen[0] == seen[1]
     assert seen[0].count("\n") == 1

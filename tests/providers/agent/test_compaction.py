@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.agent.checkpoint import LONGEST_TEXT, MOST_ENTRIES, read_checkpoint, summary
-from providers.agent.clip import MARK, clipped
-from providers.agent.compaction import CUT, LONGEST_ITEM, record
-from providers.agent.transcript import Transcript, boundaries, cut, weight
+from providers.agent.checkpoint import MAX_ENTRY_CHARS, MAX_LIST_ENTRIES, build_summary, read_checkpoint
+from providers.agent.clip import SHORTENED_MARK, shorten_messages
+from providers.agent.compaction import ITEM_TRUNCATION_MARK, MAX_ITEM_CHARS, render_messages
+from providers.agent.transcript import Transcript, choose_cut, count_chars, find_boundaries
 from providers.base import AssistantTurn, Message, ToolAnswer, ToolCall, UserText
 from providers.usage import Usage
 
@@ -75,19 +75,19 @@ def is_valid(messages: list[AssistantTurn | ToolAnswer | UserText]) -> bool:
 def test_transcript_is_valid_after_a_cut_and_so_is_what_was_cut_off(
     messages: list[AssistantTurn | ToolAnswer | UserText], keep: int
 ) -> None:
-    at = cut(messages, keep)
+    at = choose_cut(messages, keep)
 
     if at is None:
         return
     assert at >= 2
     assert is_valid(messages[:at])
-    assert is_valid([summary("s", at), *messages[at:]])
+    assert is_valid([build_summary("s", at), *messages[at:]])
     assert not messages[at:] or not isinstance(messages[at], ToolAnswer)
 
 
 @given(transcripts())
 def test_every_place_to_cut_leaves_two_valid_parts(messages: list[AssistantTurn | ToolAnswer | UserText]) -> None:
-    places = list(boundaries(messages))
+    places = list(find_boundaries(messages))
 
     assert places[0] == 0
     assert places[-1] == len(messages)
@@ -96,31 +96,31 @@ def test_every_place_to_cut_leaves_two_valid_parts(messages: list[AssistantTurn 
 
 @given(transcripts())
 def test_nothing_stays_where_no_turn_is_to_be_kept(messages: list[AssistantTurn | ToolAnswer | UserText]) -> None:
-    assert cut(messages, 0) in ({len(messages)} if len(messages) >= 2 else {None})
+    assert choose_cut(messages, 0) in ({len(messages)} if len(messages) >= 2 else {None})
 
 
 def test_last_turns_of_the_user_stay_whole() -> None:
     messages: list[Message] = [*rounds(2), asked("second"), *rounds(1)[1:], asked("third"), turn(text="x")]
 
-    assert messages[cut(messages, 1)] == asked("third")
-    assert messages[cut(messages, 2)] == asked("second")
+    assert messages[choose_cut(messages, 1)] == asked("third")
+    assert messages[choose_cut(messages, 2)] == asked("second")
 
 
 def test_where_there_are_fewer_turns_than_asked_for_the_last_one_stays() -> None:
     messages: list[Message] = [asked("first"), turn(text="x"), asked("second"), turn(text="y")]
 
-    assert messages[cut(messages, 5)] == asked("second")
+    assert messages[choose_cut(messages, 5)] == asked("second")
 
 
 @pytest.mark.parametrize(("turns", "at"), [(0, None), (1, None), (2, None), (3, 3), (4, 5)])
 def test_within_one_long_turn_the_cut_leaves_the_last_four_messages(turns: int, at: int | None) -> None:
-    assert cut(rounds(turns), 2) == at
+    assert choose_cut(rounds(turns), 2) == at
 
 
 def test_a_summary_is_no_turn_of_the_user() -> None:
     messages: list[Message] = [asked("[Checkpoint]", summary=True), *rounds(3)[1:]]
 
-    assert cut(messages, 1) == 3
+    assert choose_cut(messages, 1) == 3
 
 
 # --- what stands for it -------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_checkpoint_is_found_in_whatever_it_is_wrapped(text: str) -> None:
     checkpoint = read_checkpoint(text)
 
     assert checkpoint is not None
-    assert checkpoint.text() == (
+    assert checkpoint.render_text() == (
         "## Goal\nfix add\n\n## User instructions and constraints\n- only calc.py\n\n## Discoveries\n- it subtracts\n\n"
         "## Current state\nread\n\n## Next steps\n- edit\n\n## Relevant files\n- calc.py"
     )
@@ -173,27 +173,27 @@ def test_any_json_is_read_or_not_and_bounded(document: Any) -> None:
     checkpoint = read_checkpoint(json.dumps(document))
 
     if checkpoint is not None:
-        assert 0 < len(checkpoint.goal) <= LONGEST_TEXT
-        assert all(0 < len(entries) <= MOST_ENTRIES for entries in checkpoint.sections.values())
+        assert 0 < len(checkpoint.goal) <= MAX_ENTRY_CHARS
+        assert all(0 < len(entries) <= MAX_LIST_ENTRIES for entries in checkpoint.sections.values())
 
 
 def test_long_entries_and_lists_are_cut() -> None:
     checkpoint = read_checkpoint(json.dumps({"goal": "g" * 9000, "discoveries": [*range(9), *["d" * 9000] * 100]}))
 
     assert checkpoint is not None
-    assert len(checkpoint.goal) == LONGEST_TEXT
-    assert checkpoint.sections == {"discoveries": ("d" * LONGEST_TEXT,) * MOST_ENTRIES}
+    assert len(checkpoint.goal) == MAX_ENTRY_CHARS
+    assert checkpoint.sections == {"discoveries": ("d" * MAX_ENTRY_CHARS,) * MAX_LIST_ENTRIES}
 
 
 def test_stand_in_says_how_much_it_stands_for() -> None:
-    message = summary("text", 7)
+    message = build_summary("text", 7)
 
     assert message.summary
     assert message.text == "[Checkpoint of 7 earlier messages, generated by context compaction]\n\ntext"
 
 
 def test_record_names_who_said_what_and_cuts_each() -> None:
-    text = record(
+    text = render_messages(
         [
             asked("old", summary=True),
             asked("task"),
@@ -205,7 +205,9 @@ def test_record_names_who_said_what_and_cuts_each() -> None:
 
     parts = text.split("\n\n")
     assert parts[:4] == ["PREVIOUS SUMMARY\nold", "USER\ntask", "ASSISTANT\nI run it", "ASSISTANT CALLS bash\nxx"]
-    assert parts[4] == "TOOL RESULT (bash)\n" + "x" * (LONGEST_ITEM - len(CUT)) + CUT
+    assert (
+        parts[4] == "TOOL RESULT (bash)\n" + "x" * (MAX_ITEM_CHARS - len(ITEM_TRUNCATION_MARK)) + ITEM_TRUNCATION_MARK
+    )
     assert parts[5] == "TOOL ERROR (bash)\nno"
 
 
@@ -216,25 +218,25 @@ def test_record_names_who_said_what_and_cuts_each() -> None:
 def test_shortened_transcript_is_valid_and_the_task_is_whole(
     messages: list[AssistantTurn | ToolAnswer | UserText], target: int
 ) -> None:
-    result, count = clipped(messages, target)
+    result, count = shorten_messages(messages, target)
 
     assert is_valid(result)
     assert [m for m in result if isinstance(m, UserText) and not m.summary] == [
         m for m in messages if isinstance(m, UserText) and not m.summary
     ]
     assert count == sum(new != old for new, old in zip(result, messages, strict=True))
-    assert all(new == old or new.text.endswith(MARK) for new, old in zip(result, messages, strict=True))
-    if sum(map(weight, result)) > target:  # then nothing more can go
+    assert all(new == old or new.text.endswith(SHORTENED_MARK) for new, old in zip(result, messages, strict=True))
+    if sum(map(count_chars, result)) > target:  # then nothing more can go
         assert all(len(m.text) <= 512 for m in result if isinstance(m, ToolAnswer))
         assert all(len(m.text) <= 1024 for m in result if isinstance(m, AssistantTurn))
-    if sum(map(weight, messages)) <= target:
+    if sum(map(count_chars, messages)) <= target:
         assert result == messages
 
 
 def test_longest_goes_first_and_no_more_than_needed() -> None:
     messages: list[Message] = [asked(), turn("a", "b"), told("a", "x" * 20_000), told("b", "x" * 9000)]
 
-    result, count = clipped(messages, 18_000)
+    result, count = shorten_messages(messages, 18_000)
 
     assert count == 1
     assert [len(message.text) for message in result] == [5, 0, 8000, 9000]
@@ -243,7 +245,7 @@ def test_longest_goes_first_and_no_more_than_needed() -> None:
 def test_turn_with_data_of_its_provider_stays_as_it_is() -> None:
     kept = AssistantTurn(text="x" * 50_000, continuation={"signature": "s"})
 
-    assert clipped([asked(), kept], 0) == ([asked(), kept], 0)
+    assert shorten_messages([asked(), kept], 0) == ([asked(), kept], 0)
 
 
 # --- how long it is -----------------------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ def test_without_a_report_tokens_are_a_quarter_of_the_characters() -> None:
     transcript = Transcript()
     transcript.append(asked("x" * 10))
 
-    assert transcript.tokens(3) == 4
+    assert transcript.estimate_request_tokens(3) == 4
 
 
 def test_what_a_provider_counted_is_not_estimated_again() -> None:
@@ -262,12 +264,12 @@ def test_what_a_provider_counted_is_not_estimated_again() -> None:
     transcript.append(turn("c", text="y" * 1000), Usage(input=700, output=20))
     transcript.append(told("c", "z" * 41))
 
-    assert transcript.tokens(99) == 720 + 11
+    assert transcript.estimate_request_tokens(99) == 720 + 11
 
 
 def test_a_report_does_not_outlive_what_it_counted() -> None:
     transcript = Transcript()
     transcript.append(turn(), Usage(input=700, output=20))
-    transcript.replace([asked("xxxx")])
+    transcript.replace_messages([asked("xxxx")])
 
-    assert (transcript.chars, transcript.tokens(0)) == (4, 1)
+    assert (transcript.chars, transcript.estimate_request_tokens(0)) == (4, 1)

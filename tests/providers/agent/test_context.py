@@ -57,7 +57,7 @@ async def test_older_part_is_replaced_by_the_models_own_summary(work: Work) -> N
 
     asked = worked.requests[3]
     assert (asked.purpose, asked.turn, asked.tools, asked.native_tools) == ("compaction", 0, (), ())
-    assert (asked.instructions, asked.max_output_tokens) == (compaction.INSTRUCTIONS, 321)
+    assert (asked.instructions, asked.max_output_tokens) == (compaction.COMPACTION_INSTRUCTIONS, 321)
     assert asked.first_token_timeout_ms == 5
     assert [type(message) for message in asked.messages] == [UserText]
     assert asked.messages[0].text.startswith("USER\ndo it\n\nASSISTANT CALLS read_file\n")

@@ -10,25 +10,25 @@ import anyio
 import pytest
 
 from providers.agent import fetch
-from providers.agent.fetch import FETCH_URL, MAX_BYTES, decoded, fetch_url, is_public, resolved, target_of
-from providers.agent.tools import Place, ToolFailed
+from providers.agent.fetch import FETCH_URL, MAX_BYTES, decode_body, fetch_url, is_public, parse_target, resolve_host
+from providers.agent.tools import ToolContext, ToolFailed
 from tests.providers.loopback import Exchange, serving
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def place(workspace: Path) -> Place:
-    return Place(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace, allow_private=True)
+def place(workspace: Path) -> ToolContext:
+    return ToolContext(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace, allow_private=True)
 
 
 @pytest.fixture
-def closed(workspace: Path) -> Place:
+def closed(workspace: Path) -> ToolContext:
     """As it is by default: private addresses are refused."""
-    return Place(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace)
+    return ToolContext(workspace=workspace, marker="sweep-1a2b3c4d/0/1", home=lambda: workspace)
 
 
-async def got(place: Place, url: str, **arguments: Any) -> dict[str, Any]:
+async def got(place: ToolContext, url: str, **arguments: Any) -> dict[str, Any]:
     return json.loads(await fetch_url(place, {"url": url, **arguments}))
 
 
@@ -42,7 +42,7 @@ def answering(body: bytes, status: int = 200, **headers: Any) -> Callable[..., A
 # --- what is fetched ----------------------------------------------------------------------------------------------
 
 
-async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifies(place: Place) -> None:
+async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifies(place: ToolContext) -> None:
     async with serving(answering(b"<p>hello", content_type="text/html; charset=utf-8")) as server:
         result = await got(place, f"http://127.0.0.1:{server.port}/a?b=c#d")
 
@@ -59,28 +59,28 @@ async def test_text_comes_with_status_and_type_and_nothing_is_sent_that_identifi
     assert headers["host"] == f"127.0.0.1:{server.port}"
 
 
-async def test_name_is_resolved_and_its_host_is_named_in_the_request(place: Place) -> None:
+async def test_name_is_resolved_and_its_host_is_named_in_the_request(place: ToolContext) -> None:
     async with serving(answering(b"ok", content_type=None)) as server:
         assert (await got(place, f"http://localhost:{server.port}"))["text"] == "ok"
 
     assert server.requests[0][1]["host"] == f"localhost:{server.port}"
 
 
-async def test_failed_status_is_an_answer(place: Place) -> None:
+async def test_failed_status_is_an_answer(place: ToolContext) -> None:
     async with serving(answering(b"no such page", 404, content_type="text/plain")) as server:
         result = await got(place, server.url)
 
     assert (result["status"], result["text"]) == (404, "no such page")
 
 
-async def test_body_is_cut_at_the_bytes_asked_for(place: Place) -> None:
+async def test_body_is_cut_at_the_bytes_asked_for(place: ToolContext) -> None:
     async with serving(answering("äöü".encode(), content_type="text/plain")) as server:
         result = await got(place, server.url, maxBytes=3)
 
     assert (result["text"], result["truncated"]) == ("ä\N{REPLACEMENT CHARACTER}", True)
 
 
-async def test_endless_body_ends_at_the_bound(place: Place) -> None:
+async def test_endless_body_ends_at_the_bound(place: ToolContext) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.head(content_type="text/plain")
         while True:
@@ -92,7 +92,7 @@ async def test_endless_body_ends_at_the_bound(place: Place) -> None:
     assert (len(result["text"]), result["truncated"]) == (100_000, True)
 
 
-async def test_body_that_is_no_text_is_not_shown(place: Place) -> None:
+async def test_body_that_is_no_text_is_not_shown(place: ToolContext) -> None:
     async with serving(answering(b"\x89PNG", content_type="image/png")) as server:
         with pytest.raises(ToolFailed, match="image/png, not text"):
             await got(place, server.url)
@@ -113,7 +113,7 @@ async def test_body_that_is_no_text_is_not_shown(place: Place) -> None:
     ],
 )
 def test_text_is_decoded_by_its_character_set_and_no_other_codec(content_type: str, body: bytes, text: str) -> None:
-    assert decoded(body, content_type) == text
+    assert decode_body(body, content_type) == text
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_text_is_decoded_by_its_character_set_and_no_other_codec(content_type: s
 )
 def test_address_that_may_not_be_asked_for_is_refused_without_showing_it(url: str, told: str) -> None:
     with pytest.raises(ToolFailed, match=told) as refused:
-        target_of(url)
+        parse_target(url)
     assert "secret" not in str(refused.value)
 
 
@@ -161,7 +161,7 @@ def test_public_addresses_are_known(address: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0177.0.0.1"])
-async def test_private_hosts_are_refused_however_they_are_written(closed: Place, host: str) -> None:
+async def test_private_hosts_are_refused_however_they_are_written(closed: ToolContext, host: str) -> None:
     async with serving(answering(b"secret")) as server:
         with pytest.raises(ToolFailed, match="private network"):
             await got(closed, f"http://{host}:{server.port}/")
@@ -175,10 +175,12 @@ async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(anyio, "getaddrinfo", both)
     with pytest.raises(ToolFailed, match="private network"):
-        await resolved(target_of("http://rebound.example/"), allow_private=False)
+        await resolve_host(parse_target("http://rebound.example/"), allow_private=False)
 
 
-async def test_address_that_was_checked_is_the_one_connected_to(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_address_that_was_checked_is_the_one_connected_to(
+    place: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name that would lead elsewhere the second time leads where it led the first time."""
     names = iter(["127.0.0.1"])
 
@@ -194,7 +196,7 @@ async def test_address_that_was_checked_is_the_one_connected_to(place: Place, mo
 
 
 async def test_unreachable_address_gives_way_to_the_next_of_its_name(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def two(host: str, port: int, *, type: SocketKind) -> list[tuple[int, int, int, str, tuple[str, int]]]:  # noqa: A002 - as the function it stands for
         return [(2, 1, 6, "", ("127.0.0.2", port)), (2, 1, 6, "", ("127.0.0.1", port))]
@@ -204,7 +206,7 @@ async def test_unreachable_address_gives_way_to_the_next_of_its_name(
         assert (await got(place, f"http://two.invalid:{server.port}/"))["text"] == "ok"
 
 
-async def test_host_that_cannot_be_found_or_reached_is_told(place: Place) -> None:
+async def test_host_that_cannot_be_found_or_reached_is_told(place: ToolContext) -> None:
     with pytest.raises(ToolFailed, match="cannot be found"):
         await got(place, "http://no-such-name.invalid/")
     async with serving(answering(b"")) as server:
@@ -227,7 +229,7 @@ def redirecting(to: str, *, times: int = 1) -> Callable[..., Awaitable[None]]:
 
 
 @pytest.mark.parametrize("to", ["/b", "b", "http://127.0.0.1:{port}/b"])
-async def test_redirect_within_a_host_is_followed(place: Place, to: str) -> None:
+async def test_redirect_within_a_host_is_followed(place: ToolContext, to: str) -> None:
     async with serving(redirecting(to)) as server:
         result = await got(place, f"http://127.0.0.1:{server.port}/a")
 
@@ -244,7 +246,7 @@ async def test_redirect_within_a_host_is_followed(place: Place, to: str) -> None
         ("http://me:pw@127.0.0.1:{port}/", "password"),
     ],
 )
-async def test_redirect_elsewhere_is_told_and_not_followed(place: Place, to: str, told: str) -> None:
+async def test_redirect_elsewhere_is_told_and_not_followed(place: ToolContext, to: str, told: str) -> None:
     async with serving(redirecting(to)) as server:
         with pytest.raises(ToolFailed, match=told):
             await got(place, f"http://127.0.0.1:{server.port}/a")
@@ -253,13 +255,13 @@ async def test_redirect_elsewhere_is_told_and_not_followed(place: Place, to: str
 
 
 @pytest.mark.parametrize("to", ["http://[", "http://[::1", "//a]b/"])
-async def test_redirect_to_what_is_no_url_is_told(place: Place, to: str) -> None:
+async def test_redirect_to_what_is_no_url_is_told(place: ToolContext, to: str) -> None:
     async with serving(redirecting(to)) as server:
         with pytest.raises(ToolFailed, match="no URL"):
             await got(place, f"http://127.0.0.1:{server.port}/")
 
 
-async def test_redirects_without_end_end(place: Place) -> None:
+async def test_redirects_without_end_end(place: ToolContext) -> None:
     async with serving(redirecting("/again", times=100)) as server:
         with pytest.raises(ToolFailed, match="5 redirects"):
             await got(place, server.url)
@@ -270,8 +272,8 @@ async def test_redirects_without_end_end(place: Place) -> None:
 # --- time and tools -----------------------------------------------------------------------------------------------
 
 
-async def test_host_that_says_nothing_is_given_up_in_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "FETCH_S", 0.2)
+async def test_host_that_says_nothing_is_given_up_in_time(place: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "FETCH_TIMEOUT_S", 0.2)
 
     async def script(exchange: Exchange) -> None:
         await exchange.gone()
@@ -282,7 +284,7 @@ async def test_host_that_says_nothing_is_given_up_in_time(place: Place, monkeypa
 
 
 async def test_secure_host_is_asked_for_the_certificate_of_its_name(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hello = bytearray()
 

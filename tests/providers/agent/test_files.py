@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from providers.agent import files
 from providers.agent.files import edit_file, list_files, read_file, write_file
-from providers.agent.tools import Place, Run, ToolFailed
+from providers.agent.tools import ToolContext, ToolFailed, ToolFunction
 from providers.system.paths import PathEscapes
 
 pytestmark = pytest.mark.anyio
@@ -26,8 +26,8 @@ def no_home() -> Path:
     raise AssertionError
 
 
-async def use(run: Run, workspace: Path, **arguments: object) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(await run(Place(workspace=workspace, marker="", home=no_home), arguments))
+async def use(run: ToolFunction, workspace: Path, **arguments: object) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(await run(ToolContext(workspace=workspace, marker="", home=no_home), arguments))
     return told
 
 
@@ -113,7 +113,7 @@ async def test_bytes_that_are_no_text_are_shown_as_replacements(workspace: Path)
 async def test_large_file_is_read_and_a_larger_one_refused(workspace: Path) -> None:
     (workspace / "a").write_bytes(b"x\n" * 1_000_000)
     with (workspace / "b").open("wb") as file:
-        file.truncate(files.READ_BYTES + 1)
+        file.truncate(files.MAX_READ_BYTES + 1)
 
     assert (await use(read_file, workspace, path="a", startLine=999_999))["content"] == "999999: x\n1000000: x"
     with pytest.raises(ToolFailed, match="more than"):
@@ -259,7 +259,7 @@ async def test_links_are_not_written_through(workspace: Path) -> None:
 
 async def test_file_that_would_be_too_large_is_refused(workspace: Path) -> None:
     with pytest.raises(ToolFailed, match="at most"):
-        await use(write_file, workspace, path="a", content="x" * (files.WRITE_BYTES + 1), expectedHash=None)
+        await use(write_file, workspace, path="a", content="x" * (files.MAX_WRITE_BYTES + 1), expectedHash=None)
 
     assert names(workspace) == []
 

@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 import pytest
 
-from providers.agent.loop import INSTRUCTIONS, TOOLS, BuiltinAgent
+from providers.agent.loop import AGENT_INSTRUCTIONS, TOOLS, BuiltinAgent
 from providers.base import (
     AgentSettings,
     Answer,
@@ -49,10 +49,10 @@ async def test_answer_without_calls_ends_the_work(work: Work) -> None:
     done = worked.done
     assert (done.stop, done.reason, done.text, done.turns, done.model) == ("completed", None, "hello", 1, "m-1")
     assert worked.requests[0].messages == (UserText(text="do it"),)
-    assert worked.requests[0].instructions == INSTRUCTIONS
+    assert worked.requests[0].instructions == AGENT_INSTRUCTIONS
     assert worked.events == [
         WorkStarted(
-            instructions=INSTRUCTIONS,
+            instructions=AGENT_INSTRUCTIONS,
             prompt="do it",
             tools=("read_file", "list_files", "write_file", "edit_file", "search_text", "bash"),
             model="m",

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from providers.agent.loop import BuiltinAgent
-from providers.agent.shell import home_of_run
+from providers.agent.shell import provide_home
 from providers.base import AgentSettings, Answer, Assignment, Origin, Policy, Request
-from store.documents.text import LONGEST_WORD
+from store.documents.text import MAX_WORD_CHARACTERS
 from tests.providers.agent.conftest import EVERYTHING, Work, Worked, call
 from tests.providers.system.test_process import has_lived, is_alive, pids
 
@@ -62,7 +62,7 @@ async def test_output_is_cut_between_characters(work: Work) -> None:
     told = await run(work, "python3 -c \"print('x' + 'ä' * 20000)\"")
 
     assert told["truncated"]
-    assert told["stdout"] == "x" + "ä" * (15_999 - LONGEST_WORD)  # half a word may be half a credential
+    assert told["stdout"] == "x" + "ä" * (15_999 - MAX_WORD_CHARACTERS)  # half a word may be half a credential
 
 
 async def test_background_processes_end_with_the_command(work: Work, workspace: Path) -> None:
@@ -118,19 +118,19 @@ async def test_cancelling_the_work_kills_its_command(workspace: Path) -> None:
 
 
 def test_home_at_a_given_place_is_made_when_it_is_needed_and_left_to_who_gave_it(tmp_path: Path) -> None:
-    with home_of_run(tmp_path / "home") as home:
+    with provide_home(tmp_path / "home") as home:
         assert not (tmp_path / "home").exists()
         assert home().is_dir()
     assert (tmp_path / "home").is_dir()
 
 
 def test_home_that_had_to_be_made_is_removed_with_what_is_in_it(tmp_path: Path) -> None:
-    with home_of_run(None) as home:
+    with provide_home(None) as home:
         (home() / "x").write_text("x")
         made = home()
         assert home() == made
     assert not made.exists()
 
-    with home_of_run(tmp_path) as home:
+    with provide_home(tmp_path) as home:
         assert home() == tmp_path
     assert tmp_path.exists()

@@ -7,16 +7,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from providers.base import Answer
-from providers.decisions.answers import LONGEST_ANSWER, Abstained, BadAnswer, Said, of_model, of_specialist
-from providers.decisions.schema import Schema
+from providers.decisions.answers import (
+    MAX_ANSWER_CHARS,
+    Abstention,
+    BadAnswer,
+    NodeAnswer,
+    read_model_answer,
+    read_specialist_answer,
+)
+from providers.decisions.schema import JsonSchema
 
-VERDICT = Schema({"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]})
-DENY = Said({"verdict": "deny"}, 0.9)
+VERDICT = JsonSchema(
+    {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]}
+)
+DENY = NodeAnswer({"verdict": "deny"}, 0.9)
 TEXT = '{"answer": {"verdict": "deny"}, "confidence": 0.9}'
 
 
-def of(text: str, **more: Any) -> Abstained | Said:
-    return of_model(Answer(text=text, **more), VERDICT)
+def of(text: str, **more: Any) -> Abstention | NodeAnswer:
+    return read_model_answer(Answer(text=text, **more), VERDICT)
 
 
 def bad(text: str, **more: Any) -> str:
@@ -29,7 +38,7 @@ def bad(text: str, **more: Any) -> str:
 
 def bad_of_specialist(text: str) -> str:
     with pytest.raises(BadAnswer) as raised:
-        of_specialist(text, "confidence")
+        read_specialist_answer(text, "confidence")
     assert raised.value.message.isprintable()
     assert len(raised.value.message) < 400
     return raised.value.message
@@ -60,11 +69,11 @@ def test_an_answer_is_found_in_what_models_put_around_it(text: str) -> None:
 def test_a_confidence_is_a_number_between_0_and_1_or_nothing(confidence: str, number: float | None) -> None:
     said = of(f'{{"answer": {{"verdict": "deny"}}, "confidence": {confidence}}}')
 
-    assert said == Said({"verdict": "deny"}, number)
+    assert said == NodeAnswer({"verdict": "deny"}, number)
 
 
 def test_an_answer_without_a_confidence_says_nothing_of_it() -> None:
-    assert of('{"answer": {"verdict": "deny"}}') == Said({"verdict": "deny"}, None)
+    assert of('{"answer": {"verdict": "deny"}}') == NodeAnswer({"verdict": "deny"}, None)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +86,7 @@ def test_an_answer_without_a_confidence_says_nothing_of_it() -> None:
     ],
 )
 def test_an_answer_of_null_abstains(text: str, reason: str) -> None:
-    assert of(text) == Abstained(reason)
+    assert of(text) == Abstention(reason)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +153,7 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"answer": {"verdict": "' + "x" * LONGEST_ANSWER + '"}}', "the answer is longer than 1 MiB"),
+        ('{"answer": {"verdict": "' + "x" * MAX_ANSWER_CHARS + '"}}', "the answer is longer than 1 MiB"),
         (nested(10_000), "the answer is nested too deeply"),
         (nested(300), "the answer is nested more than 200 levels deep"),
         ('{"answer": ' + "[" * 100_000, "the answer is nested too deeply"),
@@ -165,7 +174,7 @@ def test_hostile_answers_are_refused_soon(text: str, message: str) -> None:
 def test_a_confidence_of_very_many_digits_is_read_as_the_number_it_is() -> None:
     said = of('{"answer": {"verdict": "deny"}, "confidence": 0.' + "9" * 900_000 + "}")
 
-    assert said == Said({"verdict": "deny"}, 1.0)
+    assert said == NodeAnswer({"verdict": "deny"}, 1.0)
 
 
 @given(st.text())
@@ -191,7 +200,7 @@ def test_every_answer_of_the_form_is_read_whatever_is_around_it(
     answer = {**given, "verdict": "allow"}
     text = json.dumps({"answer": answer, "confidence": confidence})
 
-    assert of(f"{around}{text}{around}") == Said(answer, confidence)
+    assert of(f"{around}{text}{around}") == NodeAnswer(answer, confidence)
 
 
 # --- specialists ------------------------------------------------------------------------------------------------
@@ -200,25 +209,25 @@ def test_every_answer_of_the_form_is_read_whatever_is_around_it(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"verdict": "deny", "confidence": 0.5}\n', Said({"verdict": "deny", "confidence": 0.5}, 0.5)),
-        ('{"verdict": "deny"}', Said({"verdict": "deny"}, None)),
-        ('{"verdict": "deny", "confidence": null}', Said({"verdict": "deny", "confidence": None}, None)),
-        ('"billing"', Said("billing")),
-        ("[1, 2]", Said([1, 2])),
-        ("false", Said(False)),
-        ("0.25", Said(0.25)),
-        ('{"abstain": true, "verdict": "deny"}', Said({"abstain": True, "verdict": "deny"})),
-        ("null", Abstained("the specialist answered null")),
-        ('{"abstain": "not my field"}', Abstained("not my field")),
-        ('{"abstain": ""}', Abstained("the specialist abstained")),
+        ('{"verdict": "deny", "confidence": 0.5}\n', NodeAnswer({"verdict": "deny", "confidence": 0.5}, 0.5)),
+        ('{"verdict": "deny"}', NodeAnswer({"verdict": "deny"}, None)),
+        ('{"verdict": "deny", "confidence": null}', NodeAnswer({"verdict": "deny", "confidence": None}, None)),
+        ('"billing"', NodeAnswer("billing")),
+        ("[1, 2]", NodeAnswer([1, 2])),
+        ("false", NodeAnswer(False)),
+        ("0.25", NodeAnswer(0.25)),
+        ('{"abstain": true, "verdict": "deny"}', NodeAnswer({"abstain": True, "verdict": "deny"})),
+        ("null", Abstention("the specialist answered null")),
+        ('{"abstain": "not my field"}', Abstention("not my field")),
+        ('{"abstain": ""}', Abstention("the specialist abstained")),
     ],
 )
-def test_the_whole_answer_of_a_specialist_is_the_decision(text: str, said: Abstained | Said) -> None:
-    assert of_specialist(text, "confidence") == said
+def test_the_whole_answer_of_a_specialist_is_the_decision(text: str, said: Abstention | NodeAnswer) -> None:
+    assert read_specialist_answer(text, "confidence") == said
 
 
 def test_the_field_that_says_how_sure_a_specialist_is_has_any_name() -> None:
-    assert of_specialist('{"score": 0.25, "confidence": "high"}', "score") == Said(
+    assert read_specialist_answer('{"score": 0.25, "confidence": "high"}', "score") == NodeAnswer(
         {"score": 0.25, "confidence": "high"}, 0.25
     )
 
@@ -238,7 +247,7 @@ def test_the_field_that_says_how_sure_a_specialist_is_has_any_name() -> None:
         (nested(201), "the answer is nested more than 200 levels deep"),
         ("NaN", "NaN is no JSON"),
         ("1" * 5000, "the answer is not JSON"),
-        ("x" * (LONGEST_ANSWER + 1), "the answer is longer than 1 MiB"),
+        ("x" * (MAX_ANSWER_CHARS + 1), "the answer is longer than 1 MiB"),
     ],
 )
 def test_rubbish_of_a_specialist_is_told_as_such(text: str, message: str) -> None:
@@ -246,10 +255,10 @@ def test_rubbish_of_a_specialist_is_told_as_such(text: str, message: str) -> Non
 
 
 def test_an_answer_of_just_the_longest_length_is_read() -> None:
-    assert of_specialist(" " * (LONGEST_ANSWER - 1) + "1", "confidence") == Said(1)
+    assert read_specialist_answer(" " * (MAX_ANSWER_CHARS - 1) + "1", "confidence") == NodeAnswer(1)
 
 
 def test_a_long_reason_is_cut() -> None:
-    [reason] = attrs.astuple(of_specialist(json.dumps({"abstain": "x" * 5000}), "confidence"))
+    [reason] = attrs.astuple(read_specialist_answer(json.dumps({"abstain": "x" * 5000}), "confidence"))
 
     assert reason == "x" * 199 + "…"

@@ -7,7 +7,7 @@ import pytest
 from providers.base import Origin, Provider, Request, UserText
 from providers.decisions import backends
 from providers.decisions.backends import open_providers
-from providers.decisions.model import Backend, Capability, Daemon, Exec, Http, Model, Rule
+from providers.decisions.model import Backend, Capability, DaemonConfig, ExecNode, HttpNode, ModelNode, RuleNode
 from store.errors import UsageError
 
 pytestmark = pytest.mark.anyio
@@ -15,16 +15,16 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-house-0123456789"
 
 
-def model(node_id: str, backend: str, **more: Any) -> Model:
-    return Model(id=node_id, prompt="p", backend=backend, model="m-1", answer={}, **more)
+def model(node_id: str, backend: str, **more: Any) -> ModelNode:
+    return ModelNode(id=node_id, prompt="p", backend=backend, model="m-1", answer={}, **more)
 
 
-def capability(name: str, *flow: Exec | Http | Model | Rule) -> Capability:
+def capability(name: str, *flow: ExecNode | HttpNode | ModelNode | RuleNode) -> Capability:
     return Capability(name=name, input_schema={}, flow=flow)
 
 
-def daemon(*capabilities: Capability, **backends: Any) -> Daemon:
-    return Daemon(
+def daemon(*capabilities: Capability, **backends: Any) -> DaemonConfig:
+    return DaemonConfig(
         backends={name: Backend(name=name, **said) for name, said in backends.items()},
         capabilities={one.name: one for one in capabilities},
     )
@@ -51,13 +51,13 @@ async def closed(providers: Mapping[str, Provider]) -> None:
 async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path: Path) -> None:
     gate = capability(
         "gate",
-        Rule(id="r", when="true", decision=1),
-        Exec(id="e", command=("true",)),
+        RuleNode(id="r", when="true", decision=1),
+        ExecNode(id="e", command=("true",)),
         model("a", "house"),
         model("b", "house"),
-        Http(id="h", url="https://vendor.example/x"),
+        HttpNode(id="h", url="https://vendor.example/x"),
     )
-    route = capability("route", model("a", "local"), Exec(id="e", command=("true",)))
+    route = capability("route", model("a", "local"), ExecNode(id="e", command=("true",)))
 
     providers = open_providers(
         daemon(gate, route, house=HOUSE, local=LOCAL, unused=HOUSE),
@@ -70,7 +70,7 @@ async def test_everybody_is_opened_once_by_the_name_that_flows_ask_by(tmp_path: 
     assert {name for name in providers if providers[name].name != name} == {"house", "local"}
     assert len({provider.account for provider in providers.values()}) == 5
     for one in (gate, route):
-        assert {one.asked(node) for node in one.asking()} <= set(providers)
+        assert {one.find_provider_name(node) for node in one.list_asking_nodes()} <= set(providers)
     await closed(providers)
 
 
@@ -80,8 +80,8 @@ async def test_each_is_opened_with_its_own_credential_which_is_shown_nowhere(tmp
         "gate",
         model("a", "house"),
         model("b", "local"),
-        Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"),
-        Http(id="open", url="https://vendor.example/x"),
+        HttpNode(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"),
+        HttpNode(id="open", url="https://vendor.example/x"),
     )
 
     providers = open_providers(daemon(gate, house=HOUSE, local=LOCAL), [gate], key_of=keys(asked), base=tmp_path)
@@ -96,7 +96,7 @@ async def test_a_key_that_is_missing_is_the_users_mistake(tmp_path: Path) -> Non
     def key_of(variable: str, _kind: str) -> None:
         raise UsageError(f"the environment variable {variable} is not set")
 
-    gate = capability("gate", Http(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"))
+    gate = capability("gate", HttpNode(id="h", url="https://vendor.example/x", api_key_env="VENDOR_KEY"))
 
     with pytest.raises(UsageError, match="VENDOR_KEY is not set"):
         open_providers(daemon(gate), [gate], key_of=key_of, base=tmp_path)
@@ -122,7 +122,7 @@ async def test_a_backend_that_cannot_be_opened_is_the_users_mistake(
 
 async def test_commands_are_relative_to_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "here").write_text("{}")
-    gate = capability("gate", Exec(id="e", command=("cat", "here")))
+    gate = capability("gate", ExecNode(id="e", command=("cat", "here")))
 
     providers = open_providers(daemon(gate), [gate], key_of=keys(), base=tmp_path)
     request = Request(
@@ -136,7 +136,7 @@ async def test_commands_are_relative_to_the_configuration(tmp_path: Path) -> Non
 
 
 async def test_nothing_is_opened_for_those_whom_nobody_asks() -> None:
-    gate = capability("gate", Rule(id="r", when="true", decision=1))
+    gate = capability("gate", RuleNode(id="r", when="true", decision=1))
 
     assert open_providers(daemon(gate, house=HOUSE), [gate], key_of=keys(), base=None) == {}
 

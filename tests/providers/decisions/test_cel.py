@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from providers.decisions.cel import (
     ASSERTION_VARIABLES,
-    LONGEST_EXPRESSION,
-    MAX_DEPTH,
+    MAX_EXPRESSION_BYTES,
+    MAX_VALUE_DEPTH,
     RULE_VARIABLES,
-    Uncompilable,
-    Unevaluable,
+    CelCompileError,
+    CelEvaluationError,
     VariableType,
-    compile,  # noqa: A004 - what CEL calls it
-    unfit,
+    compile_expression,
+    find_value_problem,
 )
 
 STEP = {"node": "judge", "source": "model", "ms": None, "confidence": 0.7, "usage": {"input": 12}}
@@ -48,21 +48,21 @@ ENDED = {
 def evaluated(
     text: str, values: dict[str, Any] = ENDED, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES
 ) -> bool:
-    return compile(text, variables).evaluate(values)
+    return compile_expression(text, variables).evaluate(values)
 
 
 def unevaluable(
     text: str, values: dict[str, Any] = ENDED, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES
 ) -> str:
-    expression = compile(text, variables)
-    with pytest.raises(Unevaluable) as raised:
+    expression = compile_expression(text, variables)
+    with pytest.raises(CelEvaluationError) as raised:
         expression.evaluate(values)
     return raised.value.reason
 
 
-def uncompilable(text: str, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES) -> Uncompilable:
-    with pytest.raises(Uncompilable) as raised:
-        compile(text, variables)
+def uncompilable(text: str, variables: Mapping[str, VariableType] = ASSERTION_VARIABLES) -> CelCompileError:
+    with pytest.raises(CelCompileError) as raised:
+        compile_expression(text, variables)
     return raised.value
 
 
@@ -212,7 +212,7 @@ def test_what_a_model_wrote_is_shown_short_and_tame() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (nested(MAX_DEPTH + 1), "decision is nested more than 200 levels deep"),
+        (nested(MAX_VALUE_DEPTH + 1), "decision is nested more than 200 levels deep"),
         ({"a": 2**63}, "decision holds an integer of more than 64 bits"),
         ([-(2**63) - 1], "decision holds an integer of more than 64 bits"),
         (["\ud800"], "decision holds a lone surrogate, which is no text"),
@@ -231,7 +231,7 @@ def test_a_value_that_would_be_misread_is_refused_even_where_it_does_not_matter(
 
 
 def test_values_up_to_the_bounds_are_taken() -> None:
-    assert evaluated("size(decision) == 1", {**ENDED, "decision": nested(MAX_DEPTH)})
+    assert evaluated("size(decision) == 1", {**ENDED, "decision": nested(MAX_VALUE_DEPTH)})
     assert evaluated("decision == 9223372036854775807", {**ENDED, "decision": 2**63 - 1})
     assert evaluated("decision < -9223372036854775807", {**ENDED, "decision": -(2**63)})
 
@@ -298,14 +298,19 @@ def test_a_rule_sees_the_input_and_the_answers_and_nothing_else() -> None:
 
 
 def test_an_expression_names_the_variables_that_it_cannot_do_without() -> None:
-    named = [compile(text, ASSERTION_VARIABLES).named() for text in ("true", "trace.all(error, error.ms == null)")]
+    named = [
+        compile_expression(text, ASSERTION_VARIABLES).list_required_variables()
+        for text in ("true", "trace.all(error, error.ms == null)")
+    ]
 
     assert named == [(), ("trace",)]
-    assert compile("decision.n == 1 || 'error' == status", ASSERTION_VARIABLES).named() == ("status", "decision")
+    assert compile_expression(
+        "decision.n == 1 || 'error' == status", ASSERTION_VARIABLES
+    ).list_required_variables() == ("status", "decision")
 
 
 def test_an_expression_is_no_longer_than_4_kib() -> None:
-    fits = "true" + " " * (LONGEST_EXPRESSION - 4)
+    fits = "true" + " " * (MAX_EXPRESSION_BYTES - 4)
 
     assert evaluated(fits)
     assert uncompilable(fits + " ").message == "an expression has at most 4096 bytes, this one has 4097"
@@ -336,11 +341,11 @@ def test_a_bomb_ends_soon_and_never_as_true(bomb: str) -> None:
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-        from providers.decisions.cel import ASSERTION_VARIABLES, Uncompilable, Unevaluable, compile
+        from providers.decisions.cel import ASSERTION_VARIABLES, CelCompileError, CelEvaluationError, compile_expression
         values = {{"status": "ok", "decision": {{"n": 3}}, "abstain": None, "error": None, "trace": [1] * 200}}
         try:
-            print(compile({BOMBS[bomb]}, ASSERTION_VARIABLES).evaluate(values))
-        except (Uncompilable, Unevaluable) as error:
+            print(compile_expression({BOMBS[bomb]}, ASSERTION_VARIABLES).evaluate(values))
+        except (CelCompileError, CelEvaluationError) as error:
             print(type(error).__name__, str(error).splitlines()[0])
     """
     ended = subprocess.run(
@@ -351,7 +356,7 @@ def test_a_bomb_ends_soon_and_never_as_true(bomb: str) -> None:
         assert ended.stdout == "True\n"
         return
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith(("False", "Uncompilable ", "Unevaluable "))
+    assert ended.stdout.startswith(("False", "CelCompileError ", "CelEvaluationError "))
 
 
 def test_too_many_iterations_are_said_to_be_too_many() -> None:
@@ -374,7 +379,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_every_json_value_is_fit_and_equals_itself(value: Any) -> None:
-    assert unfit(value) is None
+    assert find_value_problem(value) is None
     assert evaluated("decision == abstain", {**ENDED, "decision": value, "abstain": value})
 
 
@@ -390,7 +395,7 @@ def test_only_the_boolean_true_is_true(value: Any) -> None:
 @given(st.text(max_size=60))
 def test_any_text_compiles_or_says_why_not(text: str) -> None:
     try:
-        said = str(compile(text, ASSERTION_VARIABLES))
-    except Uncompilable as error:
+        said = str(compile_expression(text, ASSERTION_VARIABLES))
+    except CelCompileError as error:
         said = str(error)
     assert all(char.isprintable() for char in said.replace("\n", ""))

@@ -12,11 +12,11 @@ import pytest
 
 from providers.base import Answer, Origin, Request, UserText
 from providers.decisions.decision import Cause, Decision, Failure, Step
-from providers.decisions.flow import decide
-from providers.decisions.model import Capability, Exec, Http, Model, Rule
+from providers.decisions.flow import run_flow
+from providers.decisions.model import Capability, ExecNode, HttpNode, ModelNode, RuleNode
 from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
-from store.errors import BudgetSpent, StoreFailed
+from store.errors import CapExhausted, StoreFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -25,25 +25,25 @@ INPUT = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
 VERDICT = {"type": "object", "properties": {"verdict": {"enum": ["allow", "deny"]}}, "required": ["verdict"]}
 
 
-def rule(node_id: str = "guard", when: str = "true", decision: Any = "ruled") -> Rule:
-    return Rule(id=node_id, when=when, decision=decision)
+def rule(node_id: str = "guard", when: str = "true", decision: Any = "ruled") -> RuleNode:
+    return RuleNode(id=node_id, when=when, decision=decision)
 
 
-def model(node_id: str = "judge", **more: Any) -> Model:
-    return Model(
+def model(node_id: str = "judge", **more: Any) -> ModelNode:
+    return ModelNode(
         **{"id": node_id, "prompt": "{{ input.tool_name }}", "backend": "house", "model": "m-1", "answer": {}, **more}
     )
 
 
-def program(node_id: str = "gate", **more: Any) -> Exec:
-    return Exec(**{"id": node_id, "command": ("true",), **more})
+def program(node_id: str = "gate", **more: Any) -> ExecNode:
+    return ExecNode(**{"id": node_id, "command": ("true",), **more})
 
 
-def endpoint(node_id: str = "vendor", **more: Any) -> Http:
-    return Http(**{"id": node_id, "url": "http://127.0.0.1:9/", **more})
+def endpoint(node_id: str = "vendor", **more: Any) -> HttpNode:
+    return HttpNode(**{"id": node_id, "url": "http://127.0.0.1:9/", **more})
 
 
-def capability(*flow: Exec | Http | Model | Rule, **more: Any) -> Capability:
+def capability(*flow: ExecNode | HttpNode | ModelNode | RuleNode, **more: Any) -> Capability:
     return Capability(**{"name": "toolgate", "input_schema": {"type": "object"}, "flow": flow, **more})
 
 
@@ -81,7 +81,7 @@ class Asks:
 async def decided(
     what: Capability, asks: Asks | None = None, value: dict[str, Any] = INPUT, clock: Callable[..., Any] | None = None
 ) -> Decision:
-    return await decide(what, value, ask_of=asks or Asks(), origin=ORIGIN, clock=clock)
+    return await run_flow(what, value, ask_of=asks or Asks(), origin=ORIGIN, clock=clock)
 
 
 def outcomes(decision: Decision) -> list[tuple[str, str]]:
@@ -154,7 +154,7 @@ async def test_a_model_is_asked_with_its_prompt_and_the_form_of_its_answer() -> 
     ("node", "name"), [(program(), "exec:toolgate/gate"), (endpoint("gate"), "http:toolgate/gate")]
 )
 async def test_a_specialist_is_asked_with_the_input_and_its_whole_answer_is_the_decision(
-    node: Exec | Http, name: str
+    node: ExecNode | HttpNode, name: str
 ) -> None:
     asks = Asks(gate='{"verdict": "añ", "confidence": 0.25}')
 
@@ -237,7 +237,9 @@ async def test_the_minimum_holds_for_answers_that_do_not_decide() -> None:
         (endpoint(), "null", "the specialist answered null"),
     ],
 )
-async def test_whoever_is_asked_may_abstain(node: Model | Exec | Http, answer: str | Answer, reason: str) -> None:
+async def test_whoever_is_asked_may_abstain(
+    node: ModelNode | ExecNode | HttpNode, answer: str | Answer, reason: str
+) -> None:
     decision = await decided(capability(node, rule("never")), Asks(**{node.id: answer}))
 
     assert (decision.status, decision.abstain, decision.decision) == ("abstain", reason, None)
@@ -262,7 +264,7 @@ async def test_whoever_is_asked_may_abstain(node: Model | Exec | Http, answer: s
     ],
 )
 async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(
-    node: Model | Exec | Http, kind: ErrorKind, cause: Cause | None
+    node: ModelNode | ExecNode | HttpNode, kind: ErrorKind, cause: Cause | None
 ) -> None:
     error = failed(kind, "it broke", status=503, usage=Usage(input=7))
 
@@ -288,7 +290,7 @@ async def test_a_provider_that_does_not_answer_fails_its_node_with_the_cause(
     ],
 )
 async def test_an_answer_that_is_not_of_the_form_fails_its_node(
-    node: Model | Exec | Http, answer: str | Answer
+    node: ModelNode | ExecNode | HttpNode, answer: str | Answer
 ) -> None:
     decision = await decided(capability(node), Asks(**{node.id: answer}))
 
@@ -306,7 +308,7 @@ async def test_messages_of_errors_are_tame() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [BudgetSpent("max-calls"), StoreFailed("lab.db", "full"), KeyError("a bug"), asyncio.CancelledError()],
+    [CapExhausted("max-calls"), StoreFailed("lab.db", "full"), KeyError("a bug"), asyncio.CancelledError()],
     ids=lambda error: type(error).__name__,
 )
 async def test_everything_but_a_providers_error_passes_through_whatever_the_fallback(error: BaseException) -> None:
@@ -324,7 +326,7 @@ async def test_a_flow_that_is_cancelled_ends() -> None:
         return ask
 
     with anyio.move_on_after(0.01) as scope:
-        await decide(capability(model()), INPUT, ask_of=ask_of, origin=ORIGIN, clock=None)
+        await run_flow(capability(model()), INPUT, ask_of=ask_of, origin=ORIGIN, clock=None)
     assert scope.cancelled_caught
 
 
@@ -426,7 +428,7 @@ async def test_an_input_that_breaks_its_schema_is_an_error_and_nothing_is_tried(
 
 
 @pytest.mark.parametrize("node", [rule("it", decision={"verdict": "maybe"}), program("it")])
-async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node: Exec | Rule) -> None:
+async def test_a_decision_that_breaks_the_outputs_schema_is_an_error(node: ExecNode | RuleNode) -> None:
     asks = Asks(it='{"verdict": "maybe"}')
 
     decision = await decided(capability(node, output_schema=VERDICT), asks)

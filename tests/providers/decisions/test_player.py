@@ -11,9 +11,9 @@ import attrs
 import pytest
 
 from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request, Responded, TextDelta
-from providers.decisions.player import NAME, HandWritten, Player, format_of, plain
-from providers.decisions.tape import LATE, Recorded, Tape, Taped, failed
-from providers.endpoints.endpoint import MAX_KEPT
+from providers.decisions.player import PLAYER_NAME, AnswerPlayer, HandWritten, find_answer_reader, read_plain_text
+from providers.decisions.tape import TIMEOUT_BODY, AnswerLog, AnswerRecorder, RecordedAnswer, build_error_answer
+from providers.endpoints.endpoint import MAX_KEPT_BYTES
 from providers.errors import ErrorKind, ProviderError
 from providers.recording.divergence import NotRecorded
 from providers.registry import ProviderOptions, find_provider
@@ -103,22 +103,24 @@ def opened(kind: str, url: str, **options: Any) -> Provider:
     return find_provider(kind)(ProviderOptions(base_url=url, api_key=KEY, keep_bodies=True, **options))
 
 
-async def taped(kind: str, script: Callable[..., Any], request: Request = NODE) -> tuple[Answer | ProviderError, Tape]:
+async def taped(
+    kind: str, script: Callable[..., Any], request: Request = NODE
+) -> tuple[Answer | ProviderError, AnswerLog]:
     """What came of asking live, and what was recorded of it."""
-    tape = Tape()
+    tape = AnswerLog()
     async with serving(script) as server:
-        provider = Taped(opened(kind, server.url), tape.keep)
+        provider = AnswerRecorder(opened(kind, server.url), tape.keep_answer)
         try:
             return await outcome(provider, request), tape
         finally:
             await provider.aclose()
 
 
-def player(kind: str, *recorded: Recorded) -> Player:
-    return Player({("gate/rm-root", "jev"): {"judge": list(recorded)}}, {"jev": format_of(kind)})
+def player(kind: str, *recorded: RecordedAnswer) -> AnswerPlayer:
+    return AnswerPlayer({("gate/rm-root", "jev"): {"judge": list(recorded)}}, {"jev": find_answer_reader(kind)})
 
 
-async def played(kind: str, *recorded: Recorded, request: Request = NODE) -> Answer | ProviderError:
+async def played(kind: str, *recorded: RecordedAnswer, request: Request = NODE) -> Answer | ProviderError:
     return await outcome(player(kind, *recorded), request)
 
 
@@ -139,7 +141,7 @@ def same(live: Answer | ProviderError, again: Answer | ProviderError) -> None:
 @pytest.mark.parametrize(("kind", "body"), BODIES)
 async def test_answer_is_played_as_it_was_taped(kind: str, body: bytes) -> None:
     live, tape = await taped(kind, lambda exchange: exchange.whole(body))
-    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    ((recorded,),) = tape.list_answers("gate/rm-root", "jev").values()
     same(live, await played(kind, recorded))
     assert KEY not in json.dumps(recorded.body)
 
@@ -148,7 +150,7 @@ async def test_answer_is_played_as_it_was_taped(kind: str, body: bytes) -> None:
 @pytest.mark.parametrize("status", sorted(REFUSALS))
 async def test_refusal_is_played_as_it_was_taped(kind: str, status: int) -> None:
     live, tape = await taped(kind, lambda exchange: exchange.whole(REFUSALS[status], status, retry_after="9"))
-    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    ((recorded,),) = tape.list_answers("gate/rm-root", "jev").values()
     assert (recorded.status, live.status) == (status, status)
     same(live, await played(kind, recorded))
 
@@ -156,14 +158,14 @@ async def test_refusal_is_played_as_it_was_taped(kind: str, status: int) -> None
 async def test_endpoint_that_answers_questions_is_played_as_it_was_taped() -> None:
     live, tape = await taped("typesafe", speaking())
     assert json.loads(live.text)["answer"] == {"deny": True, "why": "a"}
-    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    ((recorded,),) = tape.list_answers("gate/rm-root", "jev").values()
     same(live, await played("typesafe", recorded))
     assert set(recorded.body) == {"model", "answers", "usage"}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_document_that_somebody_wrote_is_read(kind: str) -> None:
-    answer = await played(kind, Recorded(status=200, body=DOCUMENTS[kind]))
+    answer = await played(kind, RecordedAnswer(status=200, body=DOCUMENTS[kind]))
     assert json.loads(answer.text)["answer"]["deny"] is True
     assert json.loads(answer.text)["confidence"] == 0.9
     assert answer.usage == Usage(input=7, output=3)
@@ -171,27 +173,27 @@ async def test_document_that_somebody_wrote_is_read(kind: str) -> None:
 
 async def test_stream_that_was_cut_off_is_an_error_worth_no_other_try() -> None:
     body = (FOLDER / "055-cut-before-done.sse").read_bytes()
-    error = await played("openai", Recorded(status=200, body=body.decode()[:200]))
+    error = await played("openai", RecordedAnswer(status=200, body=body.decode()[:200]))
     assert (error.kind, error.retryable) == ("truncated", False)
 
 
 async def test_of_several_answers_the_last_counts() -> None:
-    tried = [Recorded(status=503, body="busy"), Recorded(status=200, body=DOCUMENTS["openai"])]
+    tried = [RecordedAnswer(status=503, body="busy"), RecordedAnswer(status=200, body=DOCUMENTS["openai"])]
     assert (await played("openai", *tried)).text == SAID
     assert (await played("openai", *reversed(tried))).kind == "server_error"
 
 
 async def test_specialists_answer_is_its_body_whatever_the_variants_format() -> None:
     asked = attrs.evolve(NODE, model="", answer_schema=None)
-    answer = await played("openai", Recorded(status=200, body={"verdict": "deny"}), request=asked)
+    answer = await played("openai", RecordedAnswer(status=200, body={"verdict": "deny"}), request=asked)
     assert json.loads(answer.text) == {"verdict": "deny"}
-    assert (await played("openai", Recorded(status=200, body="rubbish"), request=asked)).text == "rubbish"
-    assert (await played("openai", Recorded(status=500, body="exit 3"), request=asked)).kind == "server_error"
+    assert (await played("openai", RecordedAnswer(status=200, body="rubbish"), request=asked)).text == "rubbish"
+    assert (await played("openai", RecordedAnswer(status=500, body="exit 3"), request=asked)).kind == "server_error"
 
 
 def test_formats_are_found_without_a_key_or_a_suite() -> None:
-    assert format_of("scripted") is plain
-    assert format_of("ollama") is not plain
+    assert find_answer_reader("scripted") is read_plain_text
+    assert find_answer_reader("ollama") is not read_plain_text
 
 
 # --- hand-written, and not there --------------------------------------------------------------------------------
@@ -200,19 +202,19 @@ def test_formats_are_found_without_a_key_or_a_suite() -> None:
 @pytest.mark.parametrize("value", [{"answer": {"deny": True}, "confidence": 0.9}, {"answer": None}, [1], "text", None])
 async def test_hand_written_answer_is_told_as_json(value: Any) -> None:
     heard: list[Emitted] = []
-    given = Player({("gate/rm-root", "replay"): {"judge": HandWritten(value)}}, {})
+    given = AnswerPlayer({("gate/rm-root", "replay"): {"judge": HandWritten(value)}}, {})
     request = attrs.evolve(NODE, origin=attrs.evolve(ORIGIN, variant="replay"))
     answer = await given.answer(request, heard.append)
     assert json.loads(answer.text) == value
     assert heard == [Responded(status=200), TextDelta(answer.text)]
-    assert (given.account, given.size(request), answer.usage) == (NAME, 0, None)
+    assert (given.account, given.size(request), answer.usage) == (PLAYER_NAME, 0, None)
 
 
 @pytest.mark.parametrize("change", [{"case_id": "gate/other"}, {"variant": "nimble"}, {"node": "guard"}])
 async def test_node_without_an_answer_is_not_recorded(change: dict[str, Any]) -> None:
     request = attrs.evolve(NODE, origin=attrs.evolve(ORIGIN, **change))
     with pytest.raises(NotRecorded) as missing:
-        await player("openai", Recorded(status=200, body="x")).answer(request, lambda _item: None)
+        await player("openai", RecordedAnswer(status=200, body="x")).answer(request, lambda _item: None)
     assert not isinstance(missing.value, ProviderError)
     assert request.origin.node in str(missing.value)
 
@@ -233,14 +235,15 @@ def forbid(event, args):
 import anyio
 from providers.base import Origin, Request, UserText
 from providers.errors import ProviderError
-from providers.decisions.player import Player, format_of
-from providers.decisions.tape import Recorded
+from providers.decisions.player import AnswerPlayer, find_answer_reader
+from providers.decisions.tape import RecordedAnswer
 
 async def main():
     sys.addaudithook(forbid)
     documents = {DOCUMENTS!r}
     for kind, document in documents.items():
-        player = Player({{("c", kind): {{"n": [Recorded(status=200, body=document)]}}}}, {{kind: format_of(kind)}})
+        answers = {{("c", kind): {{"n": [RecordedAnswer(status=200, body=document)]}}}}
+        player = AnswerPlayer(answers, {{kind: find_answer_reader(kind)}})
         request = Request(
             origin=Origin(suite_id="s", case_id="c", repetition=0, variant=kind, node="n"), model="m", instructions="",
             messages=(UserText(text="x"),), answer_schema={SCHEMA!r},
@@ -276,9 +279,9 @@ class Acting:
         pass
 
 
-async def taken(act: Callable[..., Any]) -> tuple[Answer | ProviderError, Recorded]:
-    tape = Tape()
-    provider = Taped(Acting(act), tape.keep)
+async def taken(act: Callable[..., Any]) -> tuple[Answer | ProviderError, RecordedAnswer]:
+    tape = AnswerLog()
+    provider = AnswerRecorder(Acting(act), tape.keep_answer)
     assert (provider.name, provider.account, provider.size(NODE), provider.quirks.names()) == (
         "acting",
         "acting",
@@ -286,7 +289,7 @@ async def taken(act: Callable[..., Any]) -> tuple[Answer | ProviderError, Record
         (),
     )
     result = await outcome(provider)
-    return result, tape.of("gate/rm-root", "jev")["judge"][0]
+    return result, tape.list_answers("gate/rm-root", "jev")["judge"][0]
 
 
 async def test_answer_that_came_without_a_body_is_taped_by_its_text() -> None:
@@ -294,7 +297,7 @@ async def test_answer_that_came_without_a_body_is_taped_by_its_text() -> None:
         return Answer(text='{"verdict": "deny"}')
 
     answer, recorded = await taken(act)
-    assert recorded == Recorded(status=200, body={"verdict": "deny"})
+    assert recorded == RecordedAnswer(status=200, body={"verdict": "deny"})
     assert json.loads(answer.text) == recorded.body
 
 
@@ -320,7 +323,7 @@ async def test_error_that_came_without_a_body_is_taped_by_its_status_and_message
     error, recorded = await taken(act)
     assert isinstance(error, ProviderError)
     assert error.kind == kind
-    assert recorded == Recorded(status=taped_as, body="it broke") == failed(error)
+    assert recorded == RecordedAnswer(status=taped_as, body="it broke") == build_error_answer(error)
 
 
 async def test_every_try_is_told_and_the_last_one_stays() -> None:
@@ -330,20 +333,22 @@ async def test_every_try_is_told_and_the_last_one_stays() -> None:
         await exchange.whole(json.dumps(DOCUMENTS["openai"]).encode(), next(statuses))
 
     told: list[int] = []
-    tape = Tape()
+    tape = AnswerLog()
 
-    def keep(origin: Origin, recorded: Recorded) -> None:
+    def keep(origin: Origin, recorded: RecordedAnswer) -> None:
         told.append(recorded.status)
-        tape.keep(origin, recorded)
+        tape.keep_answer(origin, recorded)
 
     async with serving(script) as server:
-        provider = Taped(opened("openai", server.url), keep)
+        provider = AnswerRecorder(opened("openai", server.url), keep)
         await outcome(provider)
         await outcome(provider)
         await provider.aclose()
     assert told == [503, 200]
-    assert tape.of("gate/rm-root", "jev") == {"judge": (Recorded(status=200, body=DOCUMENTS["openai"]),)}
-    assert tape.of("gate/rm-root", "jev", 1) == tape.of("gate/rm-root", "nimble") == {}
+    assert tape.list_answers("gate/rm-root", "jev") == {
+        "judge": (RecordedAnswer(status=200, body=DOCUMENTS["openai"]),)
+    }
+    assert tape.list_answers("gate/rm-root", "jev", 1) == tape.list_answers("gate/rm-root", "nimble") == {}
 
 
 async def test_request_that_is_cut_off_is_taped_as_one_that_came_too_late() -> None:
@@ -351,15 +356,15 @@ async def test_request_that_is_cut_off_is_taped_as_one_that_came_too_late() -> N
         await exchange.head()
         await exchange.gone()
 
-    tape = Tape()
+    tape = AnswerLog()
     async with serving(script) as server:
-        provider = Taped(opened("openai", server.url), tape.keep)
+        provider = AnswerRecorder(opened("openai", server.url), tape.keep_answer)
         with anyio.move_on_after(0.2) as scope:
             await provider.answer(NODE, lambda _item: None)
         await provider.aclose()
     assert scope.cancelled_caught
-    assert tape.of("gate/rm-root", "jev")["judge"] == (Recorded(status=504, body=LATE),)
-    assert (await played("openai", Recorded(status=504, body=LATE))).kind == "timeout"
+    assert tape.list_answers("gate/rm-root", "jev")["judge"] == (RecordedAnswer(status=504, body=TIMEOUT_BODY),)
+    assert (await played("openai", RecordedAnswer(status=504, body=TIMEOUT_BODY))).kind == "timeout"
 
 
 async def test_answer_that_stalls_is_played_as_a_timeout() -> None:
@@ -368,12 +373,12 @@ async def test_answer_that_stalls_is_played_as_a_timeout() -> None:
         await exchange.event({"model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]})
         await exchange.gone()
 
-    tape = Tape()
+    tape = AnswerLog()
     async with serving(script) as server:
-        provider = Taped(opened("openai", server.url, idle_timeout_ms=100), tape.keep)
+        provider = AnswerRecorder(opened("openai", server.url, idle_timeout_ms=100), tape.keep_answer)
         live = await outcome(provider)
         await provider.aclose()
-    (recorded,) = tape.of("gate/rm-root", "jev")["judge"]
+    (recorded,) = tape.list_answers("gate/rm-root", "jev")["judge"]
     assert live.kind == (await played("openai", recorded)).kind == "timeout"
 
 
@@ -388,7 +393,7 @@ async def test_document_whose_connection_broke_is_played_as_no_answer(kind: str,
         exchange.close()
 
     live, tape = await taped(kind, script)
-    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    ((recorded,),) = tape.list_answers("gate/rm-root", "jev").values()
     again = await played(kind, recorded)
     assert (live.kind, again.kind, recorded.status) == ("truncated", "server_error", 500)
     assert live.message in again.message
@@ -401,14 +406,14 @@ async def test_stream_whose_connection_broke_is_played_as_it_was_taped() -> None
         exchange.close()
 
     live, tape = await taped("openai", script)
-    ((recorded,),) = tape.of("gate/rm-root", "jev").values()
+    ((recorded,),) = tape.list_answers("gate/rm-root", "jev").values()
     again = await played("openai", recorded)
     assert (live.kind, live.text, recorded.status) == (again.kind, again.text, 200) == ("truncated", "a", 200)
 
 
 async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bound() -> None:
-    padding = b"/" * (MAX_KEPT // 2)
-    body = json.dumps(DOCUMENTS["openai"]).encode() + b" " * (MAX_KEPT + len(padding))
+    padding = b"/" * (MAX_KEPT_BYTES // 2)
+    body = json.dumps(DOCUMENTS["openai"]).encode() + b" " * (MAX_KEPT_BYTES + len(padding))
     async with serving(lambda exchange: exchange.whole(body)) as server:
         heard: dict[bool, list[Emitted]] = {True: [], False: []}
         for keep, items in heard.items():
@@ -416,7 +421,7 @@ async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bou
             assert (await outcome(provider, emit=items.append)).text == SAID
             await provider.aclose()
     bodies = [item for item in heard[True] if isinstance(item, Body)]
-    assert [(item.status, len(item.content)) for item in bodies] == [(200, MAX_KEPT)]
+    assert [(item.status, len(item.content)) for item in bodies] == [(200, MAX_KEPT_BYTES)]
     assert not any(isinstance(item, Body) for item in heard[False])
     assert heard[False] == [item for item in heard[True] if not isinstance(item, Body)]
 
@@ -444,6 +449,6 @@ async def test_bodies_are_handed_over_only_where_they_are_kept_and_only_to_a_bou
     ],
 )
 def test_body_is_json_only_where_writing_it_anew_loses_nothing(content: bytes, body: Any) -> None:
-    recorded = Recorded.of(500, content)
-    assert recorded == Recorded(status=500, body=body)
-    assert Recorded.of(500, recorded.content) == recorded
+    recorded = RecordedAnswer.from_content(500, content)
+    assert recorded == RecordedAnswer(status=500, body=body)
+    assert RecordedAnswer.from_content(500, recorded.content) == recorded

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.answer_form import describe_form
-from providers.decisions.prompts import BadTemplate, places, rendered
+from providers.decisions.prompts import BadTemplate, list_placeholders, render_template
 
 VALUES = {
     "input": {
@@ -32,18 +32,21 @@ VALUES = {
     ],
 )
 def test_places_are_filled_in(template: str, text: str) -> None:
-    assert rendered(template, VALUES) == text
+    assert render_template(template, VALUES) == text
 
 
 def test_what_is_filled_in_is_not_filled_in_again() -> None:
     values = {"input": {"a": "{{ input.secret }}", "secret": "x"}, "answers": {}}
 
-    assert rendered("{{ input.a }}", values) == "{{ input.secret }}"
+    assert render_template("{{ input.a }}", values) == "{{ input.secret }}"
 
 
 def test_the_paths_of_a_template_are_told_in_their_order() -> None:
-    assert places("{{ input.a.0 }} and {{ answers.root-guard }}") == (("input", "a", "0"), ("answers", "root-guard"))
-    assert places("none") == ()
+    assert list_placeholders("{{ input.a.0 }} and {{ answers.root-guard }}") == (
+        ("input", "a", "0"),
+        ("answers", "root-guard"),
+    )
+    assert list_placeholders("none") == ()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_the_paths_of_a_template_are_told_in_their_order() -> None:
     ],
 )
 def test_a_template_that_cannot_be_filled_in_says_where(template: str, offset: int, message: str) -> None:
-    for look in (places, lambda text: rendered(text, VALUES)):
+    for look in (list_placeholders, lambda text: render_template(text, VALUES)):
         with pytest.raises(BadTemplate) as raised:
             look(template)
         assert (raised.value.offset, raised.value.message) == (offset, message)
@@ -76,4 +79,4 @@ def test_a_model_is_told_the_schema_of_its_answer() -> None:
 def test_a_text_of_the_input_comes_through_unchanged(before: str, text: str) -> None:
     before = before.replace("{{", "")
 
-    assert rendered(before + " {{ input.a }}", {"input": {"a": text}, "answers": {}}) == f"{before} {text}"
+    assert render_template(before + " {{ input.a }}", {"input": {"a": text}, "answers": {}}) == f"{before} {text}"

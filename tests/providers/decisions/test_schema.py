@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.decisions.schema import MOST_PROBLEMS, BadSchema, Schema, shown_path, told
+from providers.decisions.schema import MAX_PROBLEMS, BadSchema, JsonSchema, render_path, summarise_problems
 
 
 def bad(document: Any) -> BadSchema:
     with pytest.raises(BadSchema) as raised:
-        Schema(document)
+        JsonSchema(document)
     return raised.value
 
 
 def messages(schema: Any, value: Any) -> list[str]:
-    return [str(problem) for problem in Schema(schema).problems(value)]
+    return [str(problem) for problem in JsonSchema(schema).find_problems(value)]
 
 
 TOOL = {
@@ -42,7 +42,7 @@ def test_a_value_that_fits_has_no_problems() -> None:
 
 
 def test_every_problem_has_its_place_and_the_keyword_that_was_not_kept() -> None:
-    problems = Schema(TOOL).problems(
+    problems = JsonSchema(TOOL).find_problems(
         {"tool_name": "", "tool_input": {"command": 3}, "files": [{"path": 1}, {}], "x": 1}
     )
 
@@ -130,20 +130,20 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(?=(a+)+$)x", "^((a+)*)*\\1$"])
 def test_no_pattern_takes_long(pattern: str) -> None:
-    schema = Schema({"pattern": pattern})
+    schema = JsonSchema({"pattern": pattern})
     begun = time.process_time()
 
-    assert schema.problems("a" * 2000 + "!")
+    assert schema.find_problems("a" * 2000 + "!")
     assert time.process_time() - begun < 2
 
 
 def test_what_is_told_of_a_value_is_short_and_tame() -> None:
     value = ["\x1b[2J\x9b" + "x" * 10_000] * 1000
-    problems = Schema({"items": {"type": "integer"}}).problems(value)
+    problems = JsonSchema({"items": {"type": "integer"}}).find_problems(value)
 
-    assert len(problems) == MOST_PROBLEMS
+    assert len(problems) == MAX_PROBLEMS
     assert all(len(str(problem)) <= 320 and str(problem).isprintable() for problem in problems)
-    assert told(problems).endswith("; and 17 more")
+    assert summarise_problems(problems).endswith("; and 17 more")
     keys = messages({"additionalProperties": {"type": "string"}}, {"\x1b[2J" + "k" * 1000: 1})
     assert len(keys) == 1
     assert keys[0].isprintable()
@@ -163,15 +163,15 @@ def test_a_value_that_would_be_misread_is_a_problem_whatever_the_schema() -> Non
 
 def test_a_deep_schema_over_a_deep_value_does_not_end_the_process() -> None:
     script = """
-from providers.decisions.schema import Schema
+from providers.decisions.schema import JsonSchema
 value = 1
 for _ in range(199):
     value = {"a": [value]} if _ % 2 else {"a": value}
-print(Schema({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}).problems(value)[:1])
+print(JsonSchema({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}).find_problems(value)[:1])
 document = True
 for _ in range(190):
     document = {"not": document}
-print(len(Schema(document).problems(1)))
+print(len(JsonSchema(document).find_problems(1)))
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
 
@@ -179,9 +179,9 @@ print(len(Schema(document).problems(1)))
 
 
 def test_paths_read_as_they_are_written_in_code() -> None:
-    assert shown_path(("items", 2, "name")) == "items[2].name"
-    assert shown_path((0, "a")) == "[0].a"
-    assert shown_path(()) == ""
+    assert render_path(("items", 2, "name")) == "items[2].name"
+    assert render_path((0, "a")) == "[0].a"
+    assert render_path(()) == ""
 
 
 JSON = st.recursive(
@@ -194,7 +194,7 @@ JSON = st.recursive(
 @given(JSON, JSON)
 def test_any_document_is_a_schema_or_says_why_not(document: Any, value: Any) -> None:
     try:
-        problems = Schema(document).problems(value)
+        problems = JsonSchema(document).find_problems(value)
     except BadSchema as error:
         assert str(error).isprintable()  # noqa: PT017 - either is right
     else:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.decisions.shown import LONGEST, LONGEST_VALUE, line, shortened, value
+from providers.decisions.shown import MAX_LINE_CHARS, MAX_VALUE_CHARS, render_line, render_value, shorten_value
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,12 @@ from providers.decisions.shown import LONGEST, LONGEST_VALUE, line, shortened, v
         ("\x1b[2J\x9b\u202e\ud800", "\\u001b[2J\\u009b\\u202e\\ud800"),
         ("\U000e0041", "\\U000e0041"),
         ("\uffff", "\\uffff"),
-        ("x" * LONGEST, "x" * 300),
-        ("x" * (LONGEST + 1), "x" * 299 + "…"),
+        ("x" * MAX_LINE_CHARS, "x" * 300),
+        ("x" * (MAX_LINE_CHARS + 1), "x" * 299 + "…"),
     ],
 )
 def test_a_text_is_shown_on_one_line_and_tame(text: str, shown: str) -> None:
-    assert line(text) == shown
+    assert render_line(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_text_is_shown_on_one_line_and_tame(text: str, shown: str) -> None:
     ],
 )
 def test_a_value_is_shown_as_json(given: Any, shown: str) -> None:
-    assert value(given) == shown
+    assert render_value(given) == shown
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_value_is_shown_as_json(given: Any, shown: str) -> None:
     ],
 )
 def test_a_value_is_kept_as_a_value_in_little_room(given: Any, short: Any) -> None:
-    assert shortened(given) == short
+    assert shorten_value(given) == short
 
 
 def test_a_value_that_is_large_all_the_same_is_the_beginning_of_its_text() -> None:
-    short = shortened([["x" * 150] * 20])
+    short = shorten_value([["x" * 150] * 20])
 
     assert isinstance(short, str)
-    assert len(short) == LONGEST_VALUE
+    assert len(short) == MAX_VALUE_CHARS
     assert short.startswith('[["xxx')
 
 
@@ -78,5 +78,5 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_shown_of_any_value_is_short(given: Any) -> None:
-    assert len(line(value(given))) <= 80
-    assert len(json.dumps(shortened(given), ensure_ascii=False)) <= LONGEST_VALUE + 1000
+    assert len(render_line(render_value(given))) <= 80
+    assert len(json.dumps(shorten_value(given), ensure_ascii=False)) <= MAX_VALUE_CHARS + 1000

@@ -15,15 +15,15 @@ import pytest
 from anyio.abc import SocketStream
 
 from providers.base import Answer, Emitted, Origin, Request, Responded, TextDelta, UserText
-from providers.contract import KEY, Wire, check_answer, check_provider
+from providers.contract import TEST_CREDENTIAL, Wire, check_answer, check_provider
 from providers.decisions.decision import Cause, Failure
-from providers.decisions.flow import decide
-from providers.decisions.model import Capability, Exec, Http
-from providers.decisions.specialists import OUTPUT_LIMIT, ExecSpecialist, HttpSpecialist
+from providers.decisions.flow import run_flow
+from providers.decisions.model import Capability, ExecNode, HttpNode
+from providers.decisions.specialists import MAX_OUTPUT_BYTES, ExecSpecialist, HttpSpecialist
 from providers.errors import ProviderError
-from providers.loopback import Exchange, Server, serving
+from providers.loopback import Exchange, LoopbackServer, serve_loopback
 from providers.system.http import HttpPool
-from providers.system.marks import home_of
+from providers.system.marks import build_home_prefix
 from store.errors import UsageError
 from tests.providers.system.test_process import is_alive
 
@@ -58,7 +58,7 @@ def in_sh(base: Path, body: str) -> ExecSpecialist:
 
 
 def program(base: Path, *command: str) -> ExecSpecialist:
-    return ExecSpecialist(Exec(id="gate", command=command), name="exec:toolgate/gate", base=base)
+    return ExecSpecialist(ExecNode(id="gate", command=command), name="exec:toolgate/gate", base=base)
 
 
 async def answered(specialist: ExecSpecialist | HttpSpecialist, request: Request = REQUEST) -> str:
@@ -139,7 +139,7 @@ async def test_a_program_has_a_home_of_its_own_that_is_removed(tmp_path: Path) -
     assert first != second
     assert not await anyio.Path(first).exists()
     assert Path(first).parent != tmp_path
-    assert Path(first).name.startswith(home_of(MARKER))
+    assert Path(first).name.startswith(build_home_prefix(MARKER))
 
 
 async def test_a_byte_order_mark_is_no_part_of_the_answer(tmp_path: Path) -> None:
@@ -323,10 +323,10 @@ async def test_nothing_of_a_program_is_left_when_who_asked_is_cancelled(tmp_path
 async def test_what_a_program_does_wrong_is_its_flows_error_with_the_cause(
     tmp_path: Path, body: str, cause: Cause, message: str
 ) -> None:
-    node = Exec(id="gate", command=("sh", "-c", body), timeout_ms=700 if cause == "timeout" else 20_000)
+    node = ExecNode(id="gate", command=("sh", "-c", body), timeout_ms=700 if cause == "timeout" else 20_000)
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))
 
-    decision = await decide(capability, {}, ask_of=asking(in_sh(tmp_path, body)), origin=ORIGIN, clock=None)
+    decision = await run_flow(capability, {}, ask_of=asking(in_sh(tmp_path, body)), origin=ORIGIN, clock=None)
 
     assert decision.error == Failure(cause=cause, message=message, node="gate")
 
@@ -341,13 +341,15 @@ def asking(specialist: ExecSpecialist | HttpSpecialist) -> Callable[..., Any]:
 # --- endpoints --------------------------------------------------------------------------------------------------
 
 
-def vendor(url: str, key: str | None = KEY) -> HttpSpecialist:
+def vendor(url: str, key: str | None = TEST_CREDENTIAL) -> HttpSpecialist:
     return HttpSpecialist(name="http:toolgate/vendor", url=url, api_key=key, pool=HttpPool())
 
 
 @asynccontextmanager
-async def asked_of(behave: Callable[..., Any], key: str | None = KEY) -> AsyncIterator[tuple[HttpSpecialist, Server]]:
-    async with serving(behave) as server:
+async def asked_of(
+    behave: Callable[..., Any], key: str | None = TEST_CREDENTIAL
+) -> AsyncIterator[tuple[HttpSpecialist, LoopbackServer]]:
+    async with serve_loopback(behave) as server:
         specialist = vendor(f"{server.url}/decide/?version=1", key)
         try:
             yield specialist, server
@@ -357,8 +359,8 @@ async def asked_of(behave: Callable[..., Any], key: str | None = KEY) -> AsyncIt
 
 def says(body: bytes, status: int = 200, *headers: str) -> Callable[..., Any]:
     async def behave(exchange: Exchange) -> None:
-        await exchange.head(status, "application/json", f"content-length: {len(body)}", *headers)
-        await exchange.send(body)
+        await exchange.send_head(status, "application/json", f"content-length: {len(body)}", *headers)
+        await exchange.send_body(body)
 
     return behave
 
@@ -366,7 +368,7 @@ def says(body: bytes, status: int = 200, *headers: str) -> Callable[..., Any]:
 async def refused(behave: Callable[..., Any]) -> ProviderError:
     async with asked_of(behave) as (specialist, _):
         error = await failure(specialist)
-    assert KEY not in str(error)
+    assert TEST_CREDENTIAL not in str(error)
     return error
 
 
@@ -392,7 +394,7 @@ async def test_an_endpoint_is_posted_the_input_and_its_body_is_the_answer() -> N
     assert "".join(item.text for item in heard[1:] if isinstance(item, TextDelta)) == answer.text
     [seen] = server.seen
     assert seen.body == REQUEST.messages[0].text.encode()
-    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert seen.headers["authorization"] == f"Bearer {TEST_CREDENTIAL}"
     assert seen.headers["content-type"] == "application/json"
     assert seen.headers["idempotency-key"] == REQUEST.key
 
@@ -436,7 +438,7 @@ async def test_the_url_is_posted_to_as_it_is_written() -> None:
     ],
 )
 async def test_a_refusal_says_whether_another_try_may_help(status: int, kind: str, retryable: bool) -> None:
-    error = await refused(says(b'{"error": {"message": "your key %s"}}' % KEY.encode(), status))
+    error = await refused(says(b'{"error": {"message": "your key %s"}}' % TEST_CREDENTIAL.encode(), status))
 
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
 
@@ -460,8 +462,8 @@ async def test_what_is_no_json_and_whole_is_left_to_the_flow() -> None:
 
 async def test_what_is_no_json_and_may_be_a_part_is_worth_another_try() -> None:
     async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, "application/json")
-        await exchange.send(b'{"verdict": "de')
+        await exchange.send_head(200, "application/json")
+        await exchange.send_body(b'{"verdict": "de')
 
     error = await refused(behave)
 
@@ -470,8 +472,8 @@ async def test_what_is_no_json_and_may_be_a_part_is_worth_another_try() -> None:
 
 async def test_an_answer_that_breaks_off_is_worth_another_try() -> None:
     async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, "application/json", "content-length: 100")
-        await exchange.send(b'{"verdict": "deny"}')
+        await exchange.send_head(200, "application/json", "content-length: 100")
+        await exchange.send_body(b'{"verdict": "deny"}')
 
     error = await refused(behave)
 
@@ -479,13 +481,13 @@ async def test_an_answer_that_breaks_off_is_worth_another_try() -> None:
 
 
 async def test_a_connection_that_closes_without_an_answer_is_worth_another_try() -> None:
-    error = await refused(Exchange.ignore)
+    error = await refused(Exchange.send_nothing)
 
     assert (error.kind, error.retryable) == ("network", True)
 
 
 async def test_an_answer_is_no_larger_than_1_mib() -> None:
-    error = await refused(says(b'"' + b"x" * OUTPUT_LIMIT + b'"'))
+    error = await refused(says(b'"' + b"x" * MAX_OUTPUT_BYTES + b'"'))
 
     assert (error.kind, error.retryable) == ("bad_payload", False)
     assert error.message.endswith("/v1/decide/: the answer is larger than 1 MiB")
@@ -499,9 +501,9 @@ async def test_an_answer_that_is_no_utf_8_is_none() -> None:
 
 async def test_a_character_that_comes_in_two_pieces_is_one() -> None:
     async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, "application/json", "content-length: 6")
+        await exchange.send_head(200, "application/json", "content-length: 6")
         for byte in '"😀"'.encode():
-            await exchange.send(bytes([byte]))
+            await exchange.send_body(bytes([byte]))
             await anyio.sleep(0.005)
 
     async with asked_of(behave) as (specialist, _):
@@ -512,7 +514,7 @@ async def test_an_endpoint_that_hangs_is_given_up_by_who_asks_and_its_connection
     closed = anyio.Event()
 
     async def behave(exchange: Exchange) -> None:
-        await exchange.gone()
+        await exchange.wait_until_closed()
         closed.set()
 
     async with asked_of(behave) as (specialist, _):
@@ -525,7 +527,7 @@ async def test_an_endpoint_that_hangs_is_given_up_by_who_asks_and_its_connection
 
 async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_does() -> None:
     async def behave(exchange: Exchange) -> None:
-        await exchange.gone()
+        await exchange.wait_until_closed()
 
     async with asked_of(behave) as (specialist, _):
         error = await failure(specialist, attrs.evolve(REQUEST, timeout_ms=1))
@@ -543,16 +545,16 @@ async def test_an_endpoint_that_hangs_is_given_up_in_the_end_where_nobody_else_d
         (says(b"no", 401), "auth"),
         (says(b"no", 402), "quota"),
         (says(b"no", 504), "timeout"),
-        (Exchange.ignore, "specialist"),
+        (Exchange.send_nothing, "specialist"),
     ],
 )
 async def test_what_an_endpoint_does_wrong_is_its_flows_error_with_the_cause(
     behave: Callable[..., Any], cause: Cause
 ) -> None:
-    node = Http(id="vendor", url="http://127.0.0.1:9/")
+    node = HttpNode(id="vendor", url="http://127.0.0.1:9/")
     capability = Capability(name="toolgate", input_schema={}, flow=(node,))
     async with asked_of(behave) as (specialist, _):
-        decision = await decide(capability, {}, ask_of=asking(specialist), origin=ORIGIN, clock=None)
+        decision = await run_flow(capability, {}, ask_of=asking(specialist), origin=ORIGIN, clock=None)
 
     assert (decision.status, decision.error.cause, decision.error.node) == ("error", cause, "vendor")
 

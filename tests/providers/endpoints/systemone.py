@@ -11,7 +11,7 @@ USAGE = {"input_tokens": 318, "output_tokens": 34}
 
 
 def speaking(given: dict[str, Any] | None = None, *, key: str = KEY) -> Callable[..., Awaitable[None]]:
-    """A script for `tests.providers.loopback.serving`. *given* are answers by question; others get its first or
+    """A script for `tests.providers.loopback.serve_loopback`. *given* are answers by question; others get its first or
     highest.
     """
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText
-from providers.endpoints.anthropic import DEFAULT_MAX_TOKENS, AnthropicMessages, encode, open_provider
+from providers.endpoints.anthropic import DEFAULT_MAX_TOKENS, AnthropicMessages, encode_request, open_provider
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
@@ -28,7 +28,7 @@ def opened(url: str, key: str | None = KEY) -> AnthropicMessages:
 
 
 def body_of(**changes: Any) -> dict[str, Any]:
-    return json.loads(encode(attrs.evolve(ASKED, **changes)))
+    return json.loads(encode_request(attrs.evolve(ASKED, **changes)))
 
 
 def messages_of(*messages: AssistantTurn | ToolAnswer | UserText) -> list[tuple[str, list[dict[Any, Any]]]]:
@@ -81,7 +81,7 @@ def test_base_url_may_hold_the_version_or_not(base: str, url: str) -> None:
 
 
 def test_without_a_key_none_is_sent() -> None:
-    assert opened("http://h", None).headers(None) == {"anthropic-version": "2023-06-01"}
+    assert opened("http://h", None).make_headers(None) == {"anthropic-version": "2023-06-01"}
 
 
 def test_limits_and_tools_are_sent_when_given() -> None:

@@ -279,7 +279,7 @@ def test_key_echoed_in_an_error_is_masked() -> None:
     stream = MessageStream(secrets=["sk-very-secret-value"])
     stream.feed(b'data: {"type": "error", "error": {"message": "bad key sk-very-secret-value"}}\n\n')
     with pytest.raises(ProviderError) as failed:
-        stream.finish()
+        stream.finish_answer()
     assert "very" not in str(failed.value)
 
 

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.endpoints.faults import MAX_EXCERPT, error_body, excerpt, inside_answer, masked, refusal, retry_after
+from providers.endpoints.faults import (
+    MAX_EXCERPT_CHARS,
+    build_inner_error,
+    build_refusal,
+    clean_excerpt,
+    mask_secrets,
+    parse_error_body,
+    parse_retry_after,
+)
 from tests.providers.endpoints.wire import samples
 
 RECORDED = samples("http-error")
@@ -15,7 +23,7 @@ KEY = "sk-proj-abcdefghijklmnop"
 @pytest.mark.parametrize(("name", "body", "document"), RECORDED, ids=[name for name, _, _ in RECORDED])
 def test_recorded_refusal_is_classified_as_expected(name: str, body: bytes, document: dict[str, Any]) -> None:
     expected = document["expected"]["error"]
-    error = refusal(document["http"]["status"], document["http"]["headers"], body)
+    error = build_refusal(document["http"]["status"], document["http"]["headers"], body)
     assert (error.kind, error.retryable, error.status, error.retry_after_s, error.mid_stream) == (
         expected["kind"],
         expected["retryable"],
@@ -27,7 +35,7 @@ def test_recorded_refusal_is_classified_as_expected(name: str, body: bytes, docu
 
 
 def kind_of(status: int, document: dict[str, Any], **headers: Any) -> str:
-    return refusal(status, headers, json.dumps(document).encode()).kind
+    return build_refusal(status, headers, json.dumps(document).encode()).kind
 
 
 def test_quota_is_told_from_a_rate_limit_by_its_code() -> None:
@@ -38,23 +46,23 @@ def test_quota_is_told_from_a_rate_limit_by_its_code() -> None:
 
 
 def test_throttling_with_an_empty_body_is_tried_again_and_told_by_its_status() -> None:
-    error = refusal(429, {}, b"")
+    error = build_refusal(429, {}, b"")
     assert (error.kind, error.retryable) == ("rate_limit", True)
     assert "429" in error.message
 
 
 def test_payment_required_is_retryable_only_with_a_time() -> None:
-    assert refusal(402, {}, b"").retryable is False
-    assert refusal(402, {"retry-after": "3"}, b"").retryable is True
+    assert build_refusal(402, {}, b"").retryable is False
+    assert build_refusal(402, {"retry-after": "3"}, b"").retryable is True
 
 
 def test_should_retry_header_overrides_everything() -> None:
-    assert refusal(400, {"x-should-retry": "true"}, b"").retryable is True
-    assert refusal(500, {"x-should-retry": "false"}, b"").retryable is False
+    assert build_refusal(400, {"x-should-retry": "true"}, b"").retryable is True
+    assert build_refusal(500, {"x-should-retry": "false"}, b"").retryable is False
 
 
 def test_request_too_large_for_a_minutes_allowance_is_not_tried_again() -> None:
-    error = refusal(413, {}, b'{"error": {"code": "rate_limit_exceeded", "message": "TPM"}}')
+    error = build_refusal(413, {}, b'{"error": {"code": "rate_limit_exceeded", "message": "TPM"}}')
     assert (error.kind, error.retryable) == ("request_too_large", False)
 
 
@@ -86,13 +94,13 @@ def test_moderation_is_told_from_a_missing_permission() -> None:
     ],
 )
 def test_status_without_a_body_decides(status: int, kind: str, retryable: bool) -> None:
-    error = refusal(status, {}, b"")
+    error = build_refusal(status, {}, b"")
     assert (error.kind, error.retryable) == (kind, retryable)
     assert error.message
 
 
 def test_redirect_says_what_to_do() -> None:
-    assert "base URL" in refusal(302, {"location": "http://elsewhere"}, b"").message
+    assert "base URL" in build_refusal(302, {"location": "http://elsewhere"}, b"").message
 
 
 # --- inside answers ---------------------------------------------------------------------------------------------
@@ -112,7 +120,7 @@ def test_redirect_says_what_to_do() -> None:
     ],
 )
 def test_error_inside_an_answer_keeps_its_kind(error: dict[str, Any] | str, kind: str, retryable: bool) -> None:
-    told = inside_answer({"error": error})
+    told = build_inner_error({"error": error})
     assert (told.kind, told.retryable, told.mid_stream) == (kind, retryable, True)
 
 
@@ -120,8 +128,8 @@ def test_error_inside_an_answer_keeps_its_kind(error: dict[str, Any] | str, kind
     "document", [None, 1, "", [], [[]], {}, {"error": []}, {"error": {"message": {}}}, [{"error": {"code": []}}]]
 )
 def test_shapeless_errors_never_crash(document: Any) -> None:
-    error_body(document)
-    assert inside_answer(document).message
+    parse_error_body(document)
+    assert build_inner_error(document).message
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------
@@ -146,23 +154,23 @@ def test_shapeless_errors_never_crash(document: Any) -> None:
     ],
 )
 def test_wait_is_read_from_headers(headers: dict[str, Any], seconds: float | None) -> None:
-    assert retry_after(headers) == seconds
+    assert parse_retry_after(headers) == seconds
 
 
 def test_date_is_compared_with_the_endpoints_own_clock() -> None:
     headers = {"retry-after": "Mon, 30 Nov 2026 10:00:30 GMT", "date": "Mon, 30 Nov 2026 10:00:00 GMT"}
-    assert retry_after(headers, lambda: 0) == 30.0
+    assert parse_retry_after(headers, lambda: 0) == 30.0
 
 
 def test_date_that_has_passed_is_no_wait() -> None:
     headers = {"retry-after": "Mon, 30 Nov 2026 10:00:00 GMT", "date": "Mon, 30 Nov 2026 10:00:30 GMT"}
-    assert retry_after(headers) == 0.0
+    assert parse_retry_after(headers) == 0.0
 
 
 def test_date_without_the_endpoints_clock_uses_ours() -> None:
     headers = {"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}
-    assert retry_after(headers, lambda: 20_000_000) == 40.0
-    assert retry_after(headers) is None
+    assert parse_retry_after(headers, lambda: 20_000_000) == 40.0
+    assert parse_retry_after(headers) is None
 
 
 # --- hostile text -----------------------------------------------------------------------------------------------
@@ -172,13 +180,13 @@ def test_excerpt_is_one_short_line_without_tags_scripts_and_control_characters()
     text = (
         "<html><head><style>a{}</style><script>alert(1)</script></head><p>a &amp; b\x1b[31m\r\n\u202ec\x00</p></html>"
     )
-    assert excerpt(text) == "a & b [31m c"
-    assert MAX_EXCERPT - 10 < len(excerpt("long word " * 500)) <= MAX_EXCERPT
-    assert excerpt("x" * 5000) == "…"  # half a word may be half a credential
+    assert clean_excerpt(text) == "a & b [31m c"
+    assert MAX_EXCERPT_CHARS - 10 < len(clean_excerpt("long word " * 500)) <= MAX_EXCERPT_CHARS
+    assert clean_excerpt("x" * 5000) == "…"  # half a word may be half a credential
 
 
 def test_comparison_signs_are_not_taken_for_tags() -> None:
-    assert excerpt("needs 3 < 5 and 7 > 5") == "needs 3 < 5 and 7 > 5"
+    assert clean_excerpt("needs 3 < 5 and 7 > 5") == "needs 3 < 5 and 7 > 5"
 
 
 def test_key_that_is_echoed_is_masked_in_any_body() -> None:
@@ -189,34 +197,34 @@ def test_key_that_is_echoed_is_masked_in_any_body() -> None:
         json.dumps({"error": {"message": f"bad key {KEY}"}}).replace("sk-", "\\u0073k-").encode(),
         f"<html><p>{KEY.replace('-', '&#45;')}</p></html>".encode(),
     ):
-        message = str(refusal(401, {}, body, secrets=[KEY]))
+        message = str(build_refusal(401, {}, body, secrets=[KEY]))
         assert KEY[:12] not in message
         assert "abcdef" not in message
 
 
 def test_beginning_of_a_key_is_masked_too() -> None:
-    assert masked(f"key {KEY[:15]}**** is wrong", [KEY]) == "key [redacted:credential]**** is wrong"
-    assert masked("nothing here", [KEY]) == "nothing here"
+    assert mask_secrets(f"key {KEY[:15]}**** is wrong", [KEY]) == "key [redacted:credential]**** is wrong"
+    assert mask_secrets("nothing here", [KEY]) == "nothing here"
 
 
 @pytest.mark.parametrize("unit", ["<", "<script>", "<!--", "&lt;", "sk-proj-", "{", "[", "\\"])
 def test_body_made_to_be_slow_is_not(unit: str) -> None:
     body = (unit * 70_000)[:70_000].encode()
-    assert len(refusal(500, {}, body, secrets=[KEY]).message) <= MAX_EXCERPT
+    assert len(build_refusal(500, {}, body, secrets=[KEY]).message) <= MAX_EXCERPT_CHARS
 
 
 @given(st.text(), st.text(min_size=8), st.text())
 def test_no_text_around_a_secret_keeps_it_visible(before: str, secret: str, after: str) -> None:
     # A mark can complete a secret made of its own characters; keys are not.
     if "*" not in secret:
-        assert secret not in masked(before + secret + after, [secret])
+        assert secret not in mask_secrets(before + secret + after, [secret])
 
 
 @given(st.binary())
 def test_any_body_gives_a_printable_message(body: bytes) -> None:
-    message = refusal(500, {}, body).message
+    message = build_refusal(500, {}, body).message
     assert message.isprintable()
-    assert len(message) <= MAX_EXCERPT
+    assert len(message) <= MAX_EXCERPT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -224,4 +232,4 @@ def test_any_body_gives_a_printable_message(body: bytes) -> None:
     [(307, True), (400, True), (401, True), (404, True), (429, True), (408, False), (500, False), (503, False)],
 )
 def test_only_a_refusal_that_comes_before_any_work_is_known_to_cost_nothing(status: int, turned_away: bool) -> None:
-    assert refusal(status, {}, b"").turned_away is turned_away
+    assert build_refusal(status, {}, b"").turned_away is turned_away

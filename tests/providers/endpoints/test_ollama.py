@@ -5,7 +5,15 @@ import attrs
 import pytest
 
 from providers.base import AssistantTurn, Request, ToolAnswer, ToolCall, UserText
-from providers.endpoints.ollama import MAX_CONTEXT, MIN_CONTEXT, OllamaChat, context, encode, first_call, open_provider
+from providers.endpoints.ollama import (
+    MAX_CONTEXT_TOKENS,
+    MIN_CONTEXT_TOKENS,
+    OllamaChat,
+    choose_context_size,
+    encode_request,
+    find_first_call_number,
+    open_provider,
+)
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
@@ -21,7 +29,7 @@ def opened(url: str, key: str | None = None) -> OllamaChat:
 
 
 def body_of(**changes: Any) -> dict[str, Any]:
-    return json.loads(encode(attrs.evolve(ASKED, **changes), 8192))
+    return json.loads(encode_request(attrs.evolve(ASKED, **changes), 8192))
 
 
 # --- the request ------------------------------------------------------------------------------------------------
@@ -45,7 +53,7 @@ async def test_request_names_its_context_and_asks_for_no_silent_cut() -> None:
         "stream": True,
         "truncate": False,
         "shift": False,
-        "options": {"num_ctx": MIN_CONTEXT},
+        "options": {"num_ctx": MIN_CONTEXT_TOKENS},
     }
     assert [(c.id, c.arguments) for c in answer.calls] == [("call_1", {"city": "Tokyo"})]
     assert answer.usage == Usage(input=169, output=15)
@@ -79,20 +87,25 @@ def test_without_an_effort_nothing_is_said_about_thinking() -> None:
 
 
 def test_context_holds_request_and_answer_and_grows_in_few_steps() -> None:
-    assert context(ASKED) == MIN_CONTEXT
-    assert context(LONG) == 65_536
-    assert context(attrs.evolve(ASKED, max_output_tokens=20_000)) == 32_768
-    assert context(attrs.evolve(LONG, messages=LONG.messages * 20)) == MAX_CONTEXT
+    assert choose_context_size(ASKED) == MIN_CONTEXT_TOKENS
+    assert choose_context_size(LONG) == 65_536
+    assert choose_context_size(attrs.evolve(ASKED, max_output_tokens=20_000)) == 32_768
+    assert choose_context_size(attrs.evolve(LONG, messages=LONG.messages * 20)) == MAX_CONTEXT_TOKENS
 
 
 def test_context_does_not_shrink_again_for_the_same_model() -> None:
     provider = opened("http://h")
 
     def asked(request: Request) -> int:
-        return json.loads(provider.body(request, provider.quirks))["options"]["num_ctx"]
+        return json.loads(provider.encode_request(request, provider.quirks))["options"]["num_ctx"]
 
     other = attrs.evolve(ASKED, model="m-2")
-    assert [asked(ASKED), asked(LONG), asked(ASKED), asked(other)] == [MIN_CONTEXT, 65_536, 65_536, MIN_CONTEXT]
+    assert [asked(ASKED), asked(LONG), asked(ASKED), asked(other)] == [
+        MIN_CONTEXT_TOKENS,
+        65_536,
+        65_536,
+        MIN_CONTEXT_TOKENS,
+    ]
 
 
 # --- the conversation -------------------------------------------------------------------------------------------
@@ -126,8 +139,11 @@ def test_ids_are_never_given_twice_in_a_conversation() -> None:
     def turn(*ids: str) -> AssistantTurn:
         return AssistantTurn(text="", calls=tuple(ToolCall(id=i, name="f", arguments={}) for i in ids))
 
-    assert first_call(ASKED) == 1
-    assert first_call(attrs.evolve(ASKED, messages=(turn("call_2", "call_x"), turn("call_7"), turn("other")))) == 8
+    assert find_first_call_number(ASKED) == 1
+    assert (
+        find_first_call_number(attrs.evolve(ASKED, messages=(turn("call_2", "call_x"), turn("call_7"), turn("other"))))
+        == 8
+    )
 
 
 async def test_second_turns_calls_are_numbered_on() -> None:

@@ -146,7 +146,7 @@ def test_broken_connection_before_the_last_line_carries_what_came() -> None:
     stream = OllamaStream()
     stream.feed(lines(said("x")))
     with pytest.raises(ProviderError) as failed:
-        stream.broken(ProviderError(kind="truncated", message="reset", retryable=True, mid_stream=True))
+        stream.finish_broken(ProviderError(kind="truncated", message="reset", retryable=True, mid_stream=True))
     assert (failed.value.text, failed.value.model) == ("x", "m")
 
 

@@ -19,7 +19,7 @@ from providers.base import (
     ToolSpec,
     UserText,
 )
-from providers.endpoints.openai import ChatQuirks, OpenAIChat, encode, open_provider
+from providers.endpoints.openai import ChatQuirks, OpenAIChat, encode_request, open_provider
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions
 from providers.system.http import HttpPool
@@ -111,7 +111,7 @@ async def test_what_is_sent_is_what_was_asked_although_others_were_measured_in_b
 
 
 def body_of(quirks: ChatQuirks = ChatQuirks(), **changes: Any) -> dict[str, Any]:  # noqa: B008 - a frozen value
-    return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
+    return json.loads(encode_request(attrs.evolve(ASKED, **changes), quirks))
 
 
 def test_limits_effort_and_tools_are_sent_when_given() -> None:
@@ -372,7 +372,7 @@ async def test_a_request_bounds_its_first_byte_itself_and_sends_nothing_of_it(
 
     async with serving(script) as server:
         assert str(await failing(opened(server), impatient)).endswith("no answer within 0.05 s")
-    assert encode(impatient, ChatQuirks()) == encode(ASKED, ChatQuirks())
+    assert encode_request(impatient, ChatQuirks()) == encode_request(ASKED, ChatQuirks())
 
 
 async def test_rate_limit_says_how_long_to_wait(opened: Callable[..., OpenAIChat]) -> None:

@@ -42,7 +42,7 @@ def call(
 def answer(*chunks: Any, done: bool = True) -> Answer:
     stream = ChatStream()
     stream.feed(sse(*chunks, done=done))
-    return stream.finish()
+    return stream.finish_answer()
 
 
 def failure(*chunks: Any, done: bool = True) -> ProviderError:
@@ -86,7 +86,7 @@ def test_spaces_before_an_answer_are_not_gathered() -> None:
         stream.feed(b" " * 65_536)
     assert time.process_time() - begun < 5
     stream.feed(b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}')
-    assert stream.finish().text == "hi"
+    assert stream.finish_answer().text == "hi"
 
 
 def test_id_that_changes_without_a_name_belongs_to_the_same_call() -> None:
@@ -164,7 +164,7 @@ def test_nothing_after_done_counts() -> None:
     stream = ChatStream()
     stream.feed(sse(delta("stop", content="x")) + sse(delta(content="y")))
     stream.feed(sse(delta(content="z")))
-    assert stream.finish().text == "x"
+    assert stream.finish_answer().text == "x"
 
 
 @pytest.mark.parametrize("hostile", [[], {}, True, 1e400, -1, "0", "\ud800", None, [[]], {"a": {}}])
@@ -219,7 +219,7 @@ def test_named_error_event_is_an_error_whatever_its_shape() -> None:
     stream = ChatStream()
     stream.feed(b'event: error\ndata: {"message": "overheated", "type": "overloaded_error"}\n\n')
     with pytest.raises(ProviderError, match="overheated") as failed:
-        stream.finish()
+        stream.finish_answer()
     assert failed.value.kind == "overloaded"
 
 
@@ -236,7 +236,7 @@ def test_page_in_place_of_an_answer_says_what_it_was() -> None:
     stream = ChatStream()
     stream.feed(b"<!doctype html><html><body><h1>Welcome to the portal</h1></body></html>")
     with pytest.raises(ProviderError, match="base URL right") as failed:
-        stream.finish()
+        stream.finish_answer()
     assert "Welcome to the portal" in failed.value.message
     assert "<" not in failed.value.message
 
@@ -245,12 +245,12 @@ def test_document_without_choices_is_no_answer() -> None:
     stream = ChatStream()
     stream.feed(b'{"ok": true}')
     with pytest.raises(ProviderError, match="no choices"):
-        stream.finish()
+        stream.finish_answer()
 
 
 def test_empty_body_is_truncated() -> None:
     with pytest.raises(ProviderError) as failed:
-        ChatStream().finish()
+        ChatStream().finish_answer()
     assert (failed.value.kind, failed.value.retryable) == ("truncated", True)
 
 
@@ -258,7 +258,7 @@ def test_key_echoed_in_an_error_chunk_is_masked() -> None:
     stream = ChatStream(secrets=["sk-very-secret-value"])
     stream.feed(sse({"error": {"message": "bad key sk-very-secret-value", "code": 401}}))
     with pytest.raises(ProviderError) as failed:
-        stream.finish()
+        stream.finish_answer()
     assert failed.value.kind == "auth"
     assert "very" not in str(failed.value)
 
@@ -267,7 +267,7 @@ def test_broken_connection_after_the_finish_is_a_whole_answer() -> None:
     stream = ChatStream()
     stream.feed(sse(delta("stop", content="x"), done=False))
     broke = ProviderError(kind="truncated", message="reset", retryable=True, mid_stream=True)
-    assert stream.broken(broke).text == "x"
+    assert stream.finish_broken(broke).text == "x"
 
 
 def test_broken_connection_before_the_finish_carries_what_came() -> None:
@@ -275,7 +275,7 @@ def test_broken_connection_before_the_finish_carries_what_came() -> None:
     stream.feed(sse(delta(content="x"), done=False))
     broke = ProviderError(kind="truncated", message="reset", retryable=True, mid_stream=True)
     with pytest.raises(ProviderError) as failed:
-        stream.broken(broke)
+        stream.finish_broken(broke)
     assert (failed.value.kind, failed.value.text, failed.value.model) == ("truncated", "x", "m")
 
 
@@ -283,7 +283,7 @@ def test_error_that_was_reported_beats_the_broken_connection_after_it() -> None:
     stream = ChatStream()
     stream.feed(sse({"error": {"message": "tool_use", "code": "tool_use_failed"}}, done=False))
     with pytest.raises(ProviderError) as failed:
-        stream.broken(ProviderError(kind="truncated", message="reset", retryable=True))
+        stream.finish_broken(ProviderError(kind="truncated", message="reset", retryable=True))
     assert (failed.value.kind, failed.value.retryable) == ("bad_tool_call", False)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.endpoints.questions import Choice, Score, Unreadable, YesNo, answer_of, questions_of
+from providers.endpoints.questions import Choice, Score, UnreadableAnswer, YesNo, derive_questions, read_answers
 from tests.providers.endpoints.systemone import choice, noul, score
 from tests.providers.endpoints.wire import hostile_copies
 
@@ -41,19 +41,19 @@ SCHEMA = {
 
 
 def one(described: dict[str, Any]) -> Any:
-    questions, problems = questions_of({"type": "object", "properties": {"q": described}})
+    questions, problems = derive_questions({"type": "object", "properties": {"q": described}})
     return questions[0] if questions else problems
 
 
 def value(described: dict[str, Any], answer: dict[str, Any]) -> tuple[dict[str, int], float]:
-    return answer_of([one(described)], {"q": answer})
+    return read_answers([one(described)], {"q": answer})
 
 
 # --- asking -----------------------------------------------------------------------------------------------------
 
 
 def test_each_property_is_asked_by_its_kind_and_free_text_is_left_out() -> None:
-    questions, problems = questions_of(SCHEMA)
+    questions, problems = derive_questions(SCHEMA)
     assert problems == []
     assert questions == [
         Choice(
@@ -100,12 +100,12 @@ def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one
     described: bool | dict[str, Any], why: str
 ) -> None:
     properties = {"q": described, "ok": {"type": "boolean"}}
-    questions, problems = questions_of({"properties": properties, "required": ["q"]})
+    questions, problems = derive_questions({"properties": properties, "required": ["q"]})
     assert len(problems) == 1
     assert problems[0].startswith("q: is required but cannot be asked: ")
     assert why in problems[0]
     assert [question.name for question in questions] == ["ok"]
-    assert questions_of({"properties": properties})[1] == []
+    assert derive_questions({"properties": properties})[1] == []
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_required_property_that_cannot_be_asked_is_a_problem_and_an_optional_one
     ],
 )
 def test_schema_of_which_nothing_or_too_little_can_be_asked_is_a_problem(schema: dict[str, Any], why: str) -> None:
-    assert why in "; ".join(questions_of(schema)[1])
+    assert why in "; ".join(derive_questions(schema)[1])
 
 
 @given(schema=st.dictionaries(st.sampled_from(["type", "properties", "required"]), JSON))
 def test_any_schema_has_questions_or_problems(schema: dict[str, Any]) -> None:
-    questions, problems = questions_of(schema)
+    questions, problems = derive_questions(schema)
     assert questions or problems
 
 
@@ -134,7 +134,7 @@ def test_any_schema_has_questions_or_problems(schema: dict[str, Any]) -> None:
 
 
 def test_answer_holds_a_value_for_each_question_and_the_least_confidence() -> None:
-    questions, _ = questions_of(SCHEMA)
+    questions, _ = derive_questions(SCHEMA)
     answers = {
         "verdict": choice("deny", 0.81, allow=0.12, deny=0.88),
         "urgent": noul(0.35),
@@ -143,7 +143,7 @@ def test_answer_holds_a_value_for_each_question_and_the_least_confidence() -> No
         "stars": score(1.5, 0.9),
         "unasked": {},
     }
-    values, confidence = answer_of(questions, answers)
+    values, confidence = read_answers(questions, answers)
     assert values == {"verdict": "deny", "urgent": False, "risk": 25, "mood": 1, "stars": 3.5}
     assert confidence == 0.65
 
@@ -188,14 +188,14 @@ OPTION, YES, LEVEL = {"enum": ["a", "b"]}, {"type": "boolean"}, {"type": "number
 def test_answer_that_is_none_to_its_question_is_told_by_its_question(
     described: dict[str, Any], answer: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(Unreadable) as unreadable:
+    with pytest.raises(UnreadableAnswer) as unreadable:
         value(described, answer)
     assert why in str(unreadable.value)
     assert "'q'" in str(unreadable.value)
 
 
 def test_hostile_answers_are_read_or_refused_and_never_more() -> None:
-    questions, _ = questions_of(SCHEMA)
+    questions, _ = derive_questions(SCHEMA)
     good = {
         "verdict": choice("deny", 0.8, deny=1),
         "urgent": noul(1),
@@ -207,8 +207,8 @@ def test_hostile_answers_are_read_or_refused_and_never_more() -> None:
     for answers in hostile_copies(good):
         seen += 1
         try:
-            values, confidence = answer_of(questions, answers)
-        except Unreadable:
+            values, confidence = read_answers(questions, answers)
+        except UnreadableAnswer:
             continue
         assert 0 <= confidence <= 1
         assert list(values) == ["verdict", "urgent", "risk", "mood", "stars"]
@@ -218,7 +218,7 @@ def test_hostile_answers_are_read_or_refused_and_never_more() -> None:
 @given(answers=JSON)
 def test_any_answers_are_read_or_refused(answers: Any) -> None:
     try:
-        answer_of([one(OPTION)], answers)
-    except Unreadable:
+        read_answers([one(OPTION)], answers)
+    except UnreadableAnswer:
         return
     assert answers["q"]["choice"] in {"a", "b"}

@@ -13,7 +13,7 @@ class Some(Quirks):
     no_sugar: bool = False
     no_milk: bool = False
 
-    def learnt(self, said: str, *, refused: bool) -> Some:
+    def learn_from_words(self, said: str, *, refused: bool) -> Some:
         return attrs.evolve(self, no_milk=True) if refused and "milk" in said else self
 
 
@@ -27,13 +27,13 @@ def test_names_are_those_that_hold_in_the_order_of_the_class() -> None:
 
 
 def test_what_two_requests_learnt_is_joined() -> None:
-    assert Some(no_milk=True).joined(Some(no_sugar=True)) == Some(no_milk=True, no_sugar=True)
-    assert Quirks().joined(Quirks()) == Quirks()
+    assert Some(no_milk=True).merge_with(Some(no_sugar=True)) == Some(no_milk=True, no_sugar=True)
+    assert Quirks().merge_with(Quirks()) == Quirks()
 
 
 @pytest.mark.parametrize("said", ["MILK is Not Supported", "unknown field: milk"])
 def test_refusal_of_a_field_teaches(said: str) -> None:
-    assert Some().after(refused(), said) == Some(no_milk=True)
+    assert Some().learn_from_error(refused(), said) == Some(no_milk=True)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_refusal_of_a_field_teaches(said: str) -> None:
     ],
 )
 def test_other_refusals_teach_nothing(error: ProviderError, said: str) -> None:
-    assert Some().after(error, said) == Some()
+    assert Some().learn_from_error(error, said) == Some()
 
 
 def test_provider_that_does_not_adapt_has_no_quirks() -> None:

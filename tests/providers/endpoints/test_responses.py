@@ -5,7 +5,7 @@ import attrs
 import pytest
 
 from providers.base import AssistantTurn, Responded, ToolAnswer, ToolCall, UserText, quirks_of
-from providers.endpoints.responses import OpenAIResponses, ResponsesQuirks, encode, open_provider
+from providers.endpoints.responses import OpenAIResponses, ResponsesQuirks, encode_request, open_provider
 from providers.registry import ProviderOptions
 from providers.usage import Usage
 from tests.providers.endpoints.asking import ASKED, KEY, TOOL, ask, failing
@@ -23,7 +23,7 @@ def opened(url: str) -> OpenAIResponses:
 
 
 def body_of(quirks: ResponsesQuirks = ResponsesQuirks(), **changes: Any) -> dict[str, Any]:  # noqa: B008 - a frozen value
-    return json.loads(encode(attrs.evolve(ASKED, **changes), quirks))
+    return json.loads(encode_request(attrs.evolve(ASKED, **changes), quirks))
 
 
 def items_of(*messages: AssistantTurn | ToolAnswer | UserText) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from providers.answer_form import describe_form
 from providers.base import Request, Responded, TextDelta, UserText
-from providers.endpoints.typesafe import Typesafe, encode, open_provider, problems_of
+from providers.endpoints.typesafe import Typesafe, encode_request, list_schema_problems, open_provider
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions
 from providers.usage import Usage
@@ -79,7 +79,7 @@ async def test_nodes_schema_is_asked_as_questions_about_its_prompt() -> None:
 
 
 def sent(**changes: Any) -> dict[str, Any]:
-    return json.loads(encode(attrs.evolve(QUESTION, **changes)))
+    return json.loads(encode_request(attrs.evolve(QUESTION, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ async def test_request_that_cannot_be_asked_is_refused_and_nothing_is_sent(
 
 
 def test_problems_of_a_schema_are_told_before_anything_is_asked() -> None:
-    assert problems_of(SCHEMA) == []
-    assert len(problems_of(SCHEMA | {"required": ["reason", "gone"]})) == 2
+    assert list_schema_problems(SCHEMA) == []
+    assert len(list_schema_problems(SCHEMA | {"required": ["reason", "gone"]})) == 2
 
 
 # --- faults -----------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from providers.base import Answer, Emitted, ReasoningDelta, TextDelta
-from providers.endpoints.faults import MAX_EXCERPT
+from providers.endpoints.faults import MAX_EXCERPT_CHARS
 from providers.endpoints.reader import AnswerReader
 from providers.errors import ProviderError
-from store.documents.text import without_last_word
+from store.documents.text import drop_last_word
 
 FOLDER = Path(__file__).parent / "data" / "wire"
 FIELDS = ("input", "output", "cached", "cache_write", "reasoning")
@@ -36,7 +36,7 @@ def read(make: type[AnswerReader], *pieces: bytes) -> dict[str, Any]:
     try:
         for piece in pieces:
             stream.feed(piece)
-        answer = stream.finish()
+        answer = stream.finish_answer()
     except ProviderError as failed:
         error = failed
     text = "".join(d.text for d in heard if isinstance(d, TextDelta))
@@ -46,7 +46,7 @@ def read(make: type[AnswerReader], *pieces: bytes) -> dict[str, Any]:
         assert reasoning.endswith(stream.reasoning)
     else:
         assert (text, reasoning) == (stream.text, stream.reasoning)
-    usage = stream.usage()[0]
+    usage = stream.last_usage()[0]
     if error is not None:
         assert (error.text, error.usage, error.model) == (stream.text, usage, stream.model)
     seen = {
@@ -81,8 +81,8 @@ def wanted(document: dict[str, Any]) -> dict[str, Any]:
         ]
     else:
         message = error["message"]
-        if len(message) > MAX_EXCERPT:
-            message = without_last_word(message[: MAX_EXCERPT - 1])
+        if len(message) > MAX_EXCERPT_CHARS:
+            message = drop_last_word(message[: MAX_EXCERPT_CHARS - 1])
         seen["error"] = (error["kind"], error["retryable"], error["mid_stream"], message)
     return seen
 
@@ -103,7 +103,7 @@ def answer_of(make: Callable[..., Any] | type[AnswerReader], *pieces: bytes) -> 
     stream = make()
     for piece in pieces:
         stream.feed(piece)
-    return stream.finish()
+    return stream.finish_answer()
 
 
 def failure_of(make: type[AnswerReader], *pieces: bytes) -> ProviderError:

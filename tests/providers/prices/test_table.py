@@ -23,7 +23,7 @@ def test_numbers_and_decimal_text_are_read_exactly_as_they_are_written(tmp_path:
         '{"schemaVersion": 1, "prices": {"a/b": {"input": 0.1, "output": "2.50", "cached": 1e-2, "cacheWrite": 3, '
         '"cacheWrite1h": "$4"}, "free": {"input": 0, "output": 0.0}}}',
     )
-    assert table.load(file) == {
+    assert table.load_prices(file) == {
         "a/b": Price(
             input=100_000_000,
             output=2_500_000_000,
@@ -38,7 +38,7 @@ def test_numbers_and_decimal_text_are_read_exactly_as_they_are_written(tmp_path:
 def test_a_digit_that_a_float_would_lose_is_seen(tmp_path: Path) -> None:
     text = '{"schemaVersion": 1, "prices": {"m": {"input": 0.10000000000000000000000001, "output": 1}}}'
     with pytest.raises(UsageError, match=r"prices\.m\.input: expected at most 9 decimals"):
-        table.load(written(tmp_path, text))
+        table.load_prices(written(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_a_digit_that_a_float_would_lose_is_seen(tmp_path: Path) -> None:
 )
 def test_a_table_that_is_none_is_refused_with_its_place(tmp_path: Path, prices: Any, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        table.load(written(tmp_path, {"schemaVersion": 1, "prices": prices}))
+        table.load_prices(written(tmp_path, {"schemaVersion": 1, "prices": prices}))
     assert said.replace("(did you mean 'cached'?)", "") in str(refused.value)
     assert "prices.json:1:" in str(refused.value)
 
 
 def test_all_findings_come_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        table.load(written(tmp_path, {"schemaVersion": 2, "prices": {"a": {"input": "x"}}, "model": "m"}))
+        table.load_prices(written(tmp_path, {"schemaVersion": 2, "prices": {"a": {"input": "x"}}, "model": "m"}))
     assert len(str(refused.value).splitlines()) == 4
 
 
 def test_what_is_stored_is_read_back() -> None:
     prices = {"m": Price(input=1, output=2_000_000_001, cached=0)}
-    assert table.written(prices) == {"m": {"input": "0.000000001", "output": "2.000000001", "cached": "0"}}
-    assert table.read(table.written(prices)) == prices
+    assert table.render_prices(prices) == {"m": {"input": "0.000000001", "output": "2.000000001", "cached": "0"}}
+    assert table.parse_prices(table.render_prices(prices)) == prices

@@ -12,17 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Answer, ReasoningDelta, Responded, TextDelta
-from providers.endpoints.arguments import tool_call
+from providers.endpoints.arguments import build_tool_call
 from providers.errors import ProviderError
-from providers.recording.cassette import MAX_BYTES, Cassette, Header, RecordedCall, decode, encode, lines
-from providers.recording.material import fingerprint
-from providers.recording.normalization import Rule
+from providers.recording.cassette import (
+    MAX_CASSETTE_BYTES,
+    Cassette,
+    CassetteHeader,
+    RecordedCall,
+    build_documents,
+    decode_cassette,
+    encode_cassette,
+)
+from providers.recording.material import compute_fingerprint
+from providers.recording.normalization import NormalizeRule
 from providers.usage import Usage
 from store.errors import UsageError
 
-HEADER = Header(
-    suite_id="s", suite_version="1.0.0", task_id="t", config_hash="c", model="m", grants=("read",),
-    rules=(Rule(pattern="a+", replace="<A>"),),
+HEADER = CassetteHeader(
+    suite_id="s", suite_version="1.0.0", task_id="t", config_hash="c", model="m", effects=("read",),
+    rules=(NormalizeRule(pattern="a+", replace="<A>"),),
 )  # fmt: skip
 
 
@@ -39,11 +47,11 @@ def request(*texts: str, tools: Any = (), instructions: str = "do it") -> dict[s
 
 
 def call(asked: dict[str, Any], reply: Answer | ProviderError, events: Any = ()) -> RecordedCall:
-    return RecordedCall(request=asked, fingerprint=fingerprint(asked), events=tuple(events), reply=reply)
+    return RecordedCall(request=asked, fingerprint=compute_fingerprint(asked), events=tuple(events), reply=reply)
 
 
 def written(*calls: RecordedCall) -> bytes:
-    return encode(list(lines(Cassette(header=HEADER, calls=tuple(calls)))))
+    return encode_cassette(list(build_documents(Cassette(header=HEADER, calls=tuple(calls)))))
 
 
 TWO = (
@@ -54,7 +62,7 @@ TWO = (
 
 def refused(raw: bytes) -> str:
     with pytest.raises(UsageError) as caught:
-        decode(raw, name="t.jsonl")
+        decode_cassette(raw, name="t.jsonl")
     return caught.value.problem
 
 
@@ -63,7 +71,7 @@ def test_what_was_recorded_comes_back() -> None:
         text="said\ud800\0\n",
         reasoning="thought",
         refusal="no",
-        calls=(tool_call("id 1", "bash", '{"b":1, "a":"ü"}'), tool_call("id 2", "bash", "{broken")),
+        calls=(build_tool_call("id 1", "bash", '{"b":1, "a":"ü"}'), build_tool_call("id 2", "bash", "{broken")),
         usage=Usage(input=1, cached=0),
         finish="tool_calls",
         finish_raw="tool_use",
@@ -82,7 +90,7 @@ def test_what_was_recorded_comes_back() -> None:
         call(request("b", instructions="sum up"), Answer(text="t", finish="stop"), [TextDelta("t")]),
         call(request("a", "b", "c", tools=["x", "y"]), error, [Responded(status=400)]),
     )
-    found = decode(written(*calls), name="t")
+    found = decode_cassette(written(*calls), name="t")
     assert found.header == HEADER
     assert found.calls[:2] == calls[:2]
     assert found.calls[2].request == calls[2].request
@@ -91,7 +99,7 @@ def test_what_was_recorded_comes_back() -> None:
 
 def test_continuation_keeps_the_order_of_its_keys() -> None:
     answer = Answer(continuation={"z": 1, "a": 2})
-    found = decode(written(call(request("a"), answer)), name="t").calls[0].reply
+    found = decode_cassette(written(call(request("a"), answer)), name="t").calls[0].reply
     assert isinstance(found, Answer)
     assert list(found.continuation) == ["z", "a"]
 
@@ -99,7 +107,7 @@ def test_continuation_keeps_the_order_of_its_keys() -> None:
 @given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=5), st.text(max_size=20))
 def test_any_transcripts_come_back(transcripts: list[list[str]], text: str) -> None:
     calls = tuple(call(request(*texts), Answer(text=text), [TextDelta(text)]) for texts in transcripts)
-    assert decode(written(*calls), name="t").calls == calls
+    assert decode_cassette(written(*calls), name="t").calls == calls
 
 
 def test_a_growing_transcript_is_written_once() -> None:
@@ -110,7 +118,7 @@ def test_a_growing_transcript_is_written_once() -> None:
 
 def test_every_cut_is_refused_and_an_intact_file_is_not() -> None:
     raw = written(*TWO)
-    decode(raw, name="t")
+    decode_cassette(raw, name="t")
     for end in {*range(0, len(raw) - 1, 97), *(found.end() for found in re.finditer(b"\n", raw[:-1]))}:
         assert refused(raw[:end]).startswith("t.jsonl:")
 
@@ -138,7 +146,7 @@ def test_another_format_is_refused_by_name() -> None:
 
 
 def test_what_is_too_long_is_refused_unread() -> None:
-    assert "a cassette has at most 262,144" in refused(b"{" * (MAX_BYTES + 1))
+    assert "a cassette has at most 262,144" in refused(b"{" * (MAX_CASSETTE_BYTES + 1))
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]\n", b"null", b"\xff\n", b"{}", b'{"format":"cassette/v1"}'])
@@ -147,15 +155,15 @@ def test_no_cassette_at_all_is_refused(raw: bytes) -> None:
 
 
 def test_a_call_whose_fingerprint_is_anothers_is_refused() -> None:
-    documents = list(lines(Cassette(header=HEADER, calls=TWO)))
+    documents = list(build_documents(Cassette(header=HEADER, calls=TWO)))
     documents[1]["fingerprint"] = documents[2]["fingerprint"]
-    assert refused(encode(documents)).startswith("t.jsonl:2: fingerprint: ")
+    assert refused(encode_cassette(documents)).startswith("t.jsonl:2: fingerprint: ")
 
 
 def test_a_field_of_another_type_is_named() -> None:
-    documents = list(lines(Cassette(header=HEADER, calls=TWO)))
+    documents = list(build_documents(Cassette(header=HEADER, calls=TWO)))
     documents[1]["events"][0] = {"responded": {"status": "200"}}
-    assert refused(encode(documents)) == (
+    assert refused(encode_cassette(documents)) == (
         "t.jsonl:2: events[0].responded.status: expected an integer, got another type"
     )
 
@@ -179,26 +187,30 @@ def test_a_value_of_another_type_is_named_by_its_field_also_where_the_checks_wer
 ) -> None:
     answer = Answer(text="hi", finish="stop", model="m", usage=Usage(input=1, output=2, cached=0))
     documents = list(
-        lines(Cassette(header=HEADER, calls=(call(request("one"), answer, [Responded(status=200), TextDelta("hi")]),)))
+        build_documents(
+            Cassette(header=HEADER, calls=(call(request("one"), answer, [Responded(status=200), TextDelta("hi")]),))
+        )
     )
     inner: Any = documents[1]
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = odd
-    assert str(place[-1]) in refused(encode(documents))
+    assert str(place[-1]) in refused(encode_cassette(documents))
 
 
 def test_a_recorded_error_has_a_whole_number_for_its_status() -> None:
     broken = ProviderError(kind="server_error", message="down", retryable=True, status=500)
-    documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), broken),))))
+    documents = list(build_documents(Cassette(header=HEADER, calls=(call(request("one"), broken),))))
     documents[1]["error"]["status"] = "500"
-    assert "error.status" in refused(encode(documents))
+    assert "error.status" in refused(encode_cassette(documents))
 
 
 @pytest.mark.parametrize("odd", ["1e999", "[" * 900 + "]" * 900])
 def test_what_could_not_be_written_again_is_refused_also_where_the_checks_were_made_anew(odd: str) -> None:
-    documents = list(lines(Cassette(header=HEADER, calls=(call(request("one"), Answer(text="hi", continuation="@")),))))
-    raw = encode([documents[0]])
+    documents = list(
+        build_documents(Cassette(header=HEADER, calls=(call(request("one"), Answer(text="hi", continuation="@")),)))
+    )
+    raw = encode_cassette([documents[0]])
     body = json.dumps(documents[1], separators=(",", ":"))[:-1].replace('"@"', odd).encode()
     before = json.loads(raw)["check"]
     check = hashlib.sha256(before.encode() + body).hexdigest()

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from providers.base import AssistantTurn, Origin, Request, ToolAnswer, ToolCall, ToolSpec, UserText
-from providers.recording.material import ABSENT, Difference, fingerprint, first_difference, material
-from store.documents.canonical import canonical
+from providers.recording.material import (
+    ABSENT_MARK,
+    Difference,
+    build_material,
+    compute_fingerprint,
+    find_first_difference,
+)
+from store.documents.canonical import encode_canonical
 
 TOOLS = tuple(ToolSpec(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in ("a", "b"))
 
@@ -26,18 +32,18 @@ def asked(**changes: Any) -> dict[str, Any]:
         ),
         "tools": TOOLS,
     }
-    return material(Request(**(values | changes)))
+    return build_material(Request(**(values | changes)))
 
 
 def differing(**changes: Any) -> Difference:
-    found = first_difference(asked(), asked(**changes))
+    found = find_first_difference(asked(), asked(**changes))
     assert found is not None
     return found
 
 
 def test_equal_requests_do_not_differ() -> None:
-    assert first_difference(asked(), asked()) is None
-    assert fingerprint(asked()) == fingerprint(asked())
+    assert find_first_difference(asked(), asked()) is None
+    assert compute_fingerprint(asked()) == compute_fingerprint(asked())
 
 
 def test_what_only_steers_is_not_compared() -> None:
@@ -51,15 +57,15 @@ def test_the_order_of_keys_does_not_matter() -> None:
     call = ToolCall(id="1", name="a", arguments={"y": 2, "x": 1})
     turn = AssistantTurn(text="", calls=(call,))
     other = asked(messages=(UserText(text="please"), turn, ToolAnswer(call_id="1", name="a", text='{"sum": 3}')))
-    assert fingerprint(other) == fingerprint(asked())
+    assert compute_fingerprint(other) == compute_fingerprint(asked())
 
 
 def test_the_fingerprint_is_taken_over_canonical_json() -> None:
-    assert fingerprint(asked()) == hashlib.sha256(canonical(asked())).hexdigest()
+    assert compute_fingerprint(asked()) == hashlib.sha256(encode_canonical(asked())).hexdigest()
 
 
 def test_a_lone_surrogate_has_a_fingerprint() -> None:
-    assert fingerprint(asked(instructions="\ud800")) != fingerprint(asked(instructions="\udfff"))
+    assert compute_fingerprint(asked(instructions="\ud800")) != compute_fingerprint(asked(instructions="\udfff"))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ def test_a_tool_s_result_and_its_excerpts_are_named() -> None:
             ToolAnswer(call_id="1", name="a", text='{"sum": 4}'),
         )
     )
-    found = first_difference(asked(), after)
+    found = find_first_difference(asked(), after)
     assert found is not None
     assert before != after["messages"]
     assert found.field == "messages[2].tool.result"
@@ -105,11 +111,13 @@ def test_a_tool_s_schema_is_named_to_the_leaf() -> None:
 
 
 def test_an_excerpt_shows_the_place_and_no_control_character() -> None:
-    found = first_difference(asked(instructions="x" * 1000 + "\x1b[31mA"), asked(instructions="x" * 1000 + "\x1b[31mB"))
+    found = find_first_difference(
+        asked(instructions="x" * 1000 + "\x1b[31mA"), asked(instructions="x" * 1000 + "\x1b[31mB")
+    )
     assert found is not None
     assert found.recorded == f'…"{"x" * 35}\\u001b[31mA"'
     assert found.asked.endswith('B"')
 
 
 def test_what_is_missing_is_said_to_be() -> None:
-    assert differing(tools=(TOOLS[0],)).asked == ABSENT
+    assert differing(tools=(TOOLS[0],)).asked == ABSENT_MARK

@@ -26,9 +26,9 @@ from providers.base import (
     UserText,
 )
 from providers.errors import ProviderError
-from providers.recording.cassette import Cassette, Header, decode, encode, lines
+from providers.recording.cassette import Cassette, CassetteHeader, build_documents, decode_cassette, encode_cassette
 from providers.recording.divergence import NotRecorded, ReplayDiverged
-from providers.recording.normalization import Normalizer, Places, Rule, RuleTooSlow
+from providers.recording.normalization import Normalizer, NormalizeRule, RuleTooSlow, RunPlaces
 from providers.recording.recorder import Recorder
 from providers.recording.replayer import Replay
 
@@ -98,7 +98,7 @@ class Works:
 
 
 async def recorded(
-    task: Assignment, requests: list[Request], replies: list[Answer], rules: tuple[Rule, ...] = ()
+    task: Assignment, requests: list[Request], replies: list[Answer], rules: tuple[NormalizeRule, ...] = ()
 ) -> Cassette:
     """The cassette of a run, through its bytes."""
     recorder = Recorder(Answers(*replies), lambda _task: rules)
@@ -106,17 +106,19 @@ async def recorded(
     async def ask(request: Request) -> Answer:
         return await recorder.answer(request, lambda _item: None)
 
-    await recorder.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
-    tape = recorder.tapes[task.marker]
+    await recorder.wrap_subjects(lambda: Works(*requests))().work(task, ask, lambda _event: None)
+    tape = recorder.recordings[task.marker]
     assert tape.whole
-    header = Header(
-        suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", grants=(), rules=tuple(rules)
+    header = CassetteHeader(
+        suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", effects=(), rules=tuple(rules)
     )
-    return decode(encode(list(lines(Cassette(header=header, calls=tuple(tape.calls))))), name="t")
+    return decode_cassette(
+        encode_cassette(list(build_documents(Cassette(header=header, calls=tuple(tape.calls))))), name="t"
+    )
 
 
 async def replayed(
-    cassette: Cassette, task: Assignment, requests: list[Request], rules: tuple[Rule, ...] = ()
+    cassette: Cassette, task: Assignment, requests: list[Request], rules: tuple[NormalizeRule, ...] = ()
 ) -> list[Answer]:
     replay = Replay(lambda _task, _repetition: cassette, lambda _task: rules)
     answers: list[Answer] = []
@@ -125,7 +127,7 @@ async def replayed(
         answers.append(await replay.answer(request, lambda _item: None))
         return answers[-1]
 
-    await replay.attended(lambda: Works(*requests))().work(task, ask, lambda _event: None)
+    await replay.wrap_subjects(lambda: Works(*requests))().work(task, ask, lambda _event: None)
     return answers
 
 
@@ -178,11 +180,11 @@ async def test_of_a_request_sent_again_the_last_reply_is_kept() -> None:
     task = assignment()
     fault = ProviderError(kind="overloaded", message="busy", retryable=True)
     recorder = Recorder(Answers(fault, Answer(text="A")), lambda _task: ())
-    recorder.begin(task)
+    recorder.begin_run(task)
     with pytest.raises(ProviderError):
         await recorder.answer(request(task, "p"), lambda _item: None)
     await recorder.answer(request(task, "p", tries=1), lambda _item: None)
-    (call,) = recorder.tapes[task.marker].calls
+    (call,) = recorder.recordings[task.marker].calls
     assert call.reply == Answer(text="A")
 
 
@@ -190,22 +192,24 @@ async def test_a_recorded_error_is_raised_again_and_not_tried_again() -> None:
     task = assignment()
     fault = ProviderError(kind="overloaded", message="busy", retryable=True, status=503)
     recorder = Recorder(Answers(fault), lambda _task: ())
-    recorder.begin(task)
+    recorder.begin_run(task)
     with pytest.raises(ProviderError):
         await recorder.answer(request(task, "p"), lambda _item: None)
-    header = Header(suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", grants=())
-    cassette = Cassette(header=header, calls=tuple(recorder.tapes[task.marker].calls))
+    header = CassetteHeader(suite_id="s", suite_version="1", task_id="t", config_hash="", model="m", effects=())
+    cassette = Cassette(header=header, calls=tuple(recorder.recordings[task.marker].calls))
     with pytest.raises(ProviderError) as caught:
-        await replayed(decode(encode(list(lines(cassette))), name="t"), task, [request(task, "p")])
+        await replayed(
+            decode_cassette(encode_cassette(list(build_documents(cassette))), name="t"), task, [request(task, "p")]
+        )
     assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 503, False)
 
 
 async def test_a_work_that_is_cut_off_leaves_no_whole_tape() -> None:
     task = assignment()
     recorder = Recorder(Answers(Answer(text="A")), lambda _task: ())
-    recorder.begin(task)
+    recorder.begin_run(task)
     await recorder.answer(request(task, "p"), lambda _item: None)
-    assert not recorder.tapes[task.marker].whole
+    assert not recorder.recordings[task.marker].whole
 
 
 async def test_a_task_that_was_not_recorded_is_told_so() -> None:
@@ -213,19 +217,19 @@ async def test_a_task_that_was_not_recorded_is_told_so() -> None:
         raise NotRecorded(task, "there is no cassette")
 
     with pytest.raises(NotRecorded, match="task t: not recorded: there is no cassette"):
-        Replay(find, lambda _task: ()).begin(assignment())
+        Replay(find, lambda _task: ()).begin_run(assignment())
 
 
 @given(st.lists(st.sampled_from(["/tmp/w/1-1", "20261130T000000Z-00000001", "/1/1", ".home", "a", " ", "<", ">"])))
 def test_hiding_twice_is_hiding_once_and_showing_undoes_it(pieces: list[str]) -> None:
-    places, text = Places.of(assignment()), "".join(pieces)
-    hidden = places.hide(text)
-    assert places.hide(hidden) == hidden
+    places, text = RunPlaces.from_assignment(assignment()), "".join(pieces)
+    hidden = places.hide_places(text)
+    assert places.hide_places(hidden) == hidden
     assert "/tmp/w/1-1" not in hidden
-    assert places.show(hidden) == text
+    assert places.restore_places(hidden) == text
 
 
-RULE = (Rule(pattern=r"\d\d:\d\d", replace=r"<\1>"),)
+RULE = (NormalizeRule(pattern=r"\d\d:\d\d", replace=r"<\1>"),)
 
 
 async def test_what_a_rule_matches_is_compared_as_its_literal_replacement() -> None:
@@ -244,12 +248,12 @@ async def test_a_rule_that_was_added_later_holds_for_the_recording_too() -> None
 
 
 async def test_a_rule_that_does_not_give_the_same_twice_is_applied_once() -> None:
-    task, doubling = assignment(), (Rule(pattern="a", replace="aa"),)
+    task, doubling = assignment(), (NormalizeRule(pattern="a", replace="aa"),)
     cassette = await recorded(task, [request(task, "a")], [Answer(text="A")], doubling)
     await replayed(cassette, task, [request(task, "a")], doubling)
 
 
 async def test_a_rule_that_takes_too_long_is_given_up() -> None:
-    normalizer = Normalizer(Places(()), (Rule(pattern=r"(?:a|a?b?)*c", replace=""),))
+    normalizer = Normalizer(RunPlaces(()), (NormalizeRule(pattern=r"(?:a|a?b?)*c", replace=""),))
     with pytest.raises(RuleTooSlow, match="took more than 1 s"):
-        normalizer.text_of("ab" * 40)
+        normalizer.normalize_value("ab" * 40)

@@ -30,7 +30,7 @@ from providers.base import (
 from providers.errors import ProviderError
 from providers.registry import ProviderOptions, find_provider
 from providers.scripted.script import ScriptedAnswer, read_scripts
-from providers.scripted.scripted import Scripted, open_provider, prepare
+from providers.scripted.scripted import ScriptedProvider, open_provider, prepare_answer
 from providers.usage import Usage
 from store.errors import UsageError
 
@@ -38,10 +38,10 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., Scripted]:
+def play(tmp_path: Path) -> Callable[..., ScriptedProvider]:
     """Write plays as the script of task `t` and open the provider on them."""
 
-    def opened(*plays: list[dict[str, Any]]) -> Scripted:
+    def opened(*plays: list[dict[str, Any]]) -> ScriptedProvider:
         document = {"format": "evalctl.script/1", "plays": [{"answers": list(answers)} for answers in plays]}
         (tmp_path / "scripts").mkdir(exist_ok=True)
         (tmp_path / "scripts" / "t.json").write_text(json.dumps(document))
@@ -70,7 +70,7 @@ def request(
 
 
 async def ask(
-    provider: Scripted, *messages: AssistantTurn | ToolAnswer | UserText, **how: Any
+    provider: ScriptedProvider, *messages: AssistantTurn | ToolAnswer | UserText, **how: Any
 ) -> tuple[Answer, list[Emitted]]:
     seen: list[Emitted] = []
     answer = await provider.answer(request(*messages, **how), seen.append)
@@ -80,7 +80,7 @@ async def ask(
 TURN = AssistantTurn(text="")
 
 
-async def test_an_answer_has_all_that_the_script_says(play: Callable[..., Scripted]) -> None:
+async def test_an_answer_has_all_that_the_script_says(play: Callable[..., ScriptedProvider]) -> None:
     provider = play(
         [
             {
@@ -109,19 +109,21 @@ async def test_an_answer_has_all_that_the_script_says(play: Callable[..., Script
     ]
 
 
-async def test_what_a_script_leaves_out_has_its_default(play: Callable[..., Scripted]) -> None:
+async def test_what_a_script_leaves_out_has_its_default(play: Callable[..., ScriptedProvider]) -> None:
     answer, seen = await ask(play([{"text": "done"}]))
     assert (answer.usage, answer.finish, answer.model, answer.calls) == (None, "stop", "asked", ())
     assert answer.notes == ("usage_unreported",)
     assert seen[1:] == [TextDelta("done")]
 
 
-async def test_usage_may_be_null_and_finish_may_be_any(play: Callable[..., Scripted]) -> None:
+async def test_usage_may_be_null_and_finish_may_be_any(play: Callable[..., ScriptedProvider]) -> None:
     answer, _ = await ask(play([{"usage": None, "finish": "length"}]))
     assert (answer.usage, answer.finish) == (None, "length")
 
 
-async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(play: Callable[..., Scripted]) -> None:
+async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(
+    play: Callable[..., ScriptedProvider],
+) -> None:
     provider = play([{"text": "one"}, {"text": "two"}])
     told = ToolAnswer(call_id="c", name="n", text="")
     assert (await ask(provider, TURN, told))[0].text == "two"
@@ -129,7 +131,7 @@ async def test_the_place_in_the_conversation_alone_decides_which_answer_comes(pl
     assert (await ask(provider, TURN, UserText(text="go on")))[0].text == "two"
 
 
-async def test_turns_that_a_summary_has_taken_the_place_of_count_on(play: Callable[..., Scripted]) -> None:
+async def test_turns_that_a_summary_has_taken_the_place_of_count_on(play: Callable[..., ScriptedProvider]) -> None:
     provider = play([{"text": "first"}, {"text": "second"}, {"text": "third"}])
 
     assert (await provider.answer(request(turn=2), lambda _: None)).text == "third"
@@ -151,19 +153,19 @@ async def test_summaries_have_answers_of_their_own(tmp_path: Path) -> None:
     assert Responded(status=200, provider_request_id="scripted-compaction-0") in seen
 
 
-async def test_past_its_last_answer_a_script_ends_the_conversation(play: Callable[..., Scripted]) -> None:
+async def test_past_its_last_answer_a_script_ends_the_conversation(play: Callable[..., ScriptedProvider]) -> None:
     answer, _ = await ask(play([{"text": "one"}], []), TURN)
     assert (answer.text, answer.calls, answer.finish) == ("Script ended.", (), "stop")
     assert (await ask(play([]), repetition=3))[0].text == "Script ended."
 
 
-async def test_repetitions_take_turns_over_the_plays(play: Callable[..., Scripted]) -> None:
+async def test_repetitions_take_turns_over_the_plays(play: Callable[..., ScriptedProvider]) -> None:
     provider = play([{"text": "a"}], [{"text": "b"}])
     assert [(await ask(provider, repetition=n))[0].text for n in range(4)] == ["a", "b", "a", "b"]
 
 
 async def test_a_task_without_a_script_fails_for_good_and_names_the_file(
-    play: Callable[..., Scripted], tmp_path: Path
+    play: Callable[..., ScriptedProvider], tmp_path: Path
 ) -> None:
     with pytest.raises(ProviderError) as caught:
         await ask(play([]), task="other")
@@ -174,7 +176,7 @@ async def test_a_task_without_a_script_fails_for_good_and_names_the_file(
 # --- arguments --------------------------------------------------------------------------------------------------
 
 
-async def test_arguments_refer_to_results_of_earlier_calls(play: Callable[..., Scripted]) -> None:
+async def test_arguments_refer_to_results_of_earlier_calls(play: Callable[..., ScriptedProvider]) -> None:
     arguments = {
         "expectedHash": "${read-1.sha256}",
         "list": [{"deep": "${read-1.size}"}],
@@ -194,7 +196,9 @@ async def test_arguments_refer_to_results_of_earlier_calls(play: Callable[..., S
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[1]", '"sha256"', "{}"])
-async def test_a_reference_into_something_else_stays_as_it_is_written(play: Callable[..., Scripted], text: str) -> None:
+async def test_a_reference_into_something_else_stays_as_it_is_written(
+    play: Callable[..., ScriptedProvider], text: str
+) -> None:
     provider = play([{"toolCalls": [{"id": "e", "name": "n", "arguments": {"a": "${r.sha256}"}}]}])
     (call,) = (await ask(provider, ToolAnswer(call_id="r", name="n", text=text)))[0].calls
     assert call.arguments == {"a": "${r.sha256}"}
@@ -211,14 +215,14 @@ async def test_a_reference_into_something_else_stays_as_it_is_written(play: Call
     ],
 )
 async def test_arguments_given_as_text_are_sent_as_they_are(
-    play: Callable[..., Scripted], raw: str, arguments: dict[str, Any] | None, problem: str
+    play: Callable[..., ScriptedProvider], raw: str, arguments: dict[str, Any] | None, problem: str
 ) -> None:
     (call,) = (await ask(play([{"toolCalls": [{"id": "c", "name": "n", "arguments": raw}]}])))[0].calls
     assert (call.raw, call.arguments) == (raw, arguments)
     assert (call.problem or "").startswith(problem)
 
 
-async def test_hostile_text_is_played_unharmed(play: Callable[..., Scripted]) -> None:
+async def test_hostile_text_is_played_unharmed(play: Callable[..., ScriptedProvider]) -> None:
     text = "\x00\x1b[31m\ud800 end"
     answer, seen = await ask(play([{"text": text, "chunks": 100}]))
     assert answer.text == text
@@ -228,7 +232,7 @@ async def test_hostile_text_is_played_unharmed(play: Callable[..., Scripted]) ->
 # --- faults -----------------------------------------------------------------------------------------------------
 
 
-async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callable[..., Scripted]) -> None:
+async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callable[..., ScriptedProvider]) -> None:
     provider = play(
         [
             {
@@ -266,14 +270,14 @@ async def test_each_sending_meets_its_fault_and_later_ones_succeed(play: Callabl
         assert (await ask(provider, tries=tries))[0].text == "abcd"
 
 
-async def test_a_fault_before_any_status_emits_nothing(play: Callable[..., Scripted]) -> None:
+async def test_a_fault_before_any_status_emits_nothing(play: Callable[..., ScriptedProvider]) -> None:
     seen: list[Emitted] = []
     with pytest.raises(ProviderError, match="network"):
         await play([{"faults": [{"kind": "network"}]}]).answer(request(), seen.append)
     assert seen == []
 
 
-async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play: Callable[..., Scripted]) -> None:
+async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play: Callable[..., ScriptedProvider]) -> None:
     with pytest.raises(ProviderError) as caught:
         await ask(play([{"text": "ab", "faults": [{"kind": "truncated", "afterChunks": 50}]}]))
     assert caught.value.text == "ab"
@@ -282,7 +286,9 @@ async def test_a_fault_after_more_deltas_than_there_are_comes_at_the_end(play: C
 # --- time and signals -------------------------------------------------------------------------------------------
 
 
-async def test_latency_passes_before_the_answer_is_whole_and_can_be_cancelled(play: Callable[..., Scripted]) -> None:
+async def test_latency_passes_before_the_answer_is_whole_and_can_be_cancelled(
+    play: Callable[..., ScriptedProvider],
+) -> None:
     provider = play([{"text": "abcd", "chunks": 4, "latencyMs": 40}, {"text": "x", "latencyMs": 3_600_000}])
     started = time.monotonic()
     await ask(provider)
@@ -321,7 +327,7 @@ anyio.run(open_provider(ProviderOptions(suite_root=Path(sys.argv[1]))).answer, r
     ],
 )
 def test_a_signal_hits_the_own_process_at_its_delta_in_its_attempt_only(
-    play: Callable[..., Scripted], tmp_path: Path, key: str, tries: int, ending: tuple[int, str]
+    play: Callable[..., ScriptedProvider], tmp_path: Path, key: str, tries: int, ending: tuple[int, str]
 ) -> None:
     play([{"text": "abcd", "chunks": 4, "signal": {"name": "SIGKILL", "attempt": 2, "afterChunks": 2}}])
     ran = subprocess.run(
@@ -330,7 +336,7 @@ def test_a_signal_hits_the_own_process_at_its_delta_in_its_attempt_only(
     assert (ran.returncode, ran.stdout) == ending, ran.stderr
 
 
-def test_an_answer_without_latency_costs_little(play: Callable[..., Scripted]) -> None:
+def test_an_answer_without_latency_costs_little(play: Callable[..., ScriptedProvider]) -> None:
     provider = play([{"toolCalls": [{"id": "c", "name": "read_file", "arguments": {"path": "a"}}], "usage": {}}])
 
     async def many() -> None:
@@ -346,7 +352,7 @@ def test_an_answer_without_latency_costs_little(play: Callable[..., Scripted]) -
 # --- size, name, format -----------------------------------------------------------------------------------------
 
 
-async def test_equal_requests_have_equal_sizes_and_longer_ones_larger(play: Callable[..., Scripted]) -> None:
+async def test_equal_requests_have_equal_sizes_and_longer_ones_larger(play: Callable[..., ScriptedProvider]) -> None:
     provider = play([])
     tools = (ToolSpec(name="n", description="d", input_schema={"type": "object"}),)
     copied = tuple(attrs.evolve(tool) for tool in tools)
@@ -364,7 +370,7 @@ def test_the_registry_knows_it() -> None:
 
 @given(text=st.text(), chunks=st.integers(1, 50))
 def test_the_deltas_of_an_answer_make_up_its_text_and_none_is_empty(text: str, chunks: int) -> None:
-    pieces = prepare(ScriptedAnswer(text=text, chunks=chunks)).pieces
+    pieces = prepare_answer(ScriptedAnswer(text=text, chunks=chunks)).pieces
     assert "".join(pieces) == text
     assert all(pieces)
     assert len(pieces) == min(chunks, len(text))
@@ -410,7 +416,7 @@ def test_a_malformed_script_is_told_with_its_place(tmp_path: Path, text: str, to
         ),
     ],
 )
-def test_an_answer_says_what_it_can(play: Callable[..., Scripted], answer: dict[str, Any], told: str) -> None:
+def test_an_answer_says_what_it_can(play: Callable[..., ScriptedProvider], answer: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
         play([answer])
     assert told in str(caught.value)

@@ -8,7 +8,7 @@ import pytest
 
 from providers.errors import ProviderError
 from providers.system import http
-from providers.system.http import HttpPool, checked_base, shown
+from providers.system.http import HttpPool, check_base_url, render_url
 from store.errors import UsageError
 from tests.providers.loopback import Exchange, serving
 
@@ -25,7 +25,7 @@ async def pool() -> AsyncIterator[HttpPool]:
 
 async def fetch(pool: HttpPool, url: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
     async with pool.post(url, {"Authorization": f"Bearer {SECRET}"}, b"{}", **options) as response:
-        return response.status, response.headers, b"".join([piece async for piece in response.chunks()])
+        return response.status, response.headers, b"".join([piece async for piece in response.read_chunks()])
 
 
 async def failing(pool: HttpPool, url: str, **options: Any) -> ProviderError:
@@ -143,7 +143,7 @@ async def test_connection_is_not_used_again_after_half_an_answer(pool: HttpPool)
     async with serving(script) as server:
         for _ in range(2):
             async with pool.post(server.url, {}, b"{}") as response:
-                assert await anext(response.chunks()) == b"half"
+                assert await anext(response.read_chunks()) == b"half"
     assert server.connections == 2
 
 
@@ -403,12 +403,12 @@ async def test_repr_tells_the_state(pool: HttpPool) -> None:
     ],
 )
 def test_url_is_shown_without_credentials_and_query(url: str, seen: str) -> None:
-    assert shown(url) == seen
+    assert render_url(url) == seen
 
 
 def test_base_url_loses_its_trailing_slash_and_keeps_its_query() -> None:
-    assert checked_base(" https://h/v1/ ") == "https://h/v1"
-    assert checked_base("https://h/v1/?api-version=1") == "https://h/v1?api-version=1"
+    assert check_base_url(" https://h/v1/ ") == "https://h/v1"
+    assert check_base_url("https://h/v1/?api-version=1") == "https://h/v1?api-version=1"
 
 
 @pytest.mark.parametrize(
@@ -416,5 +416,5 @@ def test_base_url_loses_its_trailing_slash_and_keeps_its_query() -> None:
 )
 def test_base_url_that_cannot_be_used_is_refused_without_showing_credentials(url: str) -> None:
     with pytest.raises(UsageError) as refused:
-        checked_base(url)
+        check_base_url(url)
     assert "hidden" not in str(refused.value)

@@ -5,7 +5,7 @@ import sys
 
 FIRST = """
 import asyncio, sys
-from providers.system.http import HttpPool, be_ready
+from providers.system.http import HttpPool, preload_http_client
 
 async def answer(reader, writer):
     await reader.readuntil(b"\\r\\n\\r\\n")
@@ -15,7 +15,7 @@ async def answer(reader, writer):
 
 async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    be_ready()
+    preload_http_client()
     before = set(sys.modules)
     pool = HttpPool()
     async with pool.post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", {}, b"{}") as response:

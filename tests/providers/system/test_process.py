@@ -12,7 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from providers.system.process import Finished, ProcessNotStarted, run_process, sweep_marker, tool_environment
+from providers.system.process import (
+    FinishedProcess,
+    ProcessNotStarted,
+    build_tool_environment,
+    kill_marked_processes,
+    run_process,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -36,9 +42,9 @@ os.wait()
 """Four descendants: in the group, in a session of its own, orphaned by a double fork, both."""
 
 
-async def run(cwd: Path, script: str, **settings: Any) -> Finished:
+async def run(cwd: Path, script: str, **settings: Any) -> FinishedProcess:
     given = {"timeout_s": 20.0, "output_limit": 32_000, "marker": MARKER, **settings}
-    return await run_process(["sh", "-c", script], cwd=cwd, environment=tool_environment(cwd), **given)
+    return await run_process(["sh", "-c", script], cwd=cwd, environment=build_tool_environment(cwd), **given)
 
 
 def start(argv: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -137,7 +143,12 @@ async def test_program_that_reads_nothing_is_not_waited_for(tmp_path: Path) -> N
 async def test_program_that_cannot_start_is_named(tmp_path: Path, argv: list[str], problem: str) -> None:
     with pytest.raises(ProcessNotStarted) as caught:
         await run_process(
-            argv, cwd=tmp_path, environment=tool_environment(tmp_path), marker=MARKER, timeout_s=5, output_limit=10
+            argv,
+            cwd=tmp_path,
+            environment=build_tool_environment(tmp_path),
+            marker=MARKER,
+            timeout_s=5,
+            output_limit=10,
         )
 
     assert problem in str(caught.value)
@@ -254,7 +265,7 @@ async def test_character_split_over_two_writes_arrives_whole(tmp_path: Path) -> 
 
 
 async def test_calls_of_one_attempt_do_not_end_each_other(tmp_path: Path) -> None:
-    results: list[Finished] = []
+    results: list[FinishedProcess] = []
 
     async def one(script: str) -> None:
         results.append(await run(tmp_path, script))
@@ -284,7 +295,7 @@ async def test_system_without_process_handles_is_served_too(
 
 
 async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path: Path) -> None:
-    environment = tool_environment(tmp_path)
+    environment = build_tool_environment(tmp_path)
     dead, other, broken = (
         start(["sleep", "300"], {**environment, "EVALCTL_ATTEMPT": mark})
         for mark in ("sweep-1a2b3c4d/7/1", "sweep-1a2b3c4d/7/2", "sweep-1a2b3c4d/" + "9" * 5000 + "/1")
@@ -293,7 +304,9 @@ async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path: Path)
         await until(
             lambda: all(Path(f"/proc/{p.pid}/cmdline").read_bytes().startswith(b"sleep") for p in (dead, other))
         )
-        killed = sweep_marker(lambda sweep, position, attempt: (sweep, position, attempt) == ("sweep-1a2b3c4d", 7, 1))
+        killed = kill_marked_processes(
+            lambda sweep, position, attempt: (sweep, position, attempt) == ("sweep-1a2b3c4d", 7, 1)
+        )
 
         assert killed == 1
         assert dead.wait(5) == -signal.SIGKILL
@@ -310,10 +323,10 @@ async def test_program_dies_with_the_process_that_started_it(tmp_path: Path) -> 
     source = f"""
 import anyio, pathlib, sys
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-from providers.system.process import run_process, tool_environment
+from providers.system.process import run_process, build_tool_environment
 here = pathlib.Path({str(tmp_path)!r})
 anyio.run(lambda: run_process(["sh", "-c", "echo $$ >> pids; exec sleep 300"], cwd=here,
-    environment=tool_environment(here), marker="", timeout_s=300, output_limit=10))
+    environment=build_tool_environment(here), marker="", timeout_s=300, output_limit=10))
 """
     harness = start([sys.executable, "-c", source])
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.system.sandbox import Sandbox, SandboxUnusable, bubblewrap, prove, run_confined
+from providers.system.sandbox import Sandbox, SandboxUnusable, find_bubblewrap, prove_sandbox, run_confined
 
 pytestmark = pytest.mark.anyio
 
@@ -38,12 +38,12 @@ def machine(tmp_path: Path) -> dict[str, str]:
 def sandbox_of(machine: dict[str, str], tmp_path: Path) -> Sandbox:
     store = tmp_path / "kept" / "runs.db"
     store.parent.mkdir(exist_ok=True)
-    return bubblewrap(machine, store=store)
+    return find_bubblewrap(machine, store=store)
 
 
 def test_everything_is_read_only_but_what_is_named(machine: dict[str, str], tmp_path: Path) -> None:
     work = tmp_path / "work"
-    argv = sandbox_of(machine, tmp_path).argv(["sh", "-c", "id"], writable=[work, work], status=9)
+    argv = sandbox_of(machine, tmp_path).build_argv(["sh", "-c", "id"], writable=[work, work], status=9)
 
     assert pairs(argv, "--ro-bind") == [("/", "/")]
     assert pairs(argv, "--bind") == [(str(work), str(work))]
@@ -56,7 +56,7 @@ def test_everything_is_read_only_but_what_is_named(machine: dict[str, str], tmp_
 def test_the_root_comes_first_and_the_workspace_lies_over_what_is_hidden(
     machine: dict[str, str], tmp_path: Path
 ) -> None:
-    argv = sandbox_of(machine, tmp_path).argv(["true"], writable=[tmp_path], status=9)
+    argv = sandbox_of(machine, tmp_path).build_argv(["true"], writable=[tmp_path], status=9)
     order = [argv.index(word) for word in ("--ro-bind", "--tmpfs", "--ro-bind-try", "--bind", "--remount-ro")]
     assert order == sorted(order)
 
@@ -64,7 +64,7 @@ def test_the_root_comes_first_and_the_workspace_lies_over_what_is_hidden(
 def test_home_store_and_temporary_files_are_hidden(machine: dict[str, str]) -> None:
     elsewhere = Path(__file__).resolve().parents[3] / "docs"  # some directory that is not temporary
     machine["HOME"] = str(elsewhere)
-    sandbox = bubblewrap(machine, store=elsewhere.parent / "suites" / "runs.db")
+    sandbox = find_bubblewrap(machine, store=elsewhere.parent / "suites" / "runs.db")
     hidden = set(sandbox.hidden)
     for place in (elsewhere, elsewhere.parent / "suites", Path("/tmp"), Path("/run")):
         assert any(place.resolve().is_relative_to(one) for one in hidden), place
@@ -109,19 +109,19 @@ def test_programs_behind_the_shims_of_a_version_manager_are_seen(machine: dict[s
 def test_a_network_is_there_only_where_it_is_granted(tmp_path: Path) -> None:
     closed = Sandbox(program=Path("/usr/bin/bwrap"), hidden=(Path("/run"),))
     opened = Sandbox(program=Path("/usr/bin/bwrap"), hidden=(Path("/run"),), network=True)
-    assert "--unshare-net" in closed.argv(["true"], writable=[tmp_path], status=3)
-    assert "--unshare-net" not in opened.argv(["true"], writable=[tmp_path], status=3)
+    assert "--unshare-net" in closed.build_argv(["true"], writable=[tmp_path], status=3)
+    assert "--unshare-net" not in opened.build_argv(["true"], writable=[tmp_path], status=3)
 
 
 def test_without_bwrap_the_sandbox_is_unusable_and_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnusable, match="bwrap is not on PATH") as refused:
-        bubblewrap({"PATH": str(tmp_path)}, store=tmp_path / "runs.db")
+        find_bubblewrap({"PATH": str(tmp_path)}, store=tmp_path / "runs.db")
     assert "--sandbox none" in str(refused.value)
 
 
 def test_a_store_that_cannot_be_hidden_is_refused(machine: dict[str, str]) -> None:
     with pytest.raises(SandboxUnusable, match="its own directory"):
-        bubblewrap(machine, store=Path("/usr/runs.db"))
+        find_bubblewrap(machine, store=Path("/usr/runs.db"))
 
 
 async def test_a_bwrap_that_makes_no_namespaces_is_unusable_with_its_own_words(
@@ -129,13 +129,13 @@ async def test_a_bwrap_that_makes_no_namespaces_is_unusable_with_its_own_words(
 ) -> None:
     program(tmp_path / "bin" / "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     with pytest.raises(SandboxUnusable, match="No permissions to create new namespace"):
-        await prove(sandbox_of(machine, tmp_path), machine)
+        await prove_sandbox(sandbox_of(machine, tmp_path), machine)
 
 
 async def test_a_bwrap_that_confines_nothing_is_unusable(machine: dict[str, str], tmp_path: Path) -> None:
     program(tmp_path / "bin" / "bwrap", "exit 0")
     with pytest.raises(SandboxUnusable):
-        await prove(sandbox_of(machine, tmp_path), machine)
+        await prove_sandbox(sandbox_of(machine, tmp_path), machine)
 
 
 async def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None:

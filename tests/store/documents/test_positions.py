@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.documents.positions import MAX_BYTES, parse_json, read_json, spell
+from store.documents.positions import MAX_BYTES, format_path, parse_json, read_json
 from store.errors import UsageError
 from tests.store.sql.places import assert_places
 
@@ -84,7 +84,7 @@ def test_a_lone_surrogate_is_text_only_where_it_is_allowed() -> None:
 
 def test_a_byte_order_mark_is_skipped_and_does_not_shift_columns() -> None:
     document = parse_json(b'\xef\xbb\xbf{"a": 1}', name="f")
-    assert document.place(("a",)) == (1, 2)
+    assert document.locate_path(("a",)) == (1, 2)
 
 
 def test_a_message_stays_on_one_line_and_shows_no_control_characters() -> None:
@@ -95,19 +95,23 @@ def test_a_message_stays_on_one_line_and_shows_no_control_characters() -> None:
 
 def test_findings_are_told_in_the_order_of_the_file_and_once() -> None:
     document = parse_json(b'{"a": 1,\n "b": [2, 3]}', name="f.json")
-    findings = [document.finding(("b", 1), "y"), document.finding(("a",), "x"), document.finding(("b", 1), "y")]
-    assert str(document.refusal(findings)) == "f.json:1:2: a: x\nf.json:2:11: b[1]: y"
+    findings = [
+        document.locate_problem(("b", 1), "y"),
+        document.locate_problem(("a",), "x"),
+        document.locate_problem(("b", 1), "y"),
+    ]
+    assert str(document.make_usage_error(findings)) == "f.json:1:2: a: x\nf.json:2:11: b[1]: y"
 
 
 def test_a_missing_value_is_told_where_it_would_be() -> None:
     document = parse_json(b'{"a":\n {"b": 1}}', name="f")
-    assert document.place(("a", "c", "d")) == (1, 2)
+    assert document.locate_path(("a", "c", "d")) == (1, 2)
 
 
 def test_paths_are_spelt_as_people_write_them() -> None:
-    assert spell(("tasks", 1, "budget", "maxTurns")) == "tasks[1].budget.maxTurns"
-    assert spell(("a", "odd key", "c")) == 'a["odd key"].c'
-    assert spell(()) == "(document)"
+    assert format_path(("tasks", 1, "budget", "maxTurns")) == "tasks[1].budget.maxTurns"
+    assert format_path(("a", "odd key", "c")) == 'a["odd key"].c'
+    assert format_path(()) == "(document)"
 
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:

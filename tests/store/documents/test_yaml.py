@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from store.documents.positions import MAX_BYTES, tell
+from store.documents.positions import MAX_BYTES, format_problem
 from store.documents.yaml import MAX_NODES, YamlDocument, parse_yaml, read_yaml
 from store.errors import UsageError
 from tests.store.sql.places import assert_places
@@ -190,14 +190,14 @@ def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path: Path) -> None:
 def test_a_byte_order_mark_and_windows_line_ends_change_no_place() -> None:
     document = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - c: 2\r\n")
     assert document.value == {"a": 1, "b": [{"c": 2}]}
-    assert document.place(("a",)) == (1, 1)
-    assert document.place(("b", 0, "c")) == (3, 5)
+    assert document.locate_path(("a",)) == (1, 1)
+    assert document.locate_path(("b", 0, "c")) == (3, 5)
 
 
 def test_a_value_below_an_alias_stands_where_its_text_is() -> None:
     document = read("base: &base\n  tool: Bash\ncase:\n  input: *base\n")
-    assert document.place(("case", "input")) == (4, 3)
-    assert document.place(("case", "input", "tool")) == (2, 3)
+    assert document.locate_path(("case", "input")) == (4, 3)
+    assert document.locate_path(("case", "input", "tool")) == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -243,5 +243,7 @@ def test_decimals_are_kept_as_they_are_written() -> None:
 def test_a_finding_in_a_text_stands_at_its_part_where_the_text_is_on_one_line(
     text: str, line: int, column: int, place: str
 ) -> None:
-    finding = read(text).finding_in(("when",), "wrong", line=line, column=column, excerpt="  a == b\n       ^")
-    assert tell("f", finding) == f"{place}: when: wrong\n  a == b\n       ^"
+    finding = read(text).locate_problem_in_text(
+        ("when",), "wrong", line=line, column=column, excerpt="  a == b\n       ^"
+    )
+    assert format_problem("f", finding) == f"{place}: when: wrong\n  a == b\n       ^"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.secrets.redactor import Redactor, credentials
+from store.secrets.redactor import Redactor, find_credentials
 
 KEY = "p4ss/w0rd+with=odd\"chars'é"
 PLAIN = "Zx81-not-a-real-credential"
@@ -36,7 +36,7 @@ SHAPES = {
 @pytest.mark.parametrize("before", ["", "key=", '{"k": "', "\n", "\\n", "%20", "Bearer ", "["])
 @pytest.mark.parametrize(("name", "secret"), [(name, secret) for name, many in SHAPES.items() for secret in many])
 def test_a_string_in_the_shape_of_a_known_key_is_taken_out_whole(before: str, name: str, secret: str) -> None:
-    assert EMPTY.text(f'{before}{secret}" etc.') == f'{before}[redacted:{name}]" etc.'
+    assert EMPTY.redact_text(f'{before}{secret}" etc.') == f'{before}[redacted:{name}]" etc.'
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_string_in_the_shape_of_a_known_key_is_taken_out_whole(before: str, na
     ],
 )
 def test_ordinary_text_stays_as_it_is(harmless: str) -> None:
-    assert REDACTOR.text(harmless) == harmless
+    assert REDACTOR.redact_text(harmless) == harmless
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_ordinary_text_stays_as_it_is(harmless: str) -> None:
     ],
 )
 def test_every_form_of_a_value_becomes_the_mark_with_its_name(form: str) -> None:
-    assert REDACTOR.text(f"<{form}>") == "<[redacted:ODD_KEY]>"
+    assert REDACTOR.redact_text(f"<{form}>") == "<[redacted:ODD_KEY]>"
 
 
 @given(before=st.binary(max_size=9), after=st.binary(max_size=9))
 def test_a_value_inside_a_longer_base64_text_does_not_survive(before: bytes, after: bytes) -> None:
     encoded = b64encode(before + PLAIN.encode() + after).decode()
 
-    clean = REDACTOR.text(encoded)
+    clean = REDACTOR.redact_text(encoded)
 
     assert "[redacted:PLAIN_TOKEN]" in clean
     assert len(clean.replace("[redacted:PLAIN_TOKEN]", "")) <= len(encoded) - len(PLAIN)
@@ -90,15 +90,15 @@ def test_a_value_inside_a_longer_base64_text_does_not_survive(before: bytes, aft
 def test_of_two_values_that_begin_alike_the_longer_one_is_taken() -> None:
     both = Redactor([("A", "abcdefgh"), ("B", "abcdefghij")])
 
-    assert both.text("abcdefghij abcdefghi") == "[redacted:B] [redacted:A]i"
+    assert both.redact_text("abcdefghij abcdefghi") == "[redacted:B] [redacted:A]i"
 
 
 def test_a_short_value_is_no_secret() -> None:
-    assert Redactor([("PIN", "1234567")]).text("1234567") == "1234567"
+    assert Redactor([("PIN", "1234567")]).redact_text("1234567") == "1234567"
 
 
 def test_the_name_of_a_variable_cannot_break_the_mark() -> None:
-    assert Redactor([("A]B[C", "abcdefghij")]).text("abcdefghij") == "[redacted:A_B_C]"
+    assert Redactor([("A]B[C", "abcdefghij")]).redact_text("abcdefghij") == "[redacted:A_B_C]"
 
 
 awkward = st.sampled_from(
@@ -131,14 +131,14 @@ awkward = st.sampled_from(
 def test_redacting_twice_is_redacting_once(values: list[tuple[str, str]], text: str) -> None:
     redactor = Redactor(values)
 
-    once = redactor.text(text)
+    once = redactor.redact_text(text)
 
-    assert redactor.text(once) == once
+    assert redactor.redact_text(once) == once
 
 
 @given(text=st.text())
 def test_no_text_makes_it_fail(text: str) -> None:
-    assert REDACTOR.text(REDACTOR.text(text)) == REDACTOR.text(text)
+    assert REDACTOR.redact_text(REDACTOR.redact_text(text)) == REDACTOR.redact_text(text)
 
 
 @pytest.mark.parametrize(
@@ -147,16 +147,16 @@ def test_no_text_makes_it_fail(text: str) -> None:
 def test_hostile_repetition_is_read_to_its_end(piece: str) -> None:
     text = piece * 3000
 
-    once = REDACTOR.text(text)
+    once = REDACTOR.redact_text(text)
 
-    assert REDACTOR.text(once) == once
-    assert REDACTOR.open_from(text) >= len(text) - REDACTOR.longest
+    assert REDACTOR.redact_text(once) == once
+    assert REDACTOR.find_open_start(text) >= len(text) - REDACTOR.longest
 
 
 def test_json_is_redacted_in_strings_and_keys_and_copied() -> None:
     value: dict[str, Any] = {"a": [PLAIN, 1, None, True, ("t", {PLAIN: PLAIN})], KEY: 2.5}
 
-    clean = REDACTOR.json(value)
+    clean = REDACTOR.redact_json(value)
 
     assert clean == {
         "a": ["[redacted:PLAIN_TOKEN]", 1, None, True, ["t", {"[redacted:PLAIN_TOKEN]": "[redacted:PLAIN_TOKEN]"}]],
@@ -166,7 +166,7 @@ def test_json_is_redacted_in_strings_and_keys_and_copied() -> None:
 
 
 def test_json_keeps_every_entry_though_two_keys_become_equal() -> None:
-    assert REDACTOR.json({PLAIN: 1, quote(PLAIN, safe=""): 2, b64encode(PLAIN.encode()).decode(): 3}) == {
+    assert REDACTOR.redact_json({PLAIN: 1, quote(PLAIN, safe=""): 2, b64encode(PLAIN.encode()).decode(): 3}) == {
         "[redacted:PLAIN_TOKEN]": 2,
         "[redacted:PLAIN_TOKEN]#2": 3,
     }
@@ -177,7 +177,7 @@ def test_json_of_any_depth_is_redacted() -> None:
     for _ in range(20_000):
         deep = [deep]
 
-    clean = REDACTOR.json(deep)
+    clean = REDACTOR.redact_json(deep)
 
     while isinstance(clean[0], list):
         clean = clean[0]
@@ -192,12 +192,12 @@ def test_nothing_is_longer_than_longest() -> None:
 def test_every_beginning_of_a_secret_is_recognised_as_one(secret: str) -> None:
     for length in range(1, len(secret) - 1):
         text = "text: " + secret[:length]
-        settled = [start for start, _, _ in REDACTOR.scan(text)]
-        assert REDACTOR.open_from(text) <= 6 or settled == [6]
+        settled = [start for start, _, _ in REDACTOR.find_secrets(text)]
+        assert REDACTOR.find_open_start(text) <= 6 or settled == [6]
 
 
 def test_text_that_begins_no_secret_is_open_nowhere() -> None:
-    assert REDACTOR.open_from("The quick brown fox.") == 20
+    assert REDACTOR.find_open_start("The quick brown fox.") == 20
 
 
 def test_credentials_are_chosen_by_name_and_not_by_value_alone() -> None:
@@ -219,10 +219,10 @@ def test_credentials_are_chosen_by_name_and_not_by_value_alone() -> None:
         "HOME": "/home/me",
     }
 
-    assert sorted({name for name, _ in credentials(environment)}) == [
+    assert sorted({name for name, _ in find_credentials(environment)}) == [
         *("AUTHORIZATION", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "DB_PASSWORD", "MY_TOKEN", "OPENAI_API_KEY"),
     ]
-    assert ("DATABASE_URL", "hunter2!hunter2") in credentials(environment)
+    assert ("DATABASE_URL", "hunter2!hunter2") in find_credentials(environment)
 
 
 @given(
@@ -231,13 +231,13 @@ def test_credentials_are_chosen_by_name_and_not_by_value_alone() -> None:
 def test_what_a_cut_leaves_of_a_secret_is_taken_out(length: int, before: str, after: str) -> None:
     redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
     cut = f"{before}{'zq-0123456789-abcdefghijklmnop-9'[:length]}…{after}"
-    clean = redactor.text(cut)
+    clean = redactor.redact_text(cut)
     assert clean == f"{before}[redacted:credential]…{after}"
-    assert redactor.text(clean) == clean
-    assert redactor.json({cut: [cut]}) == {clean: [clean]}
+    assert redactor.redact_text(clean) == clean
+    assert redactor.redact_json({cut: [cut]}) == {clean: [clean]}
 
 
 def test_a_cut_text_that_begins_no_secret_stays_as_it_is() -> None:
     redactor = Redactor([("HOUSE_KEY", "zq-0123456789-abcdefghijklmnop-9")])
     for text in ("…", "a word zq…", "zq-0123…", "zq-0123456789 is no key…", "sk-…", "x" * 100_000 + "…", "…" * 10_000):
-        assert redactor.text(text) == text
+        assert redactor.redact_text(text) == text

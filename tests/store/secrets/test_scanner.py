@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.secrets.redactor import MARK, Redactor
-from store.secrets.scanner import Cleaner, Finding, entropy, scan
+from store.secrets.redactor import MARK_PREFIX, Redactor
+from store.secrets.scanner import Cleaner, SecretMatch, measure_entropy, scan_text
 from tests.growth import assert_in_proportion
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
@@ -137,10 +137,10 @@ def test_a_key_is_found_raw_in_prose_and_in_json(name: str) -> None:
         key, secret = made(KEYS[name], rng)
         for text in contexts(key):
             cleaner = Cleaner()
-            clean = cleaner.text(text)
+            clean = cleaner.mask_text(text)
             assert secret not in clean
-            assert MARK in clean
-            assert cleaner.found.total() == 1
+            assert MARK_PREFIX in clean
+            assert cleaner.replaced.total() == 1
             if text.startswith("{"):
                 assert json.loads(clean)["output"].startswith("first\n")
                 assert json.loads(clean)["output"].endswith("\nlast")
@@ -177,7 +177,7 @@ def test_ids_hashes_and_images_are_none() -> None:
     for _ in range(200):
         for text in harmless(rng):
             for shown in (text, f"See {text}, it is there.", json.dumps({"id": text, "text": f"a\n{text}"})):
-                assert scan(shown) == [], shown
+                assert scan_text(shown) == [], shown
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_ids_hashes_and_images_are_none() -> None:
     ],
 )
 def test_placeholders_code_and_marks_are_none(text: str) -> None:
-    assert scan(text) == []
+    assert scan_text(text) == []
 
 
 def test_the_standard_library_holds_none() -> None:
@@ -214,7 +214,7 @@ def test_the_standard_library_holds_none() -> None:
     assert len(files) > 50
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
-        assert [text[found.start : found.end] for found in scan(text)] == [], file
+        assert [text[found.start : found.end] for found in scan_text(text)] == [], file
 
 
 # --- how it behaves -----------------------------------------------------------------------------------------------
@@ -230,13 +230,13 @@ UNITS = (
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: ascii(unit[:20]))
 def test_no_megabyte_takes_longer_than_its_length(unit: str) -> None:
     text = (unit * (2**20 // len(unit) + 1))[: 2**20]
-    assert_in_proportion(scan, text)
+    assert_in_proportion(scan_text, text)
 
 
 def test_a_megabyte_of_nothing_but_secrets_takes_long_by_their_number() -> None:
     text = "token=a1b2c3d4e5f6 " * (2**20 // 19)
-    assert len(scan(text)) == 2**20 // 19
-    assert_in_proportion(scan, text)
+    assert len(scan_text(text)) == 2**20 // 19
+    assert_in_proportion(scan_text, text)
 
 
 def test_a_private_key_of_many_lines_is_one_finding() -> None:
@@ -244,32 +244,32 @@ def test_a_private_key_of_many_lines_is_one_finding() -> None:
     lines = "\n".join("".join(rng.choices(BASE64, k=64)) for _ in range(25))
     key = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{lines}\n-----END OPENSSH PRIVATE KEY-----"
     text = f"before\n{key}\nafter"
-    assert scan(text) == [Finding("private-key", 7, 7 + len(key))]
+    assert scan_text(text) == [SecretMatch("private-key", 7, 7 + len(key))]
 
 
 def test_only_the_value_goes_not_what_names_it() -> None:
-    assert Cleaner().text("DB_PASSWORD=h7Gk2mQ9xZ4pL8wN") == "DB_PASSWORD=[redacted:named-secret]"
-    assert Cleaner().text("https://me:h7Gk2mQ9x@host/x") == "https://me:[redacted:url-password]@host/x"
+    assert Cleaner().mask_text("DB_PASSWORD=h7Gk2mQ9xZ4pL8wN") == "DB_PASSWORD=[redacted:named-secret]"
+    assert Cleaner().mask_text("https://me:h7Gk2mQ9x@host/x") == "https://me:[redacted:url-password]@host/x"
 
 
 def test_an_allowed_value_stays() -> None:
     key = "ghp_" + "".join(random.Random(5).choices(ALNUM, k=36))
     digest = hashlib.sha256(key.encode()).hexdigest()
-    assert [found.shape for found in scan(f"x {key} y")] == ["github-token"]
-    assert scan(f"x {key} y", allowed={digest}) == []
+    assert [found.shape for found in scan_text(f"x {key} y")] == ["github-token"]
+    assert scan_text(f"x {key} y", allowed={digest}) == []
 
 
 def test_what_the_scanner_leaves_the_redactor_leaves_too() -> None:
     """Marks of both pass both unchanged."""
     redactor = Redactor([("SOME_KEY", "correct-horse-battery")])
     key = "glpat-" + "".join(random.Random(6).choices(ALNUM, k=20))
-    once = redactor.text(Cleaner().text(f"correct-horse-battery {key}"))
-    assert Cleaner().text(once) == once == redactor.text(once)
+    once = redactor.redact_text(Cleaner().mask_text(f"correct-horse-battery {key}"))
+    assert Cleaner().mask_text(once) == once == redactor.redact_text(once)
 
 
 def test_entropy_is_in_bits() -> None:
-    assert entropy("") == entropy("aaaa") == 0
-    assert entropy("abcd") == pytest.approx(2)
+    assert measure_entropy("") == measure_entropy("aaaa") == 0
+    assert measure_entropy("abcd") == pytest.approx(2)
 
 
 fragments = st.one_of(
@@ -284,8 +284,8 @@ fragments = st.one_of(
 @given(st.dictionaries(st.text(max_size=8), st.lists(fragments, max_size=6).map("".join), max_size=3))
 def test_json_stays_json_and_cleaning_twice_is_cleaning_once(document: dict[str, str]) -> None:
     text = json.dumps(document)
-    once = Cleaner().text(text)
+    once = Cleaner().mask_text(text)
     json.loads(once)
     again = Cleaner()
-    assert again.text(once) == once
-    assert not again.found
+    assert again.mask_text(once) == once
+    assert not again.replaced

@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 
-from store.sql.database import APPLICATION_ID, SCHEMA, split
-from store.sql.statements import migrations, statement
+from store.sql.database import APPLICATION_ID, SCHEMA_VERSION, split_statements
+from store.sql.statements import load_migrations, load_statement
 
 NIGHT_US = 86_400_000_000
 FIRST_US = 1_767_225_600_000_000
@@ -46,16 +46,16 @@ def create(path: Path, *, guards: bool = True) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = OFF")
-    for text in migrations()[SCHEMA]:
+    for text in load_migrations()[SCHEMA_VERSION]:
         if guards or not text.startswith("-- Guards"):
             execute_all(connection, text)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     return connection
 
 
 def execute_all(connection: sqlite3.Connection, text: str) -> None:
-    for sql in split(text):
+    for sql in split_statements(text):
         connection.execute(sql)
 
 
@@ -83,7 +83,7 @@ def generate(path: Path, shape: Shape, *, seed: int = 0) -> None:
             connection.execute("BEGIN")
             _sweep(connection, shape, night, worker=worker, rng=rng, ids=ids)
             connection.execute("COMMIT")
-        (guards,) = (text for text in migrations()[SCHEMA] if text.startswith("-- Guards"))
+        (guards,) = (text for text in load_migrations()[SCHEMA_VERSION] if text.startswith("-- Guards"))
         execute_all(connection, guards)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -178,9 +178,9 @@ class _Rows:
         connection.executemany(
             "INSERT INTO attempt (id, run_id, number, worker_id, claimed_at) VALUES (?, ?, ?, ?, ?)", self.attempts
         )
-        connection.executemany(statement("insert_event"), self.events)
-        connection.executemany(statement("insert_outcome"), self.outcomes)
-        connection.executemany(statement("insert_verdict"), self.verdicts)
+        connection.executemany(load_statement("insert_event"), self.events)
+        connection.executemany(load_statement("insert_outcome"), self.outcomes)
+        connection.executemany(load_statement("insert_verdict"), self.verdicts)
         connection.executemany(
             "INSERT INTO result (id, run_id, attempt_id, supersedes, sweep_id, cell_id, outcome, reason, judged, again,"
             " composite, at, basis) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -18,7 +18,7 @@ from store.rows import CellRow, Claim, Ending, NewSweep, Outcome, PlannedRun, Wo
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
 from store.sql.database import open_database
-from store.sql.leases import register
+from store.sql.leases import register_worker
 from store.sql.ledger import SqliteLedger
 from store.sql.plans import store_plan
 from store.sql.turnstile import Turnstile
@@ -110,8 +110,8 @@ async def take_part(
 ) -> Part:
     """Store a plan (or join a stored one) and register as a worker."""
     if sweep_id is None:
-        sweep_id = await writer.transact(store_plan(plan or sweep()))
-    worker_id = await writer.transact(register(worker or this_worker("test", 1), expires_at))
+        sweep_id = await writer.submit_and_wait(store_plan(plan or sweep()))
+    worker_id = await writer.submit_and_wait(register_worker(worker or this_worker("test", 1), expires_at))
     acknowledged: list[tuple[Ending, bool]] = []
     now = [1_000_000]
     ledger = SqliteLedger(
@@ -156,7 +156,7 @@ def ending(claim: Claim, outcome: Outcome = "pass", **fields: Any) -> Ending:
 
 async def durable(writer: Writer) -> None:
     """Return once everything offered so far is committed and acknowledged."""
-    await writer.transact(lambda _connection: None)
+    await writer.submit_and_wait(lambda _connection: None)
 
 
 def ask(path: Path, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

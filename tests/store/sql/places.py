@@ -11,7 +11,7 @@ def assert_places(document: Any, text: str, value: object) -> None:
     lines = text.split("\n")
 
     def walk(at: tuple[str | int, ...], inner: object) -> None:
-        line, column = document.place(at)
+        line, column = document.locate_path(at)
         rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
         if at and isinstance(at[-1], str):
             key, end = json.JSONDecoder().raw_decode(rest)

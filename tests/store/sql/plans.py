@@ -8,15 +8,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from store.sql.statements import HERE, statement
+from store.sql.statements import SQL_FOLDER, load_statement
 
 PINNED = Path(__file__).parent / "data" / "plans.json"
-NAMES = sorted(file.stem for file in (HERE / "queries").glob("*.sql"))
+NAMES = sorted(file.stem for file in (SQL_FOLDER / "queries").glob("*.sql"))
 
 
 def bare(name: str) -> str:
     """A statement without its comments."""
-    return re.sub(r"--.*", "", statement(name)).strip()
+    return re.sub(r"--.*", "", load_statement(name)).strip()
 
 
 def reads(name: str) -> bool:

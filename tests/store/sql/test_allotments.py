@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import BudgetSpent, StoreFailed
+from store.errors import CapExhausted, StoreFailed
 from store.rows import Amount, Caps
 from store.sql.allotments import SqliteBudget
-from store.sql.leases import leave
+from store.sql.leases import end_lease
 from store.sql.writer import Writer
 from tests.store.sql.living import Part, ask, ending, sweep, take_part, writing
 
@@ -62,10 +62,10 @@ async def test_cap_is_used_up_exactly_and_then_refused(store: Path) -> None:
         spending = budget(writer, part, calls=100)
         for _ in range(100):
             await spend(spending)
-        with pytest.raises(BudgetSpent, match="--max-calls leaves no room"):
+        with pytest.raises(CapExhausted, match="--max-calls leaves no room"):
             await spending.reserve(ONE)
         await spending.close()
-        assert await spending.totals() == Amount(calls=100)
+        assert await spending.read_totals() == Amount(calls=100)
     assert totals(store) == [(100, 0, 0)]
 
 
@@ -76,7 +76,7 @@ async def test_many_requests_at_once_never_pass_the_cap(store: Path) -> None:
         nonlocal done, refused
         try:
             await spend(spending)
-        except BudgetSpent:
+        except CapExhausted:
             refused += 1
         else:
             done += 1
@@ -112,7 +112,7 @@ async def test_request_waits_for_what_is_in_flight_to_give_back(store: Path) -> 
             with anyio.fail_after(5):
                 await entered.wait()
         spending.settle(large, large)
-        with pytest.raises(BudgetSpent, match="max-tokens"):
+        with pytest.raises(CapExhausted, match="max-tokens"):
             await spending.reserve(Amount(tokens=1))
 
 
@@ -137,13 +137,13 @@ async def test_cap_is_a_total_over_invocations_and_may_be_raised(store: Path) ->
             await spend(first)
         await first.close()
         second = budget(writer, part, calls=5)
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(CapExhausted):
             await second.reserve(ONE)
         await second.close()
         third = budget(writer, part, calls=7)
         await spend(third)
         await spend(third)
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(CapExhausted):
             await third.reserve(ONE)
         await third.close()
     assert totals(store) == [(7, 0, 0)]
@@ -152,11 +152,11 @@ async def test_cap_is_a_total_over_invocations_and_may_be_raised(store: Path) ->
 async def test_what_was_spent_before_there_was_a_cap_counts(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        for claim in await part.claims.claim(3):
-            part.ledger.finish(ending(claim, calls=2))
+        for claim in await part.claims.claim_runs(3):
+            part.ledger.finish_attempt(ending(claim, calls=2))
         spending = budget(writer, part, calls=7)
         await spend(spending)
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(CapExhausted):
             await spend(spending)
         await spending.close()
 
@@ -166,7 +166,7 @@ async def test_more_than_the_bound_is_charged_in_full(store: Path) -> None:
         part = await take_part(writer)
         spending = budget(writer, part, tokens=100)
         await spend(spending, bound=Amount(tokens=10), spent=Amount(tokens=500))
-        with pytest.raises(BudgetSpent, match="max-tokens"):
+        with pytest.raises(CapExhausted, match="max-tokens"):
             await spending.reserve(Amount(tokens=1))
         await spending.close()
     assert totals(store) == [(0, 500, 0)]
@@ -212,7 +212,7 @@ async def test_unused_grant_of_an_idle_process_comes_to_who_needs_it(store: Path
         with anyio.fail_after(10):
             for _ in range(99):
                 await spend(busy)
-            with pytest.raises(BudgetSpent):
+            with pytest.raises(CapExhausted):
                 await busy.reserve(ONE)
         await busy.close()
         await idle.close()
@@ -230,7 +230,7 @@ async def test_request_waits_for_another_process_and_not_for_a_dead_one(store: P
         refused = anyio.Event()
 
         async def ask_in_vain() -> None:
-            with pytest.raises(BudgetSpent):
+            with pytest.raises(CapExhausted):
                 await waiting.reserve(ONE)
             refused.set()
 
@@ -239,7 +239,7 @@ async def test_request_waits_for_another_process_and_not_for_a_dead_one(store: P
             with anyio.move_on_after(0.1):
                 await refused.wait()
             assert not refused.is_set()
-            await one.transact(leave(part.worker_id))
+            await one.submit_and_wait(end_lease(part.worker_id))
             with anyio.fail_after(5):
                 await refused.wait()
     assert totals(store) == [(4, 0, 0)]  # a dead process's grant cannot be proved unspent
@@ -254,7 +254,7 @@ async def test_two_processes_that_need_more_than_half_of_the_rest_do_not_starve_
             while True:
                 await spend(spending, bound=large, spent=Amount(tokens=10))
                 done.append("request")
-        except BudgetSpent:
+        except CapExhausted:
             done.append("refused")
             await spending.close()
 
@@ -301,7 +301,7 @@ async def test_two_processes_never_overshoot_and_refuse_nothing_that_fits(
             bound, used = Amount(calls=1, tokens=most), Amount(calls=1, tokens=min(real, most))
             try:
                 await spending.reserve(bound)
-            except BudgetSpent:
+            except CapExhausted:
                 left_over.append(most)
                 continue
             in_use += most

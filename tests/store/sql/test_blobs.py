@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from store.errors import StoreError
 from store.sql.blobs import get_blob, put_blob
-from store.sql.database import split
-from store.sql.statements import migrations
+from store.sql.database import split_statements
+from store.sql.statements import load_migrations
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def memory() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    for text in migrations()[1]:
-        for statement in split(text):
+    for text in load_migrations()[1]:
+        for statement in split_statements(text):
             connection.execute(statement)
     return connection
 

@@ -14,8 +14,16 @@ from typing import Any
 import pytest
 
 from store.errors import StoreRefused
-from store.sql.database import APPLICATION_ID, SCHEMA, examine, filesystem, locate_store, open_database, split
-from store.sql.statements import migrations
+from store.sql.database import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    detect_filesystem,
+    examine_store,
+    locate_store,
+    open_database,
+    split_statements,
+)
+from store.sql.statements import load_migrations
 from store.sql.turnstile import Turnstile
 from tests.store.sql.living import ask, durable, ending, take_part, writing
 
@@ -32,7 +40,7 @@ async def main():
     path = Path(sys.argv[1])
     sys.stdin.readline()
     async with open_database(path, Turnstile(path, report=print)) as database:
-        print(await database.run(lambda raw: raw.execute("PRAGMA user_version").fetchone()[0]))
+        print(await database.run_on_thread(lambda raw: raw.execute("PRAGMA user_version").fetchone()[0]))
 
 anyio.run(main)
 """
@@ -43,7 +51,7 @@ def turnstile(path: Path) -> Turnstile:
 
 
 async def test_schema_constant_is_the_newest_migration() -> None:
-    assert max(migrations()) == SCHEMA
+    assert max(load_migrations()) == SCHEMA_VERSION
 
 
 async def test_store_is_located_by_flag_then_variable_then_project_then_state(tmp_path: Path) -> None:
@@ -63,10 +71,10 @@ async def test_store_is_located_by_flag_then_variable_then_project_then_state(tm
 
 async def test_absent_store_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "runs.db"
-    assert examine(path) == "absent"
+    assert examine_store(path) == "absent"
     async with open_database(path, turnstile(path)) as database:
         assert not database.warning
-        assert examine(path) == "current"
+        assert examine_store(path) == "current"
         for made in (path, Path(f"{path}.lock"), Path(f"{path}-wal")):
             assert stat.S_IMODE(made.stat().st_mode) == 0o600, made
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -79,7 +87,7 @@ async def test_writer_connection_is_durable_and_guarded(store: Path) -> None:
     async with open_database(store, turnstile(store)) as database:
 
         def pragma(name: str) -> Awaitable[Any]:
-            return database.run(lambda raw: raw.execute(f"PRAGMA {name}").fetchone()[0])
+            return database.run_on_thread(lambda raw: raw.execute(f"PRAGMA {name}").fetchone()[0])
 
         assert await pragma("journal_mode") == "wal"
         assert await pragma("synchronous") == 2
@@ -100,7 +108,7 @@ async def test_writer_connection_is_durable_and_guarded(store: Path) -> None:
 async def test_garbage_is_refused_and_left_alone(store: Path, content: bytes, says: str) -> None:
     store.write_bytes(content)
     with pytest.raises(StoreRefused, match=says):
-        examine(store)
+        examine_store(store)
     with pytest.raises(StoreRefused, match=says):
         async with open_database(store, turnstile(store)):
             pass
@@ -109,14 +117,14 @@ async def test_garbage_is_refused_and_left_alone(store: Path, content: bytes, sa
 
 async def test_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="is a directory"):
-        examine(tmp_path)
+        examine_store(tmp_path)
 
 
 async def test_odd_characters_in_the_path_do_no_harm(tmp_path: Path) -> None:
     store = tmp_path / "a?b#c%20 d" / "runs.db"
     async with open_database(store, turnstile(store)):
         pass
-    assert examine(store) == "current"
+    assert examine_store(store) == "current"
 
 
 async def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
@@ -133,7 +141,7 @@ async def test_newer_store_is_refused(store: Path) -> None:
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreRefused, match="schema 99, written by a newer evalctl"):
-        examine(store)
+        examine_store(store)
     with pytest.raises(StoreRefused, match="newer"):
         async with open_database(store, turnstile(store)):
             pass
@@ -143,7 +151,7 @@ async def test_history_of_another_tool_is_refused_with_the_way_in(store: Path) -
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("CREATE TABLE runs (id INTEGER)")
     with pytest.raises(StoreRefused, match="evalctl import"):
-        examine(store)
+        examine_store(store)
 
 
 async def test_any_other_database_is_refused_unchanged(store: Path) -> None:
@@ -158,9 +166,9 @@ async def test_any_other_database_is_refused_unchanged(store: Path) -> None:
 
 async def test_empty_file_becomes_a_store(store: Path) -> None:
     store.touch()
-    assert examine(store) == "absent"
+    assert examine_store(store) == "absent"
     async with open_database(store, turnstile(store)):
-        assert examine(store) == "current"
+        assert examine_store(store) == "current"
 
 
 @pytest.fixture
@@ -183,17 +191,17 @@ async def test_store_that_cannot_be_written_is_refused(passable: Path) -> None:
     script = """
 import os, sys, anyio, aiosqlite
 from pathlib import Path
-from store.sql.database import examine, open_database
+from store.sql.database import examine_store, open_database
 from store.errors import StoreRefused
 from store.sql.turnstile import Turnstile
 import anyio._backends._asyncio  # everything is read before the rights go
-from store.sql.statements import migrations
-steps = migrations()
+from store.sql.statements import load_migrations
+steps = load_migrations()
 if os.geteuid() == 0:
     os.setuid(65534)
 async def main():
     path = Path(sys.argv[1])
-    print(examine(path))
+    print(examine_store(path))
     try:
         async with open_database(path, Turnstile(path, report=print), steps=steps):
             print("opened")
@@ -209,7 +217,7 @@ anyio.run(main)
 
 
 async def test_migration_goes_forward_and_keeps_a_copy(store: Path) -> None:
-    steps = migrations()
+    steps = load_migrations()
     async with open_database(store, turnstile(store), steps={1: steps[1]}):
         pass
     later = {**steps, 2: ["CREATE TABLE extra (id INTEGER) STRICT; -- one; two\nINSERT INTO extra VALUES (7);"]}
@@ -226,7 +234,7 @@ async def test_migration_goes_forward_and_keeps_a_copy(store: Path) -> None:
 async def test_migration_that_fails_leaves_the_old_schema(store: Path) -> None:
     async with open_database(store, turnstile(store)):
         pass
-    broken = {**migrations(), 2: ["CREATE TABLE extra (id INTEGER) STRICT;", "INSERT INTO nowhere VALUES (1);"]}
+    broken = {**load_migrations(), 2: ["CREATE TABLE extra (id INTEGER) STRICT;", "INSERT INTO nowhere VALUES (1);"]}
     with pytest.raises(StoreRefused, match="nowhere"):
         async with open_database(store, turnstile(store), steps=broken):
             pass
@@ -240,9 +248,9 @@ async def test_statements_are_split_where_triggers_and_comments_end() -> None:
     CREATE TABLE t (a TEXT DEFAULT ';');
     CREATE TRIGGER g BEFORE DELETE ON t BEGIN SELECT 1; SELECT 2; END;
     """
-    assert len(split(text)) == 2
+    assert len(split_statements(text)) == 2
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in split(text):
+        for statement in split_statements(text):
             connection.execute(statement)
 
 
@@ -255,7 +263,7 @@ async def test_eight_processes_open_an_absent_store_at_once(store: Path) -> None
     ]
     outputs = [process.communicate("go\n", timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * 8
-    assert outputs == [f"{SCHEMA}\n"] * 8
+    assert outputs == [f"{SCHEMA_VERSION}\n"] * 8
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 
 
@@ -274,7 +282,7 @@ async def test_eight_processes_meet_a_pending_migration_and_one_makes_it(store: 
     ]
     outputs = [process.communicate("go\n", timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * 8
-    assert outputs == [f"{SCHEMA}\n"] * 8
+    assert outputs == [f"{SCHEMA_VERSION}\n"] * 8
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
     assert [file.name for file in store.parent.glob("*.schema-*")] == [f"{store.name}.schema-0"]
 
@@ -284,11 +292,11 @@ async def test_network_file_system_gets_a_plain_journal_and_one_process(store: P
     mounts.write_text("22 1 0:1 / / rw - ext4 /dev/vda rw\n" + NFS.format(tmp_path))
     async with open_database(store, turnstile(store), mounts=mounts) as database:
         assert "network file system (nfs4)" in database.warning
-        assert await database.run(lambda raw: raw.execute("PRAGMA journal_mode").fetchone()[0]) == "delete"
+        assert await database.run_on_thread(lambda raw: raw.execute("PRAGMA journal_mode").fetchone()[0]) == "delete"
         with pytest.raises(StoreRefused, match=rf"process {os.getpid()} is using it.*nfs4"):
             async with open_database(store, turnstile(store), mounts=mounts):
                 pass
-        assert examine(store) == "current"
+        assert examine_store(store) == "current"
     async with open_database(store, turnstile(store), mounts=mounts):
         pass
 
@@ -302,8 +310,8 @@ async def test_network_store_is_written_and_read_like_any_other(
         pass
     async with writing(store) as writer:  # a local process turns it into a WAL store again
         part = await take_part(writer)
-        for claim in await part.claims.claim(10):
-            part.ledger.finish(ending(claim))
+        for claim in await part.claims.claim_runs(10):
+            part.ledger.finish_attempt(ending(claim))
         await durable(writer)
     assert ask(store, "SELECT count(*) FROM current") == [(4,)]
 
@@ -316,7 +324,7 @@ async def test_file_system_is_told_by_the_longest_mount_point(tmp_path: Path) ->
         "24 22 0:3 / /mnt/my rw - tmpfs none rw\n"
         "broken line\n"
     )
-    assert filesystem(Path("/mnt/my share/x/runs.db"), mounts) == "cifs"
-    assert filesystem(Path("/mnt/my/runs.db"), mounts) == "tmpfs"
-    assert filesystem(Path("/mnt/mystery/runs.db"), mounts) == "ext4"
-    assert filesystem(Path("/x"), tmp_path / "absent") == ""
+    assert detect_filesystem(Path("/mnt/my share/x/runs.db"), mounts) == "cifs"
+    assert detect_filesystem(Path("/mnt/my/runs.db"), mounts) == "tmpfs"
+    assert detect_filesystem(Path("/mnt/mystery/runs.db"), mounts) == "ext4"
+    assert detect_filesystem(Path("/x"), tmp_path / "absent") == ""

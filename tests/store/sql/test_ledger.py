@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.documents.encoding import encode
+from store.documents.encoding import encode_json
 from store.documents.text import from_column, to_column
 from store.errors import UsageError
 from store.events import Call, Incident, ToolCompleted, Waited, WorkStarted
-from store.rows import FileChange, Judgement
+from store.rows import FileChange, Verdict
 from store.secrets.redactor import Redactor
 from store.sql.blobs import get_blob
-from store.sql.ledger import SHORT
+from store.sql.ledger import INLINE_PAYLOAD_CHARACTERS
 from store.sql.plans import store_plan
 from tests.store.sql.living import FAR, ask, durable, ending, sweep, take_part, writing
 
@@ -43,7 +43,7 @@ def events(store: Path, attempt_id: int) -> list[tuple[str, dict[str, Any]]]:
 async def test_ending_becomes_outcome_verdicts_files_and_a_result(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
+        (claim, *_) = await part.claims.claim_runs(1)
         done = ending(
             claim,
             "fail",
@@ -55,8 +55,8 @@ async def test_ending_becomes_outcome_verdicts_files_and_a_result(store: Path) -
             cost_nusd=7,
             detail={"spent": {"calls": 3}},
             verdicts=(
-                Judgement(verifier="check", kind="command", verdict="fail", score=0.5, detail={"exit": 1}),
-                Judgement(verifier="tree", kind="tree-diff-within", verdict="pass"),
+                Verdict(verifier="check", kind="command", verdict="fail", score=0.5, detail={"exit": 1}),
+                Verdict(verifier="tree", kind="tree-diff-within", verdict="pass"),
             ),
             changes=(
                 FileChange(path="src/a.py", change="changed", mode=0o644, content=b"print()\n"),
@@ -64,7 +64,7 @@ async def test_ending_becomes_outcome_verdicts_files_and_a_result(store: Path) -
                 FileChange(path="ln", change="added", link="src/a.py"),
             ),
         )
-        part.ledger.finish(done)
+        part.ledger.finish_attempt(done)
         assert part.acknowledged == []
         await durable(writer)
     assert part.acknowledged == [(done, True)]
@@ -88,19 +88,19 @@ async def test_ending_becomes_outcome_verdicts_files_and_a_result(store: Path) -
 async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
-        assert part.ledger.log(claim) is log
-        log.note(Waited(why="a", ms=1))
-        log.delta("text", 1, "Hello ")
-        log.delta("text", 1, "world")
-        log.note(Call(request=1, account="x", status=200))
-        log.delta("reasoning", 2, "unfinished")
-        part.ledger.finish(ending(claim))
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
+        assert part.ledger.open_log(claim) is log
+        log.append_event(Waited(why="a", ms=1))
+        log.append_delta("text", 1, "Hello ")
+        log.append_delta("text", 1, "world")
+        log.append_event(Call(request=1, account="x", status=200))
+        log.append_delta("reasoning", 2, "unfinished")
+        part.ledger.finish_attempt(ending(claim))
         seen: list[int] = []
         writer.submit(
             lambda connection: connection.execute("SELECT count(*) FROM event").fetchone()[0]
-        ).acknowledged = seen.append
+        ).on_durable = seen.append
         await durable(writer)
     assert seen == [4]
     stored = events(store, claim.attempt_id)
@@ -113,9 +113,9 @@ async def test_events_keep_their_order_and_an_outcome_never_comes_before_them(st
 async def test_event_times_count_from_the_claim(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
+        (claim, *_) = await part.claims.claim_runs(1)
         part.now[0] += 7_000_000  # claimed ahead, started seven seconds later
-        part.ledger.log(claim).note(Waited(why="a", ms=1))
+        part.ledger.open_log(claim).append_event(Waited(why="a", ms=1))
     ((at,),) = ask(store, "SELECT at FROM event")
     assert 7_000 <= at < 8_000
 
@@ -123,24 +123,24 @@ async def test_event_times_count_from_the_claim(store: Path) -> None:
 async def test_nasty_text_comes_back_unharmed(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
-        log.note(ToolCompleted(id="1", name=NASTY, is_error=False, output=NASTY * 1000, ms=1))
-        log.note(Incident(name="x", detail={NASTY: [NASTY, {"deep": NASTY}]}))
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
+        log.append_event(ToolCompleted(id="1", name=NASTY, is_error=False, output=NASTY * 1000, ms=1))
+        log.append_event(Incident(name="x", detail={NASTY: [NASTY, {"deep": NASTY}]}))
         for piece in NASTY:
-            log.delta("text", 1, piece)
-        part.ledger.finish(
+            log.append_delta("text", 1, piece)
+        part.ledger.finish_attempt(
             ending(
                 claim,
                 "error",
                 reason=NASTY,
                 model_resolved=NASTY,
                 detail={"text": NASTY},
-                verdicts=(Judgement(verifier=NASTY, kind="command", verdict="pass", detail={"out": NASTY}),),
+                verdicts=(Verdict(verifier=NASTY, kind="command", verdict="pass", detail={"out": NASTY}),),
                 changes=(FileChange(path=NASTY, change="added", link=NASTY, content=b"\x00\xff\xfe"),),
             )
         )
-        part.ledger.notice("warning", {"text": NASTY})
+        part.ledger.record_notice("warning", {"text": NASTY})
     stored = events(store, claim.attempt_id)
     assert stored[0][1]["output"] == NASTY * 1000
     assert stored[0][1]["name"] == NASTY
@@ -176,36 +176,36 @@ async def test_different_texts_stay_different_in_a_column(texts: list[str]) -> N
 async def test_long_payload_goes_to_a_blob_and_leaves_its_short_fields(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        first, second, *_ = await part.claims.claim(2)
-        started = WorkStarted(instructions="i" * SHORT, prompt="p", tools=("bash",), model="m")
+        first, second, *_ = await part.claims.claim_runs(2)
+        started = WorkStarted(instructions="i" * INLINE_PAYLOAD_CHARACTERS, prompt="p", tools=("bash",), model="m")
         for claim in (first, second):
-            part.ledger.log(claim).note(started)
+            part.ledger.open_log(claim).append_event(started)
     rows = ask(store, "SELECT payload, blob_id FROM event ORDER BY attempt_id")
     assert json.loads(rows[0][0]) == {"prompt": "p", "model": "m"}
     assert rows[0] == rows[1]  # one blob for both
-    assert events(store, first.attempt_id)[0][1]["instructions"] == "i" * SHORT
+    assert events(store, first.attempt_id)[0][1]["instructions"] == "i" * INLINE_PAYLOAD_CHARACTERS
 
 
 async def test_secrets_never_reach_the_file(store: Path) -> None:
     redactor = Redactor([("API_KEY", SECRET)])
     async with writing(store) as writer:
         part = await take_part(writer, redactor=redactor)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
-        log.note(WorkStarted(instructions=SECRET, prompt=f"x{SECRET}y", tools=(SECRET,), model=SECRET))
-        log.note(ToolCompleted(id="1", name="bash", is_error=False, output=f"{SECRET} " * 1000, ms=1))
-        log.note(Incident(name="x", detail={SECRET: {"nested": [SECRET]}}))
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
+        log.append_event(WorkStarted(instructions=SECRET, prompt=f"x{SECRET}y", tools=(SECRET,), model=SECRET))
+        log.append_event(ToolCompleted(id="1", name="bash", is_error=False, output=f"{SECRET} " * 1000, ms=1))
+        log.append_event(Incident(name="x", detail={SECRET: {"nested": [SECRET]}}))
         for piece in f"the key is {SECRET}, use it":
-            log.delta("text", 1, piece)
-        part.ledger.notice("warning", {"text": SECRET})
-        part.ledger.finish(
+            log.append_delta("text", 1, piece)
+        part.ledger.record_notice("warning", {"text": SECRET})
+        part.ledger.finish_attempt(
             ending(
                 claim,
                 "error",
                 reason=SECRET,
                 model_resolved=SECRET,
                 detail={"message": SECRET},
-                verdicts=(Judgement(verifier="v", kind="command", verdict="error", detail={"out": SECRET}),),
+                verdicts=(Verdict(verifier="v", kind="command", verdict="error", detail={"out": SECRET}),),
                 changes=(
                     FileChange(path=f"{SECRET}.txt", change="added", content=f"key={SECRET}\n".encode()),
                     FileChange(path="binary", change="added", content=b"\xff\x00" + SECRET.encode() + b"\xfe"),
@@ -214,7 +214,7 @@ async def test_secrets_never_reach_the_file(store: Path) -> None:
             )
         )
         await durable(writer)
-        await writer.transact(
+        await writer.submit_and_wait(
             store_plan(
                 sweep(name="other"),
                 redactor,
@@ -234,9 +234,9 @@ async def test_secrets_never_reach_the_file(store: Path) -> None:
 async def test_paths_that_redaction_makes_equal_are_both_kept(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, redactor=Redactor([("A", "aaaaaaaaaa"), ("A", "bbbbbbbbbb")]))
-        (claim, *_) = await part.claims.claim(1)
+        (claim, *_) = await part.claims.claim_runs(1)
         changes = tuple(FileChange(path=path, change="added", content=b"x") for path in ("aaaaaaaaaa", "bbbbbbbbbb"))
-        part.ledger.finish(ending(claim, changes=changes))
+        part.ledger.finish_attempt(ending(claim, changes=changes))
         await durable(writer)
     assert ask(store, "SELECT path FROM file_change ORDER BY path") == [("[redacted:A]",), ("[redacted:A]~2",)]
 
@@ -244,14 +244,14 @@ async def test_paths_that_redaction_makes_equal_are_both_kept(store: Path) -> No
 async def test_late_attempt_keeps_its_outcome_and_is_refused_as_a_result(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (stopped, *_) = await part.claims.claim(1)
+        (stopped, *_) = await part.claims.claim_runs(1)
         # Its lease runs out, another process takes the run over and finishes first.
         other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None)
         other.now[0] += 10_000_000
-        (taken, *_) = await other.claims.claim(1)
+        (taken, *_) = await other.claims.claim_runs(1)
         assert (taken.run_id, taken.number) == (stopped.run_id, stopped.number + 1)
-        other.ledger.finish(ending(taken, calls=1))
-        part.ledger.finish(ending(stopped, "fail", calls=2, cost_nusd=5))
+        other.ledger.finish_attempt(ending(taken, calls=1))
+        part.ledger.finish_attempt(ending(stopped, "fail", calls=2, cost_nusd=5))
         await durable(writer)
     assert [accepted for _, accepted in other.acknowledged] == [True]
     assert [accepted for _, accepted in part.acknowledged] == [False]
@@ -265,9 +265,9 @@ async def test_late_attempt_keeps_its_outcome_and_is_refused_as_a_result(store: 
 async def test_first_of_two_endings_of_one_attempt_stands(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        part.ledger.finish(ending(claim))
-        part.ledger.finish(ending(claim, "fail"))
+        (claim, *_) = await part.claims.claim_runs(1)
+        part.ledger.finish_attempt(ending(claim))
+        part.ledger.finish_attempt(ending(claim, "fail"))
         await durable(writer)
     assert [accepted for _, accepted in part.acknowledged] == [True, False]
     assert ask(store, "SELECT outcome FROM outcome") == ask(store, "SELECT outcome FROM current") == [("pass",)]
@@ -276,13 +276,13 @@ async def test_first_of_two_endings_of_one_attempt_stands(store: Path) -> None:
 async def test_events_after_the_end_are_kept_too(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
-        log.note(Waited(why="in time", ms=1))
-        part.ledger.finish(ending(claim))
-        log.note(Waited(why="late", ms=2))
-        part.ledger.log(claim).note(Waited(why="later", ms=3))
-        log.note(Waited(why="last", ms=4))
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
+        log.append_event(Waited(why="in time", ms=1))
+        part.ledger.finish_attempt(ending(claim))
+        log.append_event(Waited(why="late", ms=2))
+        part.ledger.open_log(claim).append_event(Waited(why="later", ms=3))
+        log.append_event(Waited(why="last", ms=4))
         await durable(writer)
     assert [payload["why"] for _, payload in events(store, claim.attempt_id)] == ["in time", "late", "later", "last"]
 
@@ -290,14 +290,14 @@ async def test_events_after_the_end_are_kept_too(store: Path) -> None:
 async def test_retry_supersedes_the_result_it_was_claimed_for(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        for claim in await part.claims.claim(10):
-            part.ledger.finish(ending(claim, "error"))
+        for claim in await part.claims.claim_runs(10):
+            part.ledger.finish_attempt(ending(claim, "error"))
         await durable(writer)
         later = await take_part(writer, sweep_id=part.sweep_id)
-        claims = await later.claims.claim(10)
+        claims = await later.claims.claim_runs(10)
         assert [claim.number for claim in claims] == [2, 2, 2, 2]
         for claim in claims:
-            later.ledger.finish(ending(claim))
+            later.ledger.finish_attempt(ending(claim))
         await durable(writer)
     assert ask(store, "SELECT outcome, basis, supersedes IS NOT NULL, count(*) FROM current GROUP BY 1, 2, 3") == [
         ("pass", "retry", 1, 4)
@@ -310,37 +310,37 @@ async def test_retry_supersedes_the_result_it_was_claimed_for(store: Path) -> No
     [
         {"composite": 1.5},
         {"composite": math.nan},
-        {"verdicts": (Judgement(verifier="v", kind="k", verdict="pass", score=-1),)},
+        {"verdicts": (Verdict(verifier="v", kind="k", verdict="pass", score=-1),)},
         {"outcome": "skipped", "reason": None},
     ],
 )
 async def test_what_no_row_could_hold_is_refused_where_it_comes_from(store: Path, fields: dict[str, Any]) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
+        (claim, *_) = await part.claims.claim_runs(1)
         with pytest.raises(ValueError, match=r"score|reason"):
-            part.ledger.finish(ending(claim, **fields))
+            part.ledger.finish_attempt(ending(claim, **fields))
         await durable(writer)
 
 
 async def test_numbers_beyond_the_column_are_cut(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        part.ledger.finish(ending(claim, input_tokens=10**30))
+        (claim, *_) = await part.claims.claim_runs(1)
+        part.ledger.finish_attempt(ending(claim, input_tokens=10**30))
         await durable(writer)
     assert ask(store, "SELECT input_tokens FROM outcome") == [(2**63 - 1,)]
 
 
 async def test_what_json_does_not_have_is_written_as_text() -> None:
-    assert encode({"a": math.nan, "b": [math.inf], "c": -1.5}) == '{"a":"nan","b":["inf"],"c":-1.5}'
+    assert encode_json({"a": math.nan, "b": [math.inf], "c": -1.5}) == '{"a":"nan","b":["inf"],"c":-1.5}'
 
 
 async def test_what_is_nested_too_deeply_is_cut() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert "cut: nested too deeply" in encode({"arguments": deep})
+    assert "cut: nested too deeply" in encode_json({"arguments": deep})
 
 
 async def test_deeply_nested_arguments_of_a_model_are_recorded(store: Path) -> None:
@@ -349,18 +349,18 @@ async def test_deeply_nested_arguments_of_a_model_are_recorded(store: Path) -> N
         deep = [deep]
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        part.ledger.log(claim).note(Incident(name="x", detail={"arguments": deep}))
+        (claim, *_) = await part.claims.claim_runs(1)
+        part.ledger.open_log(claim).append_event(Incident(name="x", detail={"arguments": deep}))
         await durable(writer)
     assert len(events(store, claim.attempt_id)) == 1
 
 
 async def test_plan_uses_known_cells_again(store: Path) -> None:
     async with writing(store) as writer:
-        await writer.transact(store_plan(sweep(cases=3, variants=2)))
-        await writer.transact(store_plan(sweep(cases=4, variants=2, name="sweep-00000002")))
+        await writer.submit_and_wait(store_plan(sweep(cases=3, variants=2)))
+        await writer.submit_and_wait(store_plan(sweep(cases=4, variants=2, name="sweep-00000002")))
         with pytest.raises(UsageError, match="exists already"):
-            await writer.transact(store_plan(sweep()))
+            await writer.submit_and_wait(store_plan(sweep()))
     assert ask(store, "SELECT count(*) FROM cell") == [(8,)]
     assert ask(store, "SELECT s.name, s.runs, count(*) FROM sweep s JOIN run r ON r.sweep_id = s.id GROUP BY 1") == [
         ("sweep-00000001", 12, 12),
@@ -393,13 +393,13 @@ async def full_store(store: Path) -> Path:
     """A store with a row in every history table."""
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        part.ledger.log(claim).note(Waited(why="x", ms=1))
-        part.ledger.notice("x", {})
-        part.ledger.finish(
+        (claim, *_) = await part.claims.claim_runs(1)
+        part.ledger.open_log(claim).append_event(Waited(why="x", ms=1))
+        part.ledger.record_notice("x", {})
+        part.ledger.finish_attempt(
             ending(
                 claim,
-                verdicts=(Judgement(verifier="v", kind="k", verdict="pass"),),
+                verdicts=(Verdict(verifier="v", kind="k", verdict="pass"),),
                 changes=(FileChange(path="p", change="added", content=b"x"),),
             )
         )
@@ -452,5 +452,5 @@ async def test_leases_are_the_only_rows_that_change(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer, expires_at=FAR)
         assert ask(store, "SELECT worker_id, expires_at FROM lease") == [(part.worker_id, FAR)]
-        await part.claims.claim(1)
+        await part.claims.claim_runs(1)
         assert ask(store, "SELECT worker_id, expires_at FROM lease") == [(part.worker_id, 2_000_000)]

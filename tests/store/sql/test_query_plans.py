@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 from tests.store.sql.generate import Shape, generate
 from tests.store.sql.plans import NAMES, PINNED, accesses, bare, plan, reads
 
@@ -79,7 +79,7 @@ def test_every_reading_statement_runs(history: sqlite3.Connection, name: str) ->
 
 def test_both_ways_to_sum_up_history_agree(history: sqlite3.Connection) -> None:
     def means(name: str) -> dict[tuple[int, int], float]:
-        return {(cell, judged): composite for cell, judged, composite in history.execute(statement(name))}
+        return {(cell, judged): composite for cell, judged, composite in history.execute(load_statement(name))}
 
     assert means("summary_cells") == pytest.approx(means("summary_current"))
 

@@ -19,7 +19,7 @@ import pytest
 from store.documents.text import to_column
 from store.errors import StoreError, StoreRefused, UsageError
 from store.records import OutcomeCount
-from store.rows import Amount, EventRow, FileChange, Judgement
+from store.rows import Amount, EventRow, FileChange, Verdict
 from store.sql.reader import Reader
 from tests.store.sql.generate import Shape, create, generate, insert
 
@@ -209,9 +209,9 @@ def test_sweeps_come_newest_first(path: Path, connection: sqlite3.Connection) ->
     sweep(connection, "s3")
 
     with Reader(path) as reader:
-        assert [row.name for row in reader.sweeps()] == ["s3", "s2", "s1"]
-        assert [row.name for row in reader.sweeps(limit=2)] == ["s3", "s2"]
-        assert reader.sweeps()[-1].conditions == {"model": "m"}
+        assert [row.name for row in reader.list_sweeps()] == ["s3", "s2", "s1"]
+        assert [row.name for row in reader.list_sweeps(limit=2)] == ["s3", "s2"]
+        assert reader.list_sweeps()[-1].conditions == {"model": "m"}
 
 
 @pytest.mark.parametrize(("asked", "found"), [("last", "20260102-b"), ("20260101-aa", "20260101-aa"), ("s", "s1")])
@@ -222,7 +222,7 @@ def test_a_sweep_is_found_by_name_prefix_or_last(
         sweep(connection, name)
 
     with Reader(path) as reader:
-        assert reader.sweep(asked).name == found
+        assert reader.find_sweep(asked).name == found
 
 
 def test_an_ambiguous_prefix_is_told_with_the_names(path: Path, connection: sqlite3.Connection) -> None:
@@ -230,7 +230,7 @@ def test_an_ambiguous_prefix_is_told_with_the_names(path: Path, connection: sqli
         sweep(connection, f"x{number:02}")
 
     with Reader(path) as reader, pytest.raises(UsageError) as error:
-        reader.sweep("x")
+        reader.find_sweep("x")
 
     assert "x00, x01" in str(error.value)
     assert "and more" in str(error.value)
@@ -241,19 +241,19 @@ def test_an_unknown_sweep_is_told_with_the_nearest(path: Path, connection: sqlit
     sweep(connection, "other")
 
     with Reader(path) as reader, pytest.raises(UsageError, match="s1"):
-        reader.sweep(asked)
+        reader.find_sweep(asked)
 
 
 def test_a_store_without_sweeps_says_so(path: Path) -> None:
     create(path).close()
 
     with Reader(path) as reader, pytest.raises(UsageError, match="no sweep yet"):
-        reader.sweep("last")
+        reader.find_sweep("last")
 
 
 def test_cells_of_a_sweep(path: Path, connection: sqlite3.Connection) -> None:
     with Reader(path) as reader:
-        (cell,) = reader.cells(1)
+        (cell,) = reader.list_cells(1)
 
     assert (cell.id, cell.case_id, cell.model, cell.config_hash) == (1, "case", "m", "c")
 
@@ -264,11 +264,11 @@ def test_notices_and_control_are_read_in_order(path: Path, connection: sqlite3.C
     insert(connection, "control", sweep_id=1, verb="pause", who="me", why="lunch", at=AT)
 
     with Reader(path) as reader:
-        assert [(notice.kind, notice.payload) for notice in reader.notices(1)] == [
+        assert [(notice.kind, notice.payload) for notice in reader.list_notices(1)] == [
             ("opened", {"n": 1}),
             ("limited", {"n": 1}),
         ]
-        (order,) = reader.control(1)
+        (order,) = reader.list_commands(1)
 
     assert (order.verb, order.who, order.why, order.payload) == ("pause", "me", "lunch", {})
 
@@ -280,7 +280,7 @@ def test_workers_are_told_with_their_lease_and_open_attempts(path: Path, connect
     insert(connection, "worker", host="elsewhere", pid=1, boot="", born=0, version="1", started_at=AT)
 
     with Reader(path) as reader:
-        (worker,) = reader.workers(1)
+        (worker,) = reader.list_workers(1)
 
     assert (worker.pid, worker.expires_at, worker.attempts, worker.open) == (7, AT + 60, 2, 1)
 
@@ -296,8 +296,8 @@ def test_a_run_shows_the_attempt_that_counts(path: Path, connection: sqlite3.Con
     result(connection, second, supersedes=old, basis="retry", composite=1.0)
 
     with Reader(path) as reader:
-        run = reader.run(1, 0)
-        attempts = reader.attempts(run.run_id)
+        run = reader.find_run(1, 0)
+        attempts = reader.list_attempts(run.run_id)
 
     assert (run.outcome, run.basis, run.attempt_number, run.attempts, run.measured.wall_ms) == (
         "pass",
@@ -319,8 +319,8 @@ def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(
     attempt(connection)
 
     with Reader(path) as reader:
-        run = reader.run(1, 0)
-        (row,) = reader.attempts(1)
+        run = reader.find_run(1, 0)
+        (row,) = reader.list_attempts(1)
 
     assert (run.outcome, run.attempt_id, run.attempts, run.detail, run.verdicts) == (None, None, 1, {}, ())
     assert (row.outcome, row.counts, row.detail) == (None, False, {})
@@ -329,7 +329,7 @@ def test_a_run_without_a_result_and_an_attempt_without_an_outcome_say_so(
 @pytest.mark.parametrize("position", [-1, 3, 2**70])
 def test_a_position_beyond_the_plan_is_refused(path: Path, connection: sqlite3.Connection, position: int) -> None:
     with Reader(path) as reader, pytest.raises(UsageError, match="no run at position"):
-        reader.run(1, position)
+        reader.find_run(1, position)
 
 
 def test_verdicts_are_those_of_the_last_pass_in_their_order(path: Path, connection: sqlite3.Connection) -> None:
@@ -349,12 +349,12 @@ def test_verdicts_are_those_of_the_last_pass_in_their_order(path: Path, connecti
         )
 
     with Reader(path) as reader:
-        run = reader.run(1, 0)
-        assert reader.verdicts(one) == run.verdicts
+        run = reader.find_run(1, 0)
+        assert reader.list_verdicts(one) == run.verdicts
 
     assert run.verdicts == (
-        Judgement(verifier="z", kind="command", verdict="pass", detail={"exit": 1}),
-        Judgement(verifier="a", kind="command", verdict="error", detail={"exit": 1}),
+        Verdict(verifier="z", kind="command", verdict="pass", detail={"exit": 1}),
+        Verdict(verifier="a", kind="command", verdict="error", detail={"exit": 1}),
     )
 
 
@@ -366,13 +366,13 @@ def test_the_tally_counts_current_results_only(path: Path, connection: sqlite3.C
     with Reader(path) as before:
         result(connection, two, supersedes=old)
         with Reader(path) as after:
-            assert before.outcome_counts(1) == [
+            assert before.count_outcomes(1) == [
                 OutcomeCount(outcome="error", reason="interrupted", judged=False, again=True, count=1)
             ]
-            assert after.outcome_counts(1) == [
+            assert after.count_outcomes(1) == [
                 OutcomeCount(outcome="pass", reason=None, judged=True, again=False, count=1)
             ]
-            assert (before.remaining(1), after.remaining(1)) == (3, 2)
+            assert (before.count_remaining(1), after.count_remaining(1)) == (3, 2)
 
 
 def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path: Path, connection: sqlite3.Connection) -> None:
@@ -383,15 +383,20 @@ def test_a_reader_stays_in_the_state_of_the_world_it_opened_in(path: Path, conne
         insert(connection, "notice", sweep_id=1, at=AT, kind="late", payload="{}")
         sweep(connection, "s2")
 
-        assert reader.run(1, 0).outcome is None
-        assert reader.run(1, 0).attempts == 0
-        assert [row.name for row in reader.sweeps()] == ["s1"]
-        assert (reader.outcome_counts(1), reader.notices(1), reader.attempts(1), reader.workers(1)) == ([], [], [], [])
+        assert reader.find_run(1, 0).outcome is None
+        assert reader.find_run(1, 0).attempts == 0
+        assert [row.name for row in reader.list_sweeps()] == ["s1"]
+        assert (reader.count_outcomes(1), reader.list_notices(1), reader.list_attempts(1), reader.list_workers(1)) == (
+            [],
+            [],
+            [],
+            [],
+        )
 
-        reader.refresh()
+        reader.refresh_snapshot()
 
-        assert reader.run(1, 0).outcome == "pass"
-        assert len(reader.sweeps()) == 2
+        assert reader.find_run(1, 0).outcome == "pass"
+        assert len(reader.list_sweeps()) == 2
 
 
 def test_runs_come_in_the_stored_order_over_many_pages(tmp_path: Path) -> None:
@@ -399,7 +404,7 @@ def test_runs_come_in_the_stored_order_over_many_pages(tmp_path: Path) -> None:
     generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
 
     with Reader(large) as reader:
-        runs = list(reader.runs(1))
+        runs = list(reader.iterate_runs(1))
 
     assert [run.position for run in runs] == list(range(1200))
     assert sum(run.outcome is not None for run in runs) == 600
@@ -409,27 +414,31 @@ def test_runs_cells_and_sums_of_one_variant_are_those_among_all(tmp_path: Path) 
     large = tmp_path / "large.db"
     generate(large, Shape(cases=20, variants=2, repetitions=30, sweeps=1, events=0))
     with Reader(large) as reader:
-        every = reader.cells(1)
+        every = reader.list_cells(1)
         for variant in {cell.variant for cell in every}:
-            cells = reader.cells(1, variant)
+            cells = reader.list_cells(1, variant)
             wanted = {cell.id for cell in cells}
             assert cells == [cell for cell in every if cell.variant == variant]
-            assert list(reader.runs(1, wanted)) == [run for run in reader.runs(1) if run.cell_id in wanted]
-            assert list(reader.tallies(1, wanted)) == [one for one in reader.tallies(1) if one.cell_id in wanted]
-        assert reader.cells(1, "nobody") == []
-        assert list(reader.runs(1, [])) == []
-        assert list(reader.tallies(1, [])) == []
-        spent = [reader.spent(1, variant) for variant in sorted({cell.variant for cell in every})]
+            assert list(reader.iterate_runs(1, wanted)) == [
+                run for run in reader.iterate_runs(1) if run.cell_id in wanted
+            ]
+            assert list(reader.iterate_cell_tallies(1, wanted)) == [
+                one for one in reader.iterate_cell_tallies(1) if one.cell_id in wanted
+            ]
+        assert reader.list_cells(1, "nobody") == []
+        assert list(reader.iterate_runs(1, [])) == []
+        assert list(reader.iterate_cell_tallies(1, [])) == []
+        spent = [reader.sum_spent(1, variant) for variant in sorted({cell.variant for cell in every})]
         assert all(one.calls for one in spent)
-        assert sum(one.calls for one in spent) == reader.spent(1).calls
-        assert sum(one.tokens for one in spent) == reader.spent(1).tokens
-        assert reader.spent(1, "nobody") == Amount()
+        assert sum(one.calls for one in spent) == reader.sum_spent(1).calls
+        assert sum(one.tokens for one in spent) == reader.sum_spent(1).tokens
+        assert reader.sum_spent(1, "nobody") == Amount()
 
 
 def test_reading_runs_holds_no_statement_open(path: Path) -> None:
     generate(path, SHAPE)
     with Reader(path) as reader:
-        runs = reader.runs(1)
+        runs = reader.iterate_runs(1)
         next(runs)
         with closing(sqlite3.connect(path, isolation_level=None)) as writer:
             insert(writer, "worker", host="w", pid=1, boot="", born=0, version="1", started_at=AT)
@@ -442,10 +451,10 @@ def test_memory_stays_flat_over_many_runs(tmp_path: Path) -> None:
     large = tmp_path / "large.db"
     generate(large, Shape(cases=50, variants=2, repetitions=60, sweeps=1, events=0))
     with Reader(large) as reader:
-        next(reader.runs(1))
+        next(reader.iterate_runs(1))
         tracemalloc.start()
         try:
-            count = sum(1 for _ in reader.runs(1))
+            count = sum(1 for _ in reader.iterate_runs(1))
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -467,8 +476,8 @@ def test_spending_counts_every_attempt_also_killed_ones(path: Path, connection: 
     event(connection, killed, 4, "text", {"usage": {"input": 1000}})
 
     with Reader(path) as reader:
-        assert reader.spent(1) == Amount(calls=4 + 2 + 2, tokens=700 + 15 + 34, nusd=14)
-        assert reader.spent(2) == Amount()
+        assert reader.sum_spent(1) == Amount(calls=4 + 2 + 2, tokens=700 + 15 + 34, nusd=14)
+        assert reader.sum_spent(2) == Amount()
 
 
 def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(
@@ -478,7 +487,7 @@ def test_a_provider_that_claims_absurd_numbers_does_not_break_the_sum(
         outcome(connection, attempt(connection, run=run), run=run, input_tokens=2**63 - 1, output_tokens=1)
 
     with Reader(path) as reader:
-        assert reader.spent(1).tokens >= 10**15
+        assert reader.sum_spent(1).tokens >= 10**15
 
 
 def test_what_is_granted_is_the_last_balance(path: Path, connection: sqlite3.Connection) -> None:
@@ -500,8 +509,8 @@ def test_what_is_granted_is_the_last_balance(path: Path, connection: sqlite3.Con
         )
 
     with Reader(path) as reader:
-        assert reader.granted(1) == Amount(calls=80, tokens=2, nusd=3)
-        assert reader.granted(2) == Amount()
+        assert reader.sum_allotted(1) == Amount(calls=80, tokens=2, nusd=3)
+        assert reader.sum_allotted(2) == Amount()
 
 
 # --- what happened ----------------------------------------------------------------------------------------------
@@ -517,7 +526,7 @@ def test_events_come_back_unharmed_with_their_blobs(path: Path, connection: sqli
     )
 
     with Reader(path) as reader:
-        assert list(reader.events(one)) == [
+        assert list(reader.iterate_events(one)) == [
             EventRow(seq=1, at=10, kind="text", payload={"text": text[:40]}),
             EventRow(seq=2, at=20, kind="text", payload={"text": text}),
             EventRow(seq=3, at=30, kind="text", payload={"text": "z"}),
@@ -530,7 +539,7 @@ def test_events_are_paged(path: Path, connection: sqlite3.Connection) -> None:
         event(connection, one, seq, "text", {"n": seq})
 
     with Reader(path) as reader:
-        assert [row.payload["n"] for row in reader.events(one)] == list(range(250))
+        assert [row.payload["n"] for row in reader.iterate_events(one)] == list(range(250))
 
 
 def test_of_a_forgotten_blob_the_short_fields_remain(path: Path, connection: sqlite3.Connection) -> None:
@@ -541,26 +550,26 @@ def test_of_a_forgotten_blob_the_short_fields_remain(path: Path, connection: sql
     connection.execute("DELETE FROM blob WHERE id = ?", (number,))
 
     with Reader(path) as reader:
-        (row,) = reader.events(one)
+        (row,) = reader.iterate_events(one)
         assert row.payload == {"request": 1, "forgotten": True}
         with pytest.raises(StoreError, match="forgotten by me: asked to"):
-            reader.blob(number)
+            reader.read_blob(number)
 
 
 def test_a_blob_is_read_and_a_missing_one_is_told(path: Path, connection: sqlite3.Connection) -> None:
     number = blob(connection, b"\xff" * 5000, "zlib")
 
     with Reader(path) as reader:
-        assert reader.blob(number) == b"\xff" * 5000
+        assert reader.read_blob(number) == b"\xff" * 5000
         with pytest.raises(StoreError, match="does not exist"):
-            reader.blob(99)
+            reader.read_blob(99)
 
 
 def test_a_damaged_blob_is_told(path: Path, connection: sqlite3.Connection) -> None:
     number = insert(connection, "blob", hash=b"h", size=5, codec="zlib", data=b"junk")
 
     with Reader(path) as reader, pytest.raises(StoreError, match="damaged"):
-        reader.blob(number)
+        reader.read_blob(number)
 
 
 def test_a_damaged_payload_is_told(path: Path, connection: sqlite3.Connection) -> None:
@@ -568,7 +577,7 @@ def test_a_damaged_payload_is_told(path: Path, connection: sqlite3.Connection) -
     connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', '{\"tex', NULL)", (one,))
 
     with Reader(path) as reader, pytest.raises(StoreError, match="damaged"):
-        list(reader.events(one))
+        list(reader.iterate_events(one))
 
 
 def test_a_payload_nested_beyond_reading_is_shown_as_text(path: Path, connection: sqlite3.Connection) -> None:
@@ -577,7 +586,7 @@ def test_a_payload_nested_beyond_reading_is_shown_as_text(path: Path, connection
     connection.execute("INSERT INTO event VALUES (?, 1, 1, 'text', ?, NULL)", (one, deep))
 
     with Reader(path) as reader:
-        (row,) = reader.events(one)
+        (row,) = reader.iterate_events(one)
 
     assert row.payload == {"unreadable": deep}
 
@@ -596,7 +605,7 @@ def test_file_changes_come_back_with_content_mode_and_link(path: Path, connectio
         insert(connection, "file_change", attempt_id=one, path=change, **values)
 
     with Reader(path) as reader:
-        assert list(reader.file_changes(one)) == [
+        assert list(reader.iterate_file_changes(one)) == [
             FileChange(path="a.py", change="changed", mode=0o755, content=b"content"),
             FileChange(path="b.py", change="deleted"),
             FileChange(path="c", change="added", mode=0o777, link="a.py"),

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from store.sql.turnstile import Turnstile
 turnstile = Turnstile(Path(sys.argv[1]), report=print)
-assert turnstile.enter()
+assert turnstile.try_enter()
 print("inside", flush=True)
 sys.stdin.readline()
 turnstile.release()
@@ -58,8 +58,8 @@ def tell(process: subprocess.Popen[str]) -> None:
 async def test_one_at_a_time_within_a_process_too(store: Path) -> None:
     first, second = Turnstile(store, report=print), Turnstile(store, report=print)
     async with first.hold():
-        assert not second.enter()
-    assert second.enter()
+        assert not second.try_enter()
+    assert second.try_enter()
     second.close()
     first.close()
 
@@ -68,8 +68,8 @@ async def test_left_early_it_is_free_before_the_block_ends(store: Path) -> None:
     first, second = Turnstile(store, report=print), Turnstile(store, report=print)
     async with first.hold():
         first.release()
-        assert second.enter()
-    assert not first.enter()
+        assert second.try_enter()
+    assert not first.try_enter()
     second.close()
     first.close()
 
@@ -141,10 +141,10 @@ async def test_killed_holder_is_outside(store: Path, holder: subprocess.Popen[An
 async def test_commits_wait_for_the_holder_and_lose_nothing(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        claims = await part.claims.claim(10)
+        claims = await part.claims.claim_runs(10)
         with start_holder(store) as process:
             for claim in claims:
-                part.ledger.finish(ending(claim))
+                part.ledger.finish_attempt(ending(claim))
             os.kill(process.pid, signal.SIGSTOP)
             with anyio.move_on_after(0.1) as waited:
                 await durable(writer)
@@ -161,4 +161,4 @@ async def test_commits_wait_for_the_holder_and_lose_nothing(store: Path) -> None
 async def test_lock_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     turnstile = Turnstile(tmp_path / "absent" / "runs.db", report=print)
     with pytest.raises(StoreRefused, match=r"runs\.db\.lock: cannot be opened for writing"):
-        turnstile.enter()
+        turnstile.try_enter()

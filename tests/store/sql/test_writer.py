@@ -18,9 +18,9 @@ import pytest
 
 from store.errors import StoreFailed, UsageError
 from store.events import Waited
-from store.sql.database import examine
-from store.sql.statements import statement
-from store.sql.writer import BATCH_ROWS, HIGH_ROWS, Writer
+from store.sql.database import examine_store
+from store.sql.statements import load_statement
+from store.sql.writer import MAX_BACKLOG_ROWS, MAX_BATCH_ROWS, Writer
 from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
@@ -28,12 +28,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def notice(sweep_id: int, kind: str, payload: str = "{}") -> Callable[..., Any]:
-    return lambda connection: connection.execute(statement("insert_notice"), (sweep_id, None, 1, kind, payload))
+    return lambda connection: connection.execute(load_statement("insert_notice"), (sweep_id, None, 1, kind, payload))
 
 
 async def test_writer_commits_with_full_synchronisation(store: Path) -> None:
     async with writing(store) as writer:
-        pragma = await writer.transact(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
+        pragma = await writer.submit_and_wait(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
     assert pragma == (2,)
 
 
@@ -44,7 +44,7 @@ async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(sto
         for kind in ("first", "second"):
             writer.submit(
                 notice(part.sweep_id, kind),
-                acknowledged=lambda _: seen.append(ask(store, "SELECT count(*) FROM notice")[0]),
+                on_durable=lambda _: seen.append(ask(store, "SELECT count(*) FROM notice")[0]),
             )
         assert seen == []
         await durable(writer)
@@ -55,14 +55,14 @@ async def test_jobs_are_committed_in_order_and_acknowledged_after_the_commit(sto
 async def test_many_events_offered_without_waiting_take_few_transactions(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
         before = writer.transactions
         for number in range(10_000):
-            log.note(Waited(why="rate limit", ms=number))
+            log.append_event(Waited(why="rate limit", ms=number))
         assert writer.backlog == 10_000
         await durable(writer)
-        assert writer.transactions - before <= 10_000 // BATCH_ROWS * 2
+        assert writer.transactions - before <= 10_000 // MAX_BATCH_ROWS * 2
         assert writer.backlog == 0
     assert ask(store, "SELECT count(*), count(DISTINCT seq), max(seq) FROM event") == [(10_000, 10_000, 10_000)]
 
@@ -109,7 +109,7 @@ async def test_cancelled_wait_does_not_take_the_job_back(store: Path) -> None:
         part = await take_part(writer)
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await writer.transact(notice(part.sweep_id, "kept"))
+            await writer.submit_and_wait(notice(part.sweep_id, "kept"))
         assert scope.cancelled_caught
     assert ask(store, "SELECT kind FROM notice") == [("kept",)]
 
@@ -127,7 +127,7 @@ async def test_refused_job_is_undone_alone(store: Path) -> None:
 
             async def wait() -> None:
                 with pytest.raises(UsageError):
-                    await writer.transact(refuse)
+                    await writer.submit_and_wait(refuse)
 
             group.start_soon(wait)
             writer.submit(notice(part.sweep_id, "after"))
@@ -138,36 +138,43 @@ async def test_refused_job_is_undone_alone(store: Path) -> None:
 async def test_room_waits_until_the_backlog_is_small(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
-        await writer.room()
-        for number in range(HIGH_ROWS + 1):
+        await writer.wait_for_backlog()
+        for number in range(MAX_BACKLOG_ROWS + 1):
             writer.submit(notice(part.sweep_id, str(number)))
-        await writer.room()
-        assert writer.backlog <= HIGH_ROWS // 2
-    assert ask(store, "SELECT count(*) FROM notice") == [(HIGH_ROWS + 1,)]
+        await writer.wait_for_backlog()
+        assert writer.backlog <= MAX_BACKLOG_ROWS // 2
+    assert ask(store, "SELECT count(*) FROM notice") == [(MAX_BACKLOG_ROWS + 1,)]
 
 
 async def test_failure_reaches_waiters_acknowledgements_and_every_later_producer(store: Path) -> None:
     failures: list[StoreFailed] = []
     async with writing(store) as writer:
         part = await take_part(writer)
-        (claim, *_) = await part.claims.claim(1)
-        log = part.ledger.log(claim)
-        log.note(Waited(why="x", ms=1))
+        (claim, *_) = await part.claims.claim_runs(1)
+        log = part.ledger.open_log(claim)
+        log.append_event(Waited(why="x", ms=1))
         await durable(writer)
-        log.note(Waited(why="x", ms=2))
-        writer.submit(lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"), failed=failures.append)
+        log.append_event(Waited(why="x", ms=2))
+        writer.submit(
+            lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"), on_failure=failures.append
+        )
         with pytest.raises(StoreFailed, match=r"runs\.db: writing failed: no such table: nowhere"):
             await durable(writer)
         lates: list[Callable[[], object]] = [
-            lambda: log.note(Waited(why="x", ms=3)),
-            lambda: part.ledger.finish(ending(claim)),
-            lambda: part.ledger.notice("x", {}),
+            lambda: log.append_event(Waited(why="x", ms=3)),
+            lambda: part.ledger.finish_attempt(ending(claim)),
+            lambda: part.ledger.record_notice("x", {}),
             lambda: writer.submit(notice(part.sweep_id, "x")),
         ]
         for late in lates:
             with pytest.raises(StoreFailed, match="nowhere"):
                 late()
-        for waits in (writer.room(), part.claims.claim(1), part.claims.remaining(), durable(writer)):
+        for waits in (
+            writer.wait_for_backlog(),
+            part.claims.claim_runs(1),
+            part.claims.count_remaining(),
+            durable(writer),
+        ):
             with pytest.raises(StoreFailed, match="nowhere"):
                 await waits
         assert [failure.path for failure in failures] == [str(store)]
@@ -193,7 +200,7 @@ async def test_bug_of_a_listener_leaves_nobody_waiting(store: Path) -> None:
     with pytest.RaisesGroup(ZeroDivisionError):
         async with writing(store) as writer:
             part = await take_part(writer)
-            writer.submit(notice(part.sweep_id, "x"), acknowledged=bug)
+            writer.submit(notice(part.sweep_id, "x"), on_durable=bug)
             with anyio.CancelScope(shield=True):
                 try:
                     await durable(writer)
@@ -225,7 +232,7 @@ async def test_nothing_is_acknowledged_once_the_file_is_gone(store: Path, replac
         if replaced:
             store.touch()
         with pytest.raises(StoreFailed, match="has been removed or replaced"):
-            await writer.transact(notice(part.sweep_id, "late"))
+            await writer.submit_and_wait(notice(part.sweep_id, "late"))
         with pytest.raises(StoreFailed, match="has been removed or replaced"):
             writer.submit(notice(part.sweep_id, "later"))
 
@@ -236,7 +243,7 @@ async def test_wal_is_copied_and_cut_when_it_has_grown(store: Path) -> None:
         part = await take_part(writer)
         sizes = []
         for _ in range(30):
-            await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+            await writer.submit_and_wait(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
             sizes.append(wal.stat().st_size)
         assert writer.checkpoints >= 4
         assert max(sizes) < 200_000
@@ -253,11 +260,11 @@ async def test_checkpoint_does_not_wait_for_a_reader(store: Path) -> None:
             reader.execute("SELECT count(*) FROM notice").fetchone()
             with anyio.fail_after(10):
                 for _ in range(30):
-                    await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+                    await writer.submit_and_wait(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
             assert reader.execute("SELECT count(*) FROM notice").fetchone() == (0,)
             assert writer.checkpoints <= 30 * 24_000 // 50_000 + 1  # not one after every commit
         for _ in range(10):
-            await writer.transact(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
+            await writer.submit_and_wait(notice(part.sweep_id, "big", '"' + "x" * 20_000 + '"'))
         assert wal.stat().st_size < 5_000_000
     assert ask(store, "SELECT count(*) FROM notice") == [(40,)]
 
@@ -270,8 +277,8 @@ from tests.store.sql.living import ending, take_part, writing
 async def main():
     async with writing(Path(sys.argv[1])) as writer:
         part = await take_part(writer)
-        claims = await part.claims.claim(10)
-        part.ledger.finish(ending(claims[0]))
+        claims = await part.claims.claim_runs(10)
+        part.ledger.finish_attempt(ending(claims[0]))
         while not part.acknowledged:
             await anyio.sleep(0.001)
         print("acknowledged", flush=True)
@@ -289,7 +296,7 @@ async def test_acknowledged_result_survives_kill_9(store: Path) -> None:
         assert process.stdout.readline() == "acknowledged\n"
         os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    assert examine(store) == "current"  # reading alone can deal with the WAL that was left behind
+    assert examine_store(store) == "current"  # reading alone can deal with the WAL that was left behind
     assert ask(store, "SELECT outcome FROM current") == [("pass",)]
     assert ask(store, "PRAGMA integrity_check") == [("ok",)]
 

@@ -27,9 +27,9 @@ def function_named(name: str) -> Callable[..., Any]:
     return next(getattr(module, name) for module in MODULES if hasattr(module, name))
 
 
-def side(passes: int, judged: int, errored: int = 0, mode: str = "live", **more: Any) -> compare.Tallied:
+def side(passes: int, judged: int, errored: int = 0, mode: str = "live", **more: Any) -> compare.SideCounts:
     tallied: Any = {"passes": passes, "judged": judged, "errored": errored, "mode": mode, **more}
-    return cast("compare.Tallied", tallied)
+    return cast("compare.SideCounts", tallied)
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["id"] for case in GOLDEN])
@@ -98,7 +98,7 @@ def test_adjusted_p_values_are_no_smaller_keep_their_order_and_holm_is_the_stric
 def test_a_sign_flip_needs_six_cases_and_looks_at_size_only(diffs: list[float]) -> None:
     p = paired.signflip_p(diffs)
     assert p == pytest.approx(paired.signflip_p([-diff for diff in diffs]))
-    moved = sum(abs(diff) > paired.SAME for diff in diffs)
+    moved = sum(abs(diff) > paired.SAME_TOLERANCE for diff in diffs)
     assert 2 / 2**moved <= p <= 1 or moved == 0
 
 
@@ -191,13 +191,13 @@ def test_no_number_of_repetitions_shows_what_is_not_there() -> None:
     [(5, 1, 1005), (5, 20, 110), (10, 5, 63), (15, 10, 18), (20, 3, 24), (20, 5, 16), (20, 20, 7 + 2)],
 )
 def test_cases_for_a_difference_with_the_usual_variances(points: int, k: int, cases: int) -> None:
-    usual = planning.variances_of([], [], [])
+    usual = planning.estimate_variances([], [], [])
     assert usual.assumed
     assert planning.cases_needed(points / 100, usual, k) == cases
 
 
 def test_repetitions_and_cases_for_a_difference_fit_together() -> None:
-    usual = planning.variances_of([], [], [])
+    usual = planning.estimate_variances([], [], [])
     assert planning.repetitions_needed(0.2, usual, 16) == 5
     assert planning.repetitions_needed(0.05, usual, 20) is None
     assert planning.repetitions_needed(0.5, usual, 2) is None
@@ -206,7 +206,7 @@ def test_repetitions_and_cases_for_a_difference_fit_together() -> None:
 
 
 def test_variances_come_from_the_stored_runs_where_they_tell_them() -> None:
-    found = planning.variances_of([0.2, -0.2, 0.6], [(1, 5), (3, 5), (0, 5)], [(2, 5), (2, 5), (3, 5)])
+    found = planning.estimate_variances([0.2, -0.2, 0.6], [(1, 5), (3, 5), (0, 5)], [(2, 5), (2, 5), (3, 5)])
     assert not found.assumed
     assert found.baseline == pytest.approx((4 / 20 + 6 / 20 + 0) / 3)
     assert found.candidate == pytest.approx((6 / 20 * 3) / 3)
@@ -236,7 +236,7 @@ def test_variances_come_from_the_stored_runs_where_they_tell_them() -> None:
         lambda: sequential.screen_step(7, 1, 6, 9),
         lambda: sequential.screen_conf(201),
         lambda: sequential.screen_seq_power(1.1, 0.5, 9),
-        lambda: planning.repetitions_needed(0, planning.variances_of([], [], []), 5),
+        lambda: planning.repetitions_needed(0, planning.estimate_variances([], [], []), 5),
     ],
 )
 def test_what_is_no_measurement_is_refused(call: Callable[..., Any]) -> None:

@@ -99,8 +99,8 @@ def test_a_skipped_run_is_counted_apart() -> None:
         lambda: rates.pass_hat_k(3, 4, 1),
         lambda: rates.quantile7([1.0, math.nan], 0.5),
         lambda: rates.quantile7([1.0], 1.5),
-        lambda: rates.median([None]),
-        lambda: rates.variance([1.0, math.nan]),
+        lambda: rates.sample_median([None]),
+        lambda: rates.sample_variance([1.0, math.nan]),
         lambda: rates.per_success(math.nan, 1),
         lambda: rates.per_success(1, -1),
     ],
@@ -113,16 +113,16 @@ def test_what_is_no_measurement_is_refused(call: Callable[..., Any]) -> None:
 def test_the_undefined_is_none() -> None:
     assert rates.success_rate(0, 0) is None
     assert rates.quantile7([], 0.5) is None
-    assert rates.median([]) is None
-    assert rates.variance([3.0]) is None
+    assert rates.sample_median([]) is None
+    assert rates.sample_variance([3.0]) is None
     assert rates.stable_fraction([]) is None
     assert rates.cached_ratio([(0, 0, False)]) is None
 
 
 def test_median_and_variance() -> None:
-    assert rates.median([3, 1, 2, 10]) == 2.5
-    assert rates.variance([1, 2, 3, 4]) == pytest.approx(5 / 3)
+    assert rates.sample_median([3, 1, 2, 10]) == 2.5
+    assert rates.sample_variance([1, 2, 3, 4]) == pytest.approx(5 / 3)
 
 
 def test_power_is_low_below_five_judged_runs() -> None:
-    assert [rates.low_power(n) for n in (0, 4, 5)] == [True, True, False]
+    assert [rates.has_low_power(n) for n in (0, 4, 5)] == [True, True, False]

@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def evalctl(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int | Exit, str, str]]:
     def called(*words: str) -> tuple[int | Exit, str, str]:
-        code = app.run(["--store", str(store), *words])
+        code = app.run_command(["--store", str(store), *words])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

@@ -14,14 +14,14 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.reports.status.standing import standing_of
 from store.events import Call, CallSent, Event, Incident, ToolCompleted, ToolStarted, WorkEnded, WorkStarted
-from store.rows import Claim, FileChange, Judgement
+from store.rows import Claim, FileChange, Verdict
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 
 EVIL = "\x1b[2J\x1b]0;owned\x07done\x00\ud835"
 
 OUTCOMES: dict[str, list[dict[str, Any] | None]] = {
-    "a": [{}, {"outcome": "fail", "verdicts": (Judgement(verifier="check", kind="command", verdict="fail"),)}],
+    "a": [{}, {"outcome": "fail", "verdicts": (Verdict(verifier="check", kind="command", verdict="fail"),)}],
     "b": [{"outcome": "error", "reason": "provider", "detail": {"message": "connection refused"}}, None],
     "c": [{"outcome": "skipped", "reason": "budget", "again": True}] * 2,
 }
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def evalctl(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def called(*words: str) -> tuple[int, str, str]:
-        code = app.run(["--store", str(store), *words])
+        code = app.run_command(["--store", str(store), *words])
         told = capsys.readouterr()
         return code, told.out, told.err
 
@@ -121,16 +121,16 @@ def test_a_process_is_in_flight_while_its_lease_lasts_and_it_is_not_known_to_be_
 ) -> None:
     with Reader(store) as reader:
         now = stored.AT + later * 1_000_000
-        found = standing_of(reader, reader.sweep("last"), now=now, is_alive=lambda _: alive)
+        found = standing_of(reader, reader.find_sweep("last"), now=now, is_alive=lambda _: alive)
     assert [worker.state for worker in found.workers] == [state]
     assert found.in_flight == in_flight
     assert found.state == ("running" if in_flight else "stopped")
 
 
 def test_status_without_a_store_says_how_to_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["status", "--store", str(tmp_path / "none.db")]) == 0
+    assert app.run_command(["status", "--store", str(tmp_path / "none.db")]) == 0
     assert "evalctl run demo" in capsys.readouterr().out
-    assert app.run(["status", "--json", "--store", str(tmp_path / "none.db")]) == 0
+    assert app.run_command(["status", "--json", "--store", str(tmp_path / "none.db")]) == 0
     assert json.loads(capsys.readouterr().out)["sweep"] is None
     assert not (tmp_path / "none.db").exists()
 
@@ -144,7 +144,7 @@ def test_a_named_sweep_that_does_not_exist_is_one_message(evalctl: Callable[...,
 def test_a_file_that_is_no_store_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.db").write_text("hello " * 1000)
     for words in (["status"], ["show", "last"]):
-        assert app.run([*words, "--store", str(tmp_path / "x.db")]) == 1
+        assert app.run_command([*words, "--store", str(tmp_path / "x.db")]) == 1
         told = capsys.readouterr()
         assert told.err.startswith("evalctl: ")
         assert told.out == ""
@@ -222,7 +222,7 @@ def test_an_attempt_that_does_not_exist_is_one_message(evalctl: Callable[..., tu
 @pytest.mark.parametrize("words", [["status"], ["show", "last"], ["show", "last/1"]])
 def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(store: Path, words: list[str]) -> None:
     code = (
-        "import sys; from orchestrator.cli.app import run; code = run(sys.argv[1:]); "
+        "import sys; from orchestrator.cli.app import run_command; code = run_command(sys.argv[1:]); "
         "heavy = {'asyncio', 'httpx', 'rich', 'cattrs', 'structlog', 'aiosqlite', 'anyio'} & set(sys.modules); "
         "sys.stderr.write(repr(sorted(heavy))); sys.exit(code)"
     )
@@ -238,7 +238,7 @@ def test_reading_commands_import_nothing_heavy_and_write_where_letters_are_few(s
 
 def test_values_are_frozen(store: Path) -> None:
     with Reader(store) as reader:
-        found = standing_of(reader, reader.sweep("last"), now=stored.AT, is_alive=lambda _: True)
+        found = standing_of(reader, reader.find_sweep("last"), now=stored.AT, is_alive=lambda _: True)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         found.remaining = 0  # type: ignore[misc]
 
@@ -256,5 +256,5 @@ def test_a_skipped_run_is_not_shown_off_as_the_first_that_did_not_pass(
 ) -> None:
     path = tmp_path / "skipped.db"
     stored.write(path, stored.sweep(["a"], 2), {"a": [{}, {"outcome": "skipped", "reason": "budget", "again": True}]})
-    app.run(["--store", str(path), "show", "last"])
+    app.run_command(["--store", str(path), "show", "last"])
     assert "did not pass" not in capsys.readouterr().out

@@ -13,7 +13,7 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.cli.common import Exit
 from orchestrator.lab.report.write import write_run_directory
-from store.rows import Judgement
+from store.rows import Verdict
 from store.sql.reader import Reader
 from tests.orchestrator.lab.report.runs import SKIPPED, broken, said, sweep
 from tests.orchestrator.lab.report.test_stored import DOWN, EVIL, OFFLINE, OUTCOMES, offline_sweep
@@ -34,7 +34,7 @@ def evalctl(
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str) -> tuple[int | Exit, str, str]:
-        code = app.run([*words, "--store", str(store)])
+        code = app.run_command([*words, "--store", str(store)])
         told = capsys.readouterr()
         return code, told.out, told.err
 
@@ -224,7 +224,7 @@ def test_a_lab_with_every_fixture_skipped_is_shown(
 
 
 def test_a_passed_assertion_is_no_broken_one(store: Path, evalctl: Callable[..., tuple[int | Exit, str, str]]) -> None:
-    held = Judgement(verifier="expect[1]", kind="cel", verdict="pass", detail={"why": "Held", "cel": "true"})
+    held = Verdict(verifier="expect[1]", kind="cel", verdict="pass", detail={"why": "Held", "cel": "true"})
     stored.write(store, offline_sweep(), offline({"toolgate/echo:jev": [said("fail", verdicts=(broken(), held))]}))
 
     _, out, _ = evalctl("show", "last")
@@ -258,7 +258,7 @@ def test_the_run_directory_of_a_lab_is_no_report_and_the_message_says_what_to_na
 ) -> None:
     stored.write(store, sweep(), OUTCOMES)
     with Reader(store) as reader:
-        write_run_directory(reader, reader.sweep("last"), tmp_path / "runs" / "one")
+        write_run_directory(reader, reader.find_sweep("last"), tmp_path / "runs" / "one")
 
     code, _, err = evalctl("compare", "runs/one", "last:jev")
 

@@ -2,21 +2,21 @@ import anyio
 import pytest
 
 from orchestrator.engine.control.commands import in_force, to_lift
-from orchestrator.engine.control.control import Control, signed
-from store.records import ControlRow
+from orchestrator.engine.control.control import Control, describe_author
+from store.records import CommandRow
 
 pytestmark = pytest.mark.anyio
 
 
-def order(verb: str, number: int = 1, why: str = "") -> ControlRow:
-    return ControlRow(id=number, verb=verb, who="me@here", why=why, payload={}, at=0)
+def order(verb: str, number: int = 1, why: str = "") -> CommandRow:
+    return CommandRow(id=number, verb=verb, who="me@here", why=why, payload={}, at=0)
 
 
 async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once() -> None:
     said: list[str] = []
     control = Control(said.append)
     for row in (None, order("pause", why="lunch"), order("pause", why="lunch"), order("continue", 2)):
-        control.obey(row)
+        control.obey_command(row)
         if row is not None and row.verb == "pause":
             assert control.paused == "paused by me@here (lunch)"
     assert control.paused == ""
@@ -25,7 +25,7 @@ async def test_a_pause_holds_until_it_is_lifted_and_each_order_is_said_once() ->
 
 async def test_an_order_to_continue_what_is_not_paused_is_no_news() -> None:
     said: list[str] = []
-    Control(said.append).obey(order("continue"))
+    Control(said.append).obey_command(order("continue"))
     assert said == []
 
 
@@ -41,27 +41,27 @@ async def test_who_waits_for_a_change_hears_of_each() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
         await anyio.wait_all_tasks_blocked()
-        control.obey(order("pause"))
+        control.obey_command(order("pause"))
         await anyio.wait_all_tasks_blocked()
-        control.obey(order("continue", 2))
+        control.obey_command(order("continue", 2))
     assert heard == [order("pause"), None]
 
 
 async def test_a_cancel_of_the_sweep_outranks_an_earlier_reason_to_stop() -> None:
     ended = []
     control = Control(at_once=lambda: ended.append(1))
-    control.drain("interrupt", "Ctrl-C")
-    control.obey(order("cancel", why="wrong model"))
+    control.start_draining("interrupt", "Ctrl-C")
+    control.obey_command(order("cancel", why="wrong model"))
     assert control.why == "cancelled"
     assert "(wrong model)" in control.message
     assert control.running.cancel_called
-    control.cancel("terminate", "SIGTERM")
+    control.cancel_runs("terminate", "SIGTERM")
     assert control.why == "cancelled"
     assert ended == [1]
 
 
 def test_what_a_person_wrote_is_harmless() -> None:
-    assert signed(order("pause", why="a\x1b[2Jb\nc")) == "me@here (ab c)"
+    assert describe_author(order("pause", why="a\x1b[2Jb\nc")) == "me@here (ab c)"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: What
     ask, _, gate = opened(provider, limit=1, budget=NoRoom() if what == "budget" else None)
     gate.sleep = lambda _seconds: anyio.sleep_forever()
     if what == "permit":
-        await gate.permits.enter(0)
+        await gate.permits.take_permit(0)
     ended = anyio.Event()
 
     async def attempt() -> None:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.control.waits import Bound, Quiet, Stalled, Wait, Waits, told
+from orchestrator.engine.control.waits import Bound, Quiet, Stalled, Wait, Waits, describe_waits
 
 pytestmark = pytest.mark.anyio
 
@@ -29,24 +29,24 @@ def test_a_wait_is_open_from_its_beginning_to_its_end_and_its_end_is_something_t
 def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_for_an_answer() -> None:
     waits = Waits(Clock())
     for wait in (Wait(waits, "retry", 1, until=9.0), Wait(waits, "retry", 2, until=4.0), Wait(waits, "answer", 3)):
-        wait.begin()
-    assert waits.summary() == "2 wait for a retry (the next in 4 s)"
-    assert told(waits.open) == "2 waits for a retry, 1 wait for an answer"
+        wait.begin_wait()
+    assert waits.summarize_waits() == "2 wait for a retry (the next in 4 s)"
+    assert describe_waits(waits.open) == "2 waits for a retry, 1 wait for an answer"
 
 
 def test_quiet_grows_until_something_happens() -> None:
     quiet = Quiet(tick_s=1.0)
-    assert quiet.look(0.0, stirred=False) == 0
-    assert [quiet.look(now, stirred=False) for now in (1.0, 2.0, 3.0)] == [1, 2, 3]
-    assert quiet.look(4.0, stirred=True) == 0
-    assert quiet.look(5.0, stirred=False) == 1
+    assert quiet.measure_quiet(0.0, stirred=False) == 0
+    assert [quiet.measure_quiet(now, stirred=False) for now in (1.0, 2.0, 3.0)] == [1, 2, 3]
+    assert quiet.measure_quiet(4.0, stirred=True) == 0
+    assert quiet.measure_quiet(5.0, stirred=False) == 1
 
 
 def test_time_in_which_the_process_was_stopped_is_no_quiet() -> None:
     quiet = Quiet(tick_s=1.0)
-    quiet.look(0.0, stirred=False)
-    quiet.look(1.0, stirred=False)
-    assert quiet.look(3601.0, stirred=False) == 3
+    quiet.measure_quiet(0.0, stirred=False)
+    quiet.measure_quiet(1.0, stirred=False)
+    assert quiet.measure_quiet(3601.0, stirred=False) == 3
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), min_size=1))
@@ -54,7 +54,7 @@ def test_quiet_is_never_longer_than_the_looks_can_vouch_for(steps: list[tuple[fl
     quiet, now = Quiet(tick_s=1.0), 0.0
     for looks, (gap, stirred) in enumerate(steps, 1):
         now += gap
-        assert 0 <= quiet.look(now, stirred=stirred) <= 2 * looks + 1e-6
+        assert 0 <= quiet.measure_quiet(now, stirred=stirred) <= 2 * looks + 1e-6
 
 
 async def test_a_bound_ends_what_is_inside_with_the_first_reason() -> None:

@@ -6,11 +6,11 @@ from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Bound, Wait, Waits, What
 from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.hold import Hold
-from store.records import ControlRow
-from store.sql.claims import Held
+from store.records import CommandRow
+from store.sql.claims import HeldRuns
 
 pytestmark = pytest.mark.anyio
-HELD = Held(host="there", pid=7, runs=2, first=3, newest=9, events=4)
+HELD = HeldRuns(host="there", pid=7, runs=2, first=3, newest=9, events=4)
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
             notice=lambda kind, facts: self.notices.append((kind, facts)),
         )
 
-    async def others(self) -> tuple[Held]:
+    async def others(self) -> tuple[HeldRuns]:
         return self.held
 
     async def acts(self, now: float) -> bool:
@@ -47,7 +47,7 @@ class Stage:
 
     def wait(self, what: What, run: int | None = None, **ends: Any) -> Bound:
         bound = Bound()
-        Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin()
+        Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin_wait()
         return bound
 
 
@@ -137,7 +137,7 @@ async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> No
 async def test_a_process_with_nothing_to_do_in_a_pause_is_not_stalled() -> None:
     stage = Stage(running=0)
     stage.wait("others")
-    stage.control.pause = ControlRow(id=1, verb="pause", who="me", why="", payload={}, at=0)
+    stage.control.pause = CommandRow(id=1, verb="pause", who="me", why="", payload={}, at=0)
     assert await stage.dog.observe(0.0)
 
 

@@ -15,7 +15,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 from providers.base import Answer, Origin, Provider, Request, Responded, TextDelta
 from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
-from store.errors import BudgetSpent
+from store.errors import CapExhausted
 from store.rows import Amount, Caps
 from tests.orchestrator.engine.plain_ports import PlainBudget, PlainLedger, PlainLog
 
@@ -208,7 +208,7 @@ async def test_no_more_requests_than_permits_are_in_flight() -> None:
 async def test_a_spent_budget_gives_the_permit_back() -> None:
     ask, _, gate = opened(Replies([ANSWER]), limit=1, budget=PlainBudget(calls=1))
     await ask(REQUEST)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(CapExhausted):
         await ask(REQUEST)
     assert gate.permits.governor.in_flight == 0
 
@@ -228,15 +228,15 @@ async def test_waiting_for_a_permit_is_not_the_runs_work() -> None:
     _, _, gate = opened(provider, limit=1)
     requests = requests_of(8, watch)
     ask, log = GateOfRun(gate, requests), requests.log
-    held = await gate.permits.enter(0)
+    held = await gate.permits.take_permit(0)
 
     async def give_back() -> None:
         await anyio.sleep(0.3)
-        gate.permits.leave(held)
+        gate.permits.give_back(held)
 
     async with anyio.create_task_group() as group:
         group.start_soon(give_back)
-        with watch.running():
+        with watch.run_watch():
             await ask(REQUEST)
     assert watch.waited_s >= 0.29
     assert watch.worked_s < 0.29

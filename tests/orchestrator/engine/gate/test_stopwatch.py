@@ -8,7 +8,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_work_that_passes_the_limit_is_ended() -> None:
     watch = Stopwatch(0.02)
-    with watch.running():
+    with watch.run_watch():
         await anyio.sleep(60)
     assert watch.expired
     assert watch.worked_s >= 0.02
@@ -16,8 +16,8 @@ async def test_work_that_passes_the_limit_is_ended() -> None:
 
 async def test_waiting_does_not_use_up_the_limit() -> None:
     watch = Stopwatch(0.3)
-    with watch.running():
-        with watch.waiting():
+    with watch.run_watch():
+        with watch.pause_watch():
             await anyio.sleep(0.4)
         finished = True
     assert finished
@@ -28,8 +28,8 @@ async def test_waiting_does_not_use_up_the_limit() -> None:
 
 async def test_the_limit_counts_on_after_a_wait() -> None:
     watch = Stopwatch(0.05)
-    with watch.running():
-        with watch.waiting():
+    with watch.run_watch():
+        with watch.pause_watch():
             await anyio.sleep(0.06)
         await anyio.sleep(60)
     assert watch.expired
@@ -39,10 +39,10 @@ async def test_overlapping_waits_are_counted_once() -> None:
     watch = Stopwatch(60)
 
     async def wait(seconds: float) -> None:
-        with watch.waiting():
+        with watch.pause_watch():
             await anyio.sleep(seconds)
 
-    with watch.running():
+    with watch.run_watch():
         async with anyio.create_task_group() as group:
             group.start_soon(wait, 0.3)
             group.start_soon(wait, 0.35)
@@ -52,7 +52,7 @@ async def test_overlapping_waits_are_counted_once() -> None:
 async def test_a_cancellation_from_outside_is_not_taken_for_the_limit() -> None:
     watch = Stopwatch(60)
     with anyio.CancelScope() as outside:
-        with watch.running():
+        with watch.run_watch():
             outside.cancel()
             await anyio.sleep(60)
     assert outside.cancelled_caught

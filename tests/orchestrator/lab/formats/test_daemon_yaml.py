@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.lab.formats.daemon_yaml import read_daemon
-from providers.decisions.model import Backend, Daemon, Exec, Http, Model, Rule
+from providers.decisions.model import Backend, DaemonConfig, ExecNode, HttpNode, ModelNode, RuleNode
 from store.errors import UsageError
 from tests.orchestrator.lab.formats.labs import CONFIG, changed, marked
 
@@ -14,8 +14,8 @@ PATH = "/usr/bin:/bin"
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., Daemon]:
-    def reading(text: str, path: str | None = None) -> Daemon:
+def read(tmp_path: Path) -> Callable[..., DaemonConfig]:
+    def reading(text: str, path: str | None = None) -> DaemonConfig:
         file = tmp_path / "config.yaml"
         file.write_text(text, encoding="utf-8")
         return read_daemon(file, path=path)
@@ -24,7 +24,7 @@ def read(tmp_path: Path) -> Callable[..., Daemon]:
 
 
 @pytest.fixture
-def refused(read: Callable[..., Daemon], tmp_path: Path) -> Callable[..., str]:
+def refused(read: Callable[..., DaemonConfig], tmp_path: Path) -> Callable[..., str]:
     def refusal(text: str, path: str | None = None) -> str:
         with pytest.raises(UsageError) as caught:
             read(text, path)
@@ -46,17 +46,17 @@ def rule(name: str, when: str = "input.a") -> str:
     return f'{{ id: {name}, kind: rule, when: "{when}", decision: 1 }}'
 
 
-def test_a_configuration_is_read_into_backends_and_flows(read: Callable[..., Daemon]) -> None:
+def test_a_configuration_is_read_into_backends_and_flows(read: Callable[..., DaemonConfig]) -> None:
     daemon = read(CONFIG)
     toolgate = daemon.capabilities["toolgate"]
     assert daemon.backends == {
         "house": Backend(name="house", kind="openai", base_url="http://127.0.0.1:8080/v1", api_key_env="HOUSE_KEY"),
         "typesafe": Backend(name="typesafe", kind="typesafe"),
     }
-    assert [type(node) for node in toolgate.flow] == [Rule, Model, Exec, Http, Model, Rule]
-    assert toolgate.flow[0] == Rule(id="guard", when="input.tool_name == 'rm'", decision={"verdict": "deny"})
+    assert [type(node) for node in toolgate.flow] == [RuleNode, ModelNode, ExecNode, HttpNode, ModelNode, RuleNode]
+    assert toolgate.flow[0] == RuleNode(id="guard", when="input.tool_name == 'rm'", decision={"verdict": "deny"})
     gate = toolgate.flow[2]
-    assert isinstance(gate, Exec)
+    assert isinstance(gate, ExecNode)
     assert (gate.command, gate.timeout_ms, gate.provider, gate.fallback, gate.decides) == (
         ("python3", "gate.py"),
         2000,
@@ -67,7 +67,7 @@ def test_a_configuration_is_read_into_backends_and_flows(read: Callable[..., Dae
     assert (toolgate.name, toolgate.min_confidence, daemon.capabilities["echo"].min_confidence) == ("toolgate", 0.6, 0)
 
 
-def test_a_kind_is_the_name_of_its_default_backend(read: Callable[..., Daemon]) -> None:
+def test_a_kind_is_the_name_of_its_default_backend(read: Callable[..., DaemonConfig]) -> None:
     daemon = read(flow("{ id: a, kind: model, backend: ollama, model: m, prompt: p, answer: {} }"))
     assert daemon.backends == {"ollama": Backend(name="ollama", kind="ollama")}
 
@@ -291,7 +291,7 @@ def test_what_is_no_configuration_is_told(refused: Callable[..., str], text: str
     ],
 )
 def test_a_flow_may_go_on_after_a_rule_and_after_what_does_not_decide(
-    read: Callable[..., Daemon], nodes: list[str]
+    read: Callable[..., DaemonConfig], nodes: list[str]
 ) -> None:
     assert read(flow(*nodes))
 
@@ -336,7 +336,7 @@ def test_a_question_that_typesafe_has_no_form_for_is_told(refused: Callable[...,
 
 
 def test_programs_are_looked_for_only_where_a_path_is_given(
-    read: Callable[..., Daemon], refused: Callable[..., str], tmp_path: Path
+    read: Callable[..., DaemonConfig], refused: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "gate.sh").write_text("#!/bin/sh\n", encoding="ascii")

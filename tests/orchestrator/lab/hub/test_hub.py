@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.lab.hub import app as hub_module
-from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encoded
+from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encode_response
 from providers.base import Answer, Emit, Request
 from providers.decisions.decision import Decision, Failure
-from providers.decisions.model import Capability, Daemon, Model, Rule
+from providers.decisions.model import Capability, DaemonConfig, ModelNode, RuleNode
 from providers.errors import ProviderError
 from store.secrets.redactor import Redactor
 
@@ -27,8 +27,8 @@ GATE = Capability(
     name="gate",
     input_schema={"type": "object", "required": ["tool"]},
     flow=(
-        Rule(id="reading", when="input.tool == 'read'", decision={"verdict": "allow"}),
-        Model(id="judge", prompt="{{ input.tool }}", backend="house", model="m", answer=ANSWER, timeout_ms=20_000),
+        RuleNode(id="reading", when="input.tool == 'read'", decision={"verdict": "allow"}),
+        ModelNode(id="judge", prompt="{{ input.tool }}", backend="house", model="m", answer=ANSWER, timeout_ms=20_000),
     ),
 )
 
@@ -69,7 +69,7 @@ class House:
 
 
 def hub_of(house: House | None = None, *, capability: Capability = GATE, **options: Any) -> Hub:
-    daemon = Daemon(backends={}, capabilities={capability.name: capability})
+    daemon = DaemonConfig(backends={}, capabilities={capability.name: capability})
     return Hub(daemon, {"house": house or House()}, name="test", **{"concurrency": 2, **options})
 
 
@@ -197,7 +197,7 @@ def test_a_backend_that_fails_is_a_decision_of_status_error() -> None:
 
 def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up() -> None:
     [rule, judge] = GATE.flow
-    assert isinstance(judge, Model)
+    assert isinstance(judge, ModelNode)
     hasty = attrs.evolve(GATE, flow=(rule, attrs.evolve(judge, timeout_ms=30)))
 
     async def main() -> Reply:
@@ -213,11 +213,11 @@ def test_a_backend_that_takes_longer_than_its_node_allows_is_given_up() -> None:
     )
 )
 def test_whatever_a_decision_holds_can_be_sent(value: Any) -> None:
-    assert json.loads(encoded({"decision": value})) == {"decision": value}
+    assert json.loads(encode_response({"decision": value})) == {"decision": value}
 
 
 def test_what_is_secret_is_taken_out_of_an_answer() -> None:
-    clean = Redactor([("HOUSE_KEY", "zq-0123456789-abcdef")]).json
+    clean = Redactor([("HOUSE_KEY", "zq-0123456789-abcdef")]).redact_json
     house = House(error=ProviderError(kind="server_error", message="you sent zq-0123456789-abcdef", retryable=False))
     reply = ask(hub_of(house, clean=clean), asked({"tool": "write"}))
     assert "you sent [redacted:HOUSE_KEY]" in reply.json["error"]["message"]
@@ -225,7 +225,7 @@ def test_what_is_secret_is_taken_out_of_an_answer() -> None:
 
 
 def test_a_decision_with_half_a_character_can_be_sent() -> None:
-    assert json.loads(encoded({"reason": "\ud800 é"})) == {"reason": "\ud800 é"}
+    assert json.loads(encode_response({"reason": "\ud800 é"})) == {"reason": "\ud800 é"}
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more() -> N
         async with anyio.create_task_group() as group:
             group.start_soon(one)
             await until(lambda: house.requests)
-            hub.stop()
+            hub.stop_deciding()
         replies.append(await send(hub, asked({"tool": "write"})))
         return house, replies
 
@@ -433,4 +433,8 @@ def test_a_bug_is_told_to_the_client_and_not_swallowed() -> None:
 
 def test_a_failure_is_told_with_its_node() -> None:
     decision = Decision(status="error", error=Failure(cause="quota", message="spent", node="judge"))
-    assert json.loads(encoded(decision.to_json()))["error"] == {"cause": "quota", "message": "spent", "node": "judge"}
+    assert json.loads(encode_response(decision.to_json()))["error"] == {
+        "cause": "quota",
+        "message": "spent",
+        "node": "judge",
+    }

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.lab.model import Expectation, Fixture
+from orchestrator.lab.model import Expectation, LabCase
 from orchestrator.lab.recordings.cassettes import (
     MAX_BYTES,
     SCHEMA,
     LabCassette,
-    decode,
-    encode,
-    find,
-    stale,
-    write,
+    decode_cassette,
+    encode_cassette,
+    explain_stale,
+    find_cassette,
+    write_cassette,
 )
-from providers.decisions.tape import Recorded
+from providers.decisions.tape import RecordedAnswer
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.lab import labs
@@ -31,7 +31,7 @@ PLANTED = "correct-horse-battery"
 SHAPED = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
 REDACTOR = Redactor([("HOUSE_KEY", PLANTED)])
 HASH = "0123456789abcdef" * 4
-FIXTURE = Fixture(
+FIXTURE = LabCase(
     id="rm-root",
     capability="gate",
     version=1,
@@ -42,24 +42,24 @@ FIXTURE = Fixture(
 
 
 def read(path: Path, name: str = "c.json") -> LabCassette:
-    return decode(path.read_bytes(), name=name)
+    return decode_cassette(path.read_bytes(), name=name)
 
 
 def cassette(*bodies: Any, node: str = "judge", status: int = 200, version: int = 1) -> LabCassette:
-    answers = tuple(Recorded(status=status, body=body) for body in bodies or ({"model": "m"},))
+    answers = tuple(RecordedAnswer(status=status, body=body) for body in bodies or ({"model": "m"},))
     return LabCassette(fixture_version=version, input_hash=HASH, answers={node: answers})
 
 
 def stored(lab: Path, made: LabCassette, name: str = "jev.json") -> Path:
     path = lab / "cassettes" / "gate" / "rm-root" / name
-    write(path, made, lab, REDACTOR)
+    write_cassette(path, made, lab, REDACTOR)
     return path
 
 
 def refused(lab: Path, made: LabCassette, path: Path | None = None) -> str:
     """What is said, where nothing was written."""
     with pytest.raises(UsageError) as caught:
-        write(path or lab / "cassettes" / "gate" / "rm-root" / "jev.json", made, lab, REDACTOR)
+        write_cassette(path or lab / "cassettes" / "gate" / "rm-root" / "jev.json", made, lab, REDACTOR)
     return str(caught.value)
 
 
@@ -94,7 +94,9 @@ CASSETTES = st.builds(
     input_hash=st.text("0123456789abcdef", min_size=64, max_size=64),
     answers=st.dictionaries(
         st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True),
-        st.lists(st.builds(Recorded, status=st.integers(200, 599), body=BODIES), min_size=1, max_size=3).map(tuple),
+        st.lists(st.builds(RecordedAnswer, status=st.integers(200, 599), body=BODIES), min_size=1, max_size=3).map(
+            tuple
+        ),
         max_size=4,
     ),
 )
@@ -102,17 +104,19 @@ CASSETTES = st.builds(
 
 @given(made=CASSETTES)
 def test_what_is_written_is_read_back_and_written_the_same_again(made: LabCassette) -> None:
-    raw = encode(made)
-    again = decode(raw, name="c.json")
+    raw = encode_cassette(made)
+    again = decode_cassette(raw, name="c.json")
     assert again == made
-    assert encode(again) == raw
+    assert encode_cassette(again) == raw
 
 
 @settings(max_examples=50)
 @given(content=st.binary(max_size=60), status=st.integers(200, 599))
 def test_any_body_can_be_recorded(content: bytes, status: int) -> None:
-    made = LabCassette(fixture_version=1, input_hash=HASH, answers={"n": (Recorded.of(status, content),)})
-    assert decode(encode(made), name="c.json") == made
+    made = LabCassette(
+        fixture_version=1, input_hash=HASH, answers={"n": (RecordedAnswer.from_content(status, content),)}
+    )
+    assert decode_cassette(encode_cassette(made), name="c.json") == made
 
 
 def test_file_is_for_people_to_read_and_shows_no_characters_that_deceive_them(tmp_path: Path) -> None:
@@ -182,7 +186,7 @@ def test_what_is_no_cassette_is_refused_with_its_place(tmp_path: Path, changes: 
 def test_everything_wrong_is_told_at_once() -> None:
     raw = said(extra=1, answers={"J": [{"status": 1, "body": None}]})
     with pytest.raises(UsageError) as caught:
-        decode(raw, name="c.json")
+        decode_cassette(raw, name="c.json")
     assert len(str(caught.value).splitlines()) == 4
 
 
@@ -198,7 +202,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 )
 def test_what_is_no_json_or_too_long_is_refused(raw: bytes, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        decode(raw, name="c.json")
+        decode_cassette(raw, name="c.json")
     assert message in str(caught.value)
 
 
@@ -216,8 +220,8 @@ def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path: Path
         ("pipe", "not a file"),
     ):
         with pytest.raises(UsageError, match=f"^c: {message}"):
-            find(lab, FIXTURE, target, name="c")
-    assert find(lab, FIXTURE, "jev", name="c") is None
+            find_cassette(lab, FIXTURE, target, name="c")
+    assert find_cassette(lab, FIXTURE, "jev", name="c") is None
 
 
 # --- staleness --------------------------------------------------------------------------------------------------
@@ -225,11 +229,11 @@ def test_what_is_no_file_of_the_lab_is_refused_and_not_waited_for(tmp_path: Path
 
 def test_cassette_is_stale_when_version_or_input_changed() -> None:
     fresh = LabCassette(fixture_version=1, input_hash=FIXTURE.input_hash, answers={})
-    assert stale(fresh, FIXTURE) is None
-    assert stale(fresh, attrs.evolve(FIXTURE, description="other words")) is None
-    assert stale(fresh, attrs.evolve(FIXTURE, version=2)) == "fixture version 1 recorded, now 2"
-    assert stale(fresh, attrs.evolve(FIXTURE, input={"a": 2})) == "input changed"
-    assert stale(fresh, attrs.evolve(FIXTURE, input={"a": 1.0})) is None
+    assert explain_stale(fresh, FIXTURE) is None
+    assert explain_stale(fresh, attrs.evolve(FIXTURE, description="other words")) is None
+    assert explain_stale(fresh, attrs.evolve(FIXTURE, version=2)) == "fixture version 1 recorded, now 2"
+    assert explain_stale(fresh, attrs.evolve(FIXTURE, input={"a": 2})) == "input changed"
+    assert explain_stale(fresh, attrs.evolve(FIXTURE, input={"a": 1.0})) is None
 
 
 # --- what is not written ----------------------------------------------------------------------------------------

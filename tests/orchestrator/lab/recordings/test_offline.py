@@ -5,9 +5,9 @@ import pytest
 
 from orchestrator.lab.kind import LabKind
 from orchestrator.lab.model import Expectation, Lab
-from orchestrator.lab.recordings.offline import programme
+from orchestrator.lab.recordings.offline import plan_playback
 from orchestrator.lab.running import played_by, settings_of
-from orchestrator.lab.selection import select
+from orchestrator.lab.selection import select_cases
 from store.errors import UsageError
 from store.rows import Caps, RunRecord
 from tests.orchestrator.lab.labs import GUARD, JUDGE, SPECIALIST, completion, fixture, gate, lab, record, said
@@ -19,13 +19,13 @@ DENIED = (Expectation(cel="decision.verdict == 'deny'", why="it deletes"),)
 
 
 async def cells_of(found: Lab, **wanted: Any) -> dict[tuple[str, str], str | None]:
-    cells = (await programme(found, select(found, **wanted))).cells
+    cells = (await plan_playback(found, select_cases(found, **wanted))).cells
     return {cell.key: cell.skip.reason if cell.skip is not None else None for cell in cells}
 
 
 async def played(found: Lab, tmp_path: Path) -> dict[tuple[str, str, int], RunRecord]:
     """Run the lab offline; outcome and reason of each run."""
-    play = await programme(found, select(found))
+    play = await plan_playback(found, select_cases(found))
     settings = settings_of(found, play.cells, mode="offline", caps=Caps())
     await swept(found, play.cells, settings, played_by(play.player), tmp_path / "runs.db")
     return results(tmp_path / "runs.db")
@@ -164,7 +164,7 @@ async def test_all_bad_cassettes_are_told_at_once(tmp_path: Path) -> None:
     record(found, one, "nimble").write_text("{", encoding="utf-8")
 
     with pytest.raises(UsageError) as refused:
-        await programme(found, select(found))
+        await plan_playback(found, select_cases(found))
 
     text = str(refused.value)
     assert f"{tmp_path}/cassettes/gate/one/jev.json:1:" in text
@@ -176,7 +176,7 @@ async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path: Path) 
     one = fixture("one")
     found = lab(one, root=tmp_path)
     record(found, one, "jev", {"status": 200, "body": completion("allow")})
-    play = await programme(found, select(found))
+    play = await plan_playback(found, select_cases(found))
 
     kind = LabKind(
         lab=found,
@@ -216,7 +216,7 @@ async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_i
         file.mkdir()
 
     with pytest.raises(UsageError) as refused:
-        await programme(found, select(found))
+        await plan_playback(found, select_cases(found))
 
     assert str(refused.value).startswith(f"{tmp_path}/lab/cassettes/gate/asks/jev.json: ")
     assert "confidential" not in str(refused.value)

@@ -13,7 +13,7 @@ from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.recordings.offline import answered_by_themselves
 from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import asked_of, settings_of
-from orchestrator.lab.selection import select
+from orchestrator.lab.selection import select_cases
 from providers.base import Answer, Request
 from providers.errors import ProviderError
 from store.errors import UsageError
@@ -31,14 +31,14 @@ async def recorded(
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
     unplayed = await answered_by_themselves(found, found.fixtures)
     recording = Recording(lab=found, redactor=Redactor([]), unplayed=unplayed)
-    cells = tuple(live_cells(found.daemon.capabilities, select(found), "offline"))
+    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found), "offline"))
     settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
-    asked = recording.attended(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
+    asked = recording.record_providers(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
     more = {"on_result": on_result} if on_result is not None else {}
-    await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.ended, **more)
+    await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.record_ending, **more)
     lines: list[str] = []
     complaints: list[str] = []
-    return recording.told(lines.append, complaints.append), lines, complaints
+    return recording.report_written(lines.append, complaints.append), lines, complaints
 
 
 def there(tmp_path: Path) -> list[str]:

@@ -8,7 +8,7 @@ import attrs
 
 from orchestrator.lab.report.model import Facts, TargetFacts
 from orchestrator.lab.report.run import LabRun
-from store.rows import CellRow, Judgement, NewSweep, PlannedRun
+from store.rows import CellRow, NewSweep, PlannedRun, Verdict
 from tests.orchestrator.reports import stored
 
 JEV = TargetFacts(id="jev", backend="typesafe", model="jev-latest")
@@ -29,14 +29,14 @@ def facts(**more: Any) -> Facts:
     return Facts(**(usual | more))
 
 
-def broken(place: int = 0, why: str = WHY, values: Any = None, reason: str | None = None) -> Judgement:
+def broken(place: int = 0, why: str = WHY, values: Any = None, reason: str | None = None) -> Verdict:
     detail = {"why": why, "cel": CEL, "values": {"status": "ok"} if values is None else values}
     if reason is not None:
         detail["reason"] = reason
-    return Judgement(verifier=f"expect[{place}]", kind="cel", verdict="fail", detail=detail)
+    return Verdict(verifier=f"expect[{place}]", kind="cel", verdict="fail", detail=detail)
 
 
-HELD = Judgement(verifier="expect[0]", kind="cel", verdict="pass", detail={"why": WHY, "cel": CEL})
+HELD = Verdict(verifier="expect[0]", kind="cel", verdict="pass", detail={"why": WHY, "cel": CEL})
 
 
 def run(fixture: str = "rm-root", target: str = "jev", repetition: int = 0, **more: Any) -> LabRun:

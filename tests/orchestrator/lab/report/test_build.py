@@ -30,7 +30,7 @@ def only_row(runs: list[LabRun], **more: Any) -> Row:
 
 
 def text(runs: list[LabRun], **more: Any) -> str:
-    return terminal.plain(build_report(facts(**more), runs))
+    return terminal.render_plain(build_report(facts(**more), runs))
 
 
 def test_pass_is_over_the_runs_that_were_not_skipped_and_errors_count() -> None:
@@ -83,11 +83,11 @@ def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file() -> None:
 
     report = build_report(facts(), runs)
 
-    shown = terminal.plain(report)
+    shown = terminal.render_plain(report)
     assert "skipped: and 30 more: --json and report.md tell them all" in shown
     assert "and 30 more that failed: --json and report.md tell them all" in shown
-    assert markdown.text(report).count("stale") == 51
-    assert len(json_form.document(report)["capabilities"][0]["failing"]) == 50
+    assert markdown.render_markdown(report).count("stale") == 51
+    assert len(json_form.report_to_json(report)["capabilities"][0]["failing"]) == 50
 
 
 @pytest.mark.parametrize("mode", ["live", "offline"])
@@ -96,7 +96,7 @@ def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode
 
     assert ONCE in report.notes
     assert report.capabilities[0].rows[0].stability.fraction is None
-    assert "n/a" in terminal.plain(report)
+    assert "n/a" in terminal.render_plain(report)
     assert ONCE not in build_report(facts(), [run("a"), run("a", repetition=1)]).notes
 
 
@@ -114,7 +114,7 @@ def test_latency_is_over_runs_that_called_a_backend() -> None:
     many = [run(target="nimble", repetition=number, wall_ms=100) for number in range(20)]
     assert "near the maximum" not in text(many)
     assert few in text([*runs, *many]).splitlines()
-    assert few in markdown.text(build_report(facts(), [*runs, *many])).replace("\\", "")
+    assert few in markdown.render_markdown(build_report(facts(), [*runs, *many])).replace("\\", "")
 
 
 def test_a_cost_is_the_sum_of_what_is_known_and_unknown_where_one_run_lacks_a_price() -> None:
@@ -357,7 +357,7 @@ def test_offline_nothing_is_sampled_timed_or_paid() -> None:
     ] * 3
     (found,) = report.comparisons
     assert (found.verdict, found.like_these, found.signflip_p, found.differing) == (None, None, None, ("toolgate/a",))
-    shown = terminal.plain(report)
+    shown = terminal.render_plain(report)
     assert "OFFLINE" in shown
     assert "toolgate: nimble against jev on 2 fixtures: 1 the same, 1 different (differing: toolgate/a)" in shown
     assert f"{100:.1f} % [" not in shown
@@ -394,9 +394,9 @@ def test_the_same_runs_give_the_same_report_in_whatever_order_they_come(
 
     report, other = build_report(facts(mode=mode), runs), build_report(facts(mode=mode), shuffled)
 
-    assert json_form.line(report) == json_form.line(other)
-    assert markdown.text(report) == markdown.text(other)
-    assert terminal.plain(report) == terminal.plain(other)
+    assert json_form.render_json_line(report) == json_form.render_json_line(other)
+    assert markdown.render_markdown(report) == markdown.render_markdown(other)
+    assert terminal.render_plain(report) == terminal.render_plain(other)
     rows = [row for capability in report.capabilities for row in capability.rows]
     assert sum(row.planned for row in rows) == len(runs)
     for row in rows:
@@ -421,7 +421,7 @@ def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(
     runs = [run(n, outcome="fail", judgements=(broken(why="[red]\x1b[2J[/red]"),)) for n in ("a", "b", "c")]
     stream = Terminal()
 
-    terminal.present(build_report(facts(repeat=1), runs), stream)
+    terminal.print_report(build_report(facts(repeat=1), runs), stream)
 
     shown = stream.getvalue()
     assert "[red][/red]" in shown
@@ -451,7 +451,7 @@ def test_a_row_is_on_one_line_in_a_hundred_columns_and_on_two_in_eighty(
     stream = Terminal()
     large, small = (attrs.evolve(one, id=name) for one, name in ((JEV, "large"), (NIMBLE, "small")))
 
-    terminal.present(build_report(facts(repeat=4, targets=(large, small)), sampled_runs()), stream)
+    terminal.print_report(build_report(facts(repeat=4, targets=(large, small)), sampled_runs()), stream)
 
     shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
     start = next(number for number, line in enumerate(shown) if line.lstrip().startswith("TARGET"))
@@ -494,16 +494,16 @@ def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said: str, valu
 
     report = build_report(facts(), runs)
 
-    shown = terminal.plain(report)
+    shown = terminal.render_plain(report)
     assert all(letter == "\n" or letter.isprintable() or letter.isspace() for letter in shown)
     assert "\x1b" not in shown
-    written = markdown.text(report)
+    written = markdown.render_markdown(report)
     assert written.encode()
     assert "<" not in written
-    assert written.count("\n") == markdown.text(
+    assert written.count("\n") == markdown.render_markdown(
         build_report(facts(), [attrs.evolve(one, **plain_of(one)) for one in runs])
     ).count("\n")
-    json_form.line(report)
+    json_form.render_json_line(report)
 
 
 def plain_of(one: LabRun) -> dict[str, Any]:

@@ -61,13 +61,13 @@ def offline(tmp_path: Path) -> Path:
 
 def files(path: Path, directory: Path, name: str = "last") -> dict[str, str]:
     with Reader(path) as reader:
-        write_run_directory(reader, reader.sweep(name), directory)
+        write_run_directory(reader, reader.find_sweep(name), directory)
     return {file.name: file.read_text(encoding="utf-8") for file in directory.iterdir()}
 
 
 def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
     with Reader(live) as reader:
-        row = reader.sweep("last")
+        row = reader.find_sweep("last")
         assert kind_of(row) is LAB
         found = read_lab_sweep(reader, row)
     runs = {(run.case, run.target, run.repetition): run for run in found.runs}
@@ -90,12 +90,12 @@ def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
 def test_a_sweep_of_an_agent_is_no_lab(tmp_path: Path) -> None:
     path = stored.write(tmp_path / "agent.db", stored.sweep(["a"], 1), {"a": [{}]})
     with Reader(path) as reader:
-        assert kind_of(reader.sweep("last")) is SUITE
+        assert kind_of(reader.find_sweep("last")) is SUITE
 
 
 def test_the_report_of_one_target_is_about_its_runs_alone(live: Path) -> None:
     with Reader(live) as reader:
-        report = stored_report(reader, reader.sweep("last"), variant="nimble")
+        report = stored_report(reader, reader.find_sweep("last"), variant="nimble")
     assert {row.target for one in report.capabilities for row in one.rows} == {"nimble"}
     assert report.planned == 6
     assert report.comparisons == ()
@@ -164,7 +164,7 @@ def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_term
 
     written = files(path, tmp_path / "out")
     for words in (["show", "last"], ["show", "last", "--json"], ["show", "last/1"]):
-        assert app.run([*words, "--store", str(path)]) == 0
+        assert app.run_command([*words, "--store", str(path)]) == 0
     told = capsys.readouterr().out
 
     for text in (*written.values(), told):
@@ -214,7 +214,7 @@ def holds(now: Any, then: Any) -> bool:
 def test_a_reader_of_version_1_finds_what_it_knows(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     with Reader(live) as reader:
-        report = json_form.document(stored_report(reader, reader.sweep("last")))
+        report = json_form.report_to_json(stored_report(reader, reader.find_sweep("last")))
     then = {name: (FORMATS / name).read_text(encoding="utf-8") for name in ("lab-report-1.json", "lab-run-1.json")}
     sample = json.loads(then["lab-report-1.json"])
     del sample["notes"], sample["limits"]  # words for people may change

@@ -18,11 +18,11 @@ from orchestrator.reports.status.doing import GATE, activity_of
 from orchestrator.reports.status.glance import Glance
 from orchestrator.reports.status.why import Case
 from store.events import Call, CallResponded, CallSent, Event, ToolStarted, WorkEnded, WorkStarted
-from store.records import Doing
+from store.records import RunningAttempt
 from store.rows import Claim
-from store.sql.commands import Verb, tell
+from store.sql.commands import CommandVerb, record_command
 from store.sql.reader import Reader
-from store.sql.statements import statement
+from store.sql.statements import load_statement
 from tests.orchestrator.reports import stored
 from tests.store.sql.living import writing
 
@@ -31,8 +31,8 @@ SENT = CallSent(request=1, account="openai#1\x1b[2J", model="m-1", bytes=10)
 REFUSED = Call(request=1, account="openai#1", status=429, error="rate_limit", retry_in_ms=30_000)
 
 
-def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000) -> Doing:
-    return Doing(
+def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000) -> RunningAttempt:
+    return RunningAttempt(
         attempt_id=1,
         position=4,
         number=1,
@@ -58,7 +58,7 @@ def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000
         (doing("some\nday"), "what follows some day"),
     ],
 )
-def test_the_last_event_tells_what_a_run_waits_for(found: Doing, what: str) -> None:
+def test_the_last_event_tells_what_a_run_waits_for(found: RunningAttempt, what: str) -> None:
     one = activity_of(found, stored.AT)
     assert one.what == what
     assert one.begun == (found.kind is not None)
@@ -72,10 +72,10 @@ def test_a_retry_is_waited_for_until_its_time_has_come() -> None:
     assert activity_of(found, stored.AT + 9 * SECOND).what == GATE
 
 
-def order(path: Path, verb: Verb, why: str = "", who: str = "me@here") -> None:
+def order(path: Path, verb: CommandVerb, why: str = "", who: str = "me@here") -> None:
     async def write() -> None:
         async with writing(path) as writer:
-            await writer.transact(tell(1, verb, who=who, why=why, payload={}, at=stored.AT))
+            await writer.submit_and_wait(record_command(1, verb, who=who, why=why, payload={}, at=stored.AT))
 
     anyio.run(write)
 
@@ -110,20 +110,20 @@ def store(tmp_path: Path) -> Path:
 
 def look(path: Path, *, alive: bool = True, after_s: int = 10) -> Glance:
     with Reader(path) as reader:
-        sweep = reader.sweep("last")
+        sweep = reader.find_sweep("last")
         return glance.glance_of(reader, sweep, now=stored.AT + after_s * SECOND, is_alive=lambda _: alive)
 
 
 def asked(path: Path, case: str, *, alive: bool | None = True, after_s: int = 10) -> Case:
     with Reader(path) as reader:
         return why.case_of(
-            reader, reader.sweep("last"), PLACE[case], now=stored.AT + after_s * SECOND, is_alive=lambda _: alive
+            reader, reader.find_sweep("last"), PLACE[case], now=stored.AT + after_s * SECOND, is_alive=lambda _: alive
         )
 
 
 def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(store: Path) -> None:
     found = look(store)
-    assert set(glance.waiting(found)) == {
+    assert set(glance.waiting_lines(found)) == {
         "1 waits for a retry after rate_limit (429) (the next in 20 s)",
         "1 waits for an answer of openai#1 (longest 10 s)",
         "1 waits for the rest of an answer (longest 10 s)",
@@ -143,7 +143,7 @@ def test_several_wait_for_their_turn_and_for_their_verifiers(store: Path) -> Non
         "2 wait for their turn (longest 10 s)",
         "2 wait for their verifiers (longest 10 s)",
         "2 wait for an answer of openai#1 (longest 10 s)",
-    } <= set(glance.waiting(doubled))
+    } <= set(glance.waiting_lines(doubled))
 
 
 def test_nothing_is_under_way_and_no_end_is_foretold_when_the_process_is_dead(store: Path) -> None:
@@ -156,7 +156,7 @@ def test_in_a_pause_no_end_is_foretold(store: Path) -> None:
     found = look(store)
     assert found.standing.state == "paused"
     assert found.left_s is None
-    assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.lines(found))
+    assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.glance_lines(found))
 
 
 def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store: Path) -> None:
@@ -165,10 +165,12 @@ def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store: Path) -> N
 
     async def write() -> None:
         async with writing(store) as writer:
-            await writer.transact(lambda connection: connection.executemany(statement("insert_notice"), rows))
+            await writer.submit_and_wait(
+                lambda connection: connection.executemany(load_statement("insert_notice"), rows)
+            )
 
     anyio.run(write)
-    told = [text.partition(", ")[0] for text in glance.lines(look(store)) if text.startswith("limit")]
+    told = [text.partition(", ")[0] for text in glance.glance_lines(look(store)) if text.startswith("limit")]
     assert told == [
         "limit: cut to 2 requests at once",
         "limit: cut to 1 request at once",
@@ -177,14 +179,14 @@ def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store: Path) -> N
 
 
 def test_a_line_is_the_same_as_long_as_only_time_passes(store: Path) -> None:
-    assert glance.line(look(store, after_s=10)) == glance.line(look(store, after_s=12))
+    assert glance.heartbeat_line(look(store, after_s=10)) == glance.heartbeat_line(look(store, after_s=12))
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7100, "118 min"), (7200, "2 h 0 min")]
 )
 def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
-    assert glance.span(seconds) == text
+    assert glance.format_span(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -202,16 +204,16 @@ def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
 )
 def test_why_a_run_is_unfinished_and_what_resume_would_do(store: Path, case: str, because: str, resume: str) -> None:
     found = asked(store, case)
-    assert because in why.because(found)
-    assert resume in why.resumption(found)
+    assert because in why.explain_unfinished(found)
+    assert resume in why.explain_resume(found)
 
 
 def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store: Path) -> None:
-    assert "died before it had ended" in why.because(asked(store, "answer", alive=False))
-    assert "`resume` runs it" in why.resumption(asked(store, "answer", alive=False))
-    assert "may be stopped" in why.because(asked(store, "answer", after_s=61))
-    assert "takes it over" in why.resumption(asked(store, "answer", after_s=61))
-    assert "cannot be told from here" in why.because(asked(store, "answer", alive=None, after_s=61))
+    assert "died before it had ended" in why.explain_unfinished(asked(store, "answer", alive=False))
+    assert "`resume` runs it" in why.explain_resume(asked(store, "answer", alive=False))
+    assert "may be stopped" in why.explain_unfinished(asked(store, "answer", after_s=61))
+    assert "takes it over" in why.explain_resume(asked(store, "answer", after_s=61))
+    assert "cannot be told from here" in why.explain_unfinished(asked(store, "answer", alive=None, after_s=61))
 
 
 def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
@@ -223,27 +225,29 @@ def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
         from store.sql.plans import store_plan
 
         async with writing(path) as writer:
-            await writer.transact(store_plan(attrs.evolve(stored.sweep(["a"], 1), name="20200102T000000Z-00000abc")))
+            await writer.submit_and_wait(
+                store_plan(attrs.evolve(stored.sweep(["a"], 1), name="20200102T000000Z-00000abc"))
+            )
 
     anyio.run(plan)
     with Reader(path) as reader:
-        found = why.case_of(reader, reader.sweep("last"), 1, now=stored.AT, is_alive=lambda _: True)
-    assert why.because(found) == "it has not been claimed yet"
-    assert why.resumption(found) == "`resume` runs it"
+        found = why.case_of(reader, reader.find_sweep("last"), 1, now=stored.AT, is_alive=lambda _: True)
+    assert why.explain_unfinished(found) == "it has not been claimed yet"
+    assert why.explain_resume(found) == "`resume` runs it"
 
 
 def test_an_order_is_told_with_the_run_it_holds_back(store: Path) -> None:
     order(store, "pause", "lunch")
-    assert why.resumption(asked(store, "budget")).startswith("`resume` runs it, if")
-    assert "the sweep is paused by me@here" in "\n".join(why.lines(asked(store, "retry")))
+    assert why.explain_resume(asked(store, "budget")).startswith("`resume` runs it, if")
+    assert "the sweep is paused by me@here" in "\n".join(why.why_lines(asked(store, "retry")))
     order(store, "cancel")
-    assert "`resume --cancelled` runs it" in why.resumption(asked(store, "retry"))
+    assert "`resume --cancelled` runs it" in why.explain_resume(asked(store, "retry"))
 
 
 @pytest.fixture
 def evalctl(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int | Exit, str, str]]:
     def called(*words: str) -> tuple[int | Exit, str, str]:
-        code = app.run(["--store", str(store), *words])
+        code = app.run_command(["--store", str(store), *words])
         told = capsys.readouterr()
         return code, told.out, told.err
 
@@ -286,8 +290,8 @@ def test_watching_a_sweep_that_is_over_shows_it_once_and_ends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 2), {"a": [{}, {}]})
-    assert app.run(["--store", str(path), "status", "--watch"]) == 0
+    assert app.run_command(["--store", str(path), "status", "--watch"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("done: 2 of 2 done, 2 pass")
-    assert app.run(["--store", str(path), "status", "--watch", "--json"]) == 0
+    assert app.run_command(["--store", str(path), "status", "--watch", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "done"

@@ -12,26 +12,28 @@ from typing import Any
 import pytest
 
 from orchestrator.files import replace_file
-from orchestrator.suite.export.bundle import HoldsSecret, share, write_bundle
+from orchestrator.suite.export.bundle import HoldsSecret, render_bundle, write_bundle
 from orchestrator.suite.export.scrub import Scrubber
-from store.documents.positions import spell
+from store.documents.positions import format_path
 from store.errors import UsageError
-from store.secrets.fields import secret_fields
-from store.secrets.redactor import MARK, Redactor
+from store.secrets.fields import find_secret_fields
+from store.secrets.redactor import MARK_PREFIX, Redactor
 
 KEY = "ghp_" + "a1B2c3D4e5" * 4
 REDACTOR = Redactor([("SERVICE_TOKEN", "correct-horse-battery")])
 
 
 def fields(value: Any) -> list[str]:
-    return [spell(path) for path, _ in secret_fields(value, ("runs",), REDACTOR)]
+    return [format_path(path) for path, _ in find_secret_fields(value, ("runs",), REDACTOR)]
 
 
 def bundled(**parts: Any) -> dict[str, Any]:
     return {"schemaVersion": 1, "report": {}, "runs": [], "markdown": ""} | parts
 
 
-@pytest.mark.parametrize("secret", [KEY, "correct-horse-battery", f"{MARK}credential]", "b3JzZS1iYXR0ZXJ5 " + KEY])
+@pytest.mark.parametrize(
+    "secret", [KEY, "correct-horse-battery", f"{MARK_PREFIX}credential]", "b3JzZS1iYXR0ZXJ5 " + KEY]
+)
 def test_a_secret_is_found_wherever_it_stands_and_its_field_is_named(secret: str) -> None:
     assert fields([{}, {"verifiers": [{"detail": {"stdout": f"x {secret} y"}}]}]) == [
         "runs[1].verifiers[0].detail.stdout"
@@ -57,14 +59,14 @@ def test_what_measures_look_like_is_no_secret() -> None:
 
 def test_a_refusal_names_the_field_and_never_the_value() -> None:
     with pytest.raises(HoldsSecret) as refused:
-        share(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, what="s1")
+        render_bundle(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, what="s1")
     assert "runs[0].detail" in str(refused.value)
     assert "markdown" in str(refused.value)
     assert "ghp_" not in str(refused.value)
 
 
 def test_what_is_shared_is_scrubbed_throughout() -> None:
-    text = share(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, what="s1")
+    text = render_bundle(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, what="s1")
     assert json.loads(text)["runs"] == [{"at": "<path>"}]
     assert "/etc" not in text
 

@@ -64,7 +64,7 @@ def absolute(text: str) -> list[str]:
     ],
 )
 def test_absolute_paths_and_the_endpoint_become_placeholders(before: str, after: str) -> None:
-    assert SCRUBBER.text(before) == after
+    assert SCRUBBER.scrub_text(before) == after
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_absolute_paths_and_the_endpoint_become_placeholders(before: str, after:
     ],
 )
 def test_what_is_no_absolute_path_stays(text: str) -> None:
-    assert SCRUBBER.text(text) == text
+    assert SCRUBBER.scrub_text(text) == text
 
 
 FRAGMENTS = (
@@ -112,8 +112,8 @@ PIECES = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
 
 @given(st.one_of(PIECES, st.text()))
 def test_scrubbing_twice_changes_nothing(text: str) -> None:
-    once = SCRUBBER.text(text)
-    assert SCRUBBER.text(once) == once
+    once = SCRUBBER.scrub_text(text)
+    assert SCRUBBER.scrub_text(once) == once
 
 
 NAMES = st.lists(st.from_regex(r"[\w.%@+~-]{1,8}", fullmatch=True), min_size=1, max_size=5)
@@ -132,7 +132,7 @@ def test_nothing_absolute_is_left_whatever_it_stands_in(path: str, before: str, 
     text = before + path + after
     for _ in range(depth):
         text = json.dumps({"text": text})
-    clean = SCRUBBER.text(text)
+    clean = SCRUBBER.scrub_text(text)
     assert absolute(clean) == []
     for _ in range(depth):
         clean = json.loads(clean)["text"]
@@ -141,7 +141,7 @@ def test_nothing_absolute_is_left_whatever_it_stands_in(path: str, before: str, 
 @settings(max_examples=30)
 @given(st.recursive(PATHS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(PATHS, inner)))
 def test_every_string_and_key_of_a_document_is_scrubbed_and_none_is_lost(value: object) -> None:
-    clean = SCRUBBER.json(value)
+    clean = SCRUBBER.scrub_json(value)
     assert absolute(json.dumps(clean, ensure_ascii=False)) == []
     assert _size(clean) == _size(value)
 
@@ -154,7 +154,7 @@ def _size(value: object) -> int:
 
 @pytest.mark.parametrize("unit", ["a", "\\", "/", "C:", "a.", "/a "])
 def test_long_texts_take_time_in_proportion(unit: str) -> None:
-    assert_in_proportion(SCRUBBER.text, unit * (60_000 // len(unit)))
+    assert_in_proportion(SCRUBBER.scrub_text, unit * (60_000 // len(unit)))
 
 
 def test_an_endpoint_is_told_by_its_address_host_and_port() -> None:

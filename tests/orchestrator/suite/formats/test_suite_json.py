@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from orchestrator.suite.formats.patterns import objection
+from orchestrator.suite.formats.patterns import find_pattern_fault
 from orchestrator.suite.formats.suite_json import read_suite
 from orchestrator.suite.model import Normalization, Suite, TaskBudget, TaskPolicy
 from store.errors import UsageError
 from verifiers.command import Command
 from verifiers.files import FileAbsent, FileContains, FileEquals
-from verifiers.registry import verifier_kinds
-from verifiers.tool_sequence import Before, MaxCalls, Never, NoRepeatFailure, ToolSequence
+from verifiers.registry import list_verifier_kinds
+from verifiers.tool_sequence import CalledBefore, MaxCalls, NeverCalled, NoRepeatFailure, ToolSequence
 from verifiers.tree_diff import TreeDiffWithin
 
-UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one of {', '.join(verifier_kinds())}"
+UNKNOWN_KIND = f"unknown kind 'comand' (did you mean 'command'?); expected one of {', '.join(list_verifier_kinds())}"
 CHECK = {"kind": "command", "id": "check", "command": ["python3", "check.py"]}
 
 
@@ -116,8 +116,8 @@ def test_every_documented_field_is_read(directory: Path) -> None:
         FileContains(id="has", path="a", text="b"),
         FileAbsent(id="gone", path="a/b"),
         TreeDiffWithin(id="scope", allowed=("src/", "a.py")),
-        ToolSequence(id="t1", rule=Before(first="read_file", then="edit_file")),
-        ToolSequence(id="t2", rule=Never(tool="bash")),
+        ToolSequence(id="t1", rule=CalledBefore(first="read_file", then="edit_file")),
+        ToolSequence(id="t2", rule=NeverCalled(tool="bash")),
         ToolSequence(id="t3", rule=MaxCalls(tool="bash", max=3)),
         ToolSequence(id="t4", rule=NoRepeatFailure(tool="bash")),
     )
@@ -419,7 +419,7 @@ def test_whatever_is_wrong_becomes_findings_and_never_a_crash(
 
 @pytest.mark.parametrize("pattern", [r"(a+)+", r"(a*b)*", r"((a+)?)+", r"(?:x{2,}y?)+", r"(?P<n>\d+,)*", r"([+*]+)+"])
 def test_nested_unbounded_quantifiers_are_refused(pattern: str) -> None:
-    assert "unbounded" in objection(pattern + "end")
+    assert "unbounded" in find_pattern_fault(pattern + "end")
 
 
 @pytest.mark.parametrize(
@@ -437,9 +437,9 @@ def test_nested_unbounded_quantifiers_are_refused(pattern: str) -> None:
     ],
 )
 def test_ordinary_patterns_are_accepted(pattern: str) -> None:
-    assert objection(pattern) is None
+    assert find_pattern_fault(pattern) is None
 
 
 @pytest.mark.parametrize("pattern", ["", "a*", "(?:)", "x" * 1001, "(", "[[a]&&b]"])
 def test_patterns_of_no_use_are_refused(pattern: str) -> None:
-    assert objection(pattern)
+    assert find_pattern_fault(pattern)

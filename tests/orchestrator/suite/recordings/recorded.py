@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from providers.base import Answer, TextDelta
 from providers.errors import ProviderError
-from providers.recording.cassette import Cassette, Header, RecordedCall
-from providers.recording.material import fingerprint
+from providers.recording.cassette import Cassette, CassetteHeader, RecordedCall
+from providers.recording.material import compute_fingerprint
 
 
 def cassette(
@@ -22,7 +22,10 @@ def cassette(
         "messages": [{"user": {"text": text}}],
     }
     call = RecordedCall(
-        request=request, fingerprint=fingerprint(request), events=(TextDelta(delta),), reply=reply or Answer(text="hi")
+        request=request,
+        fingerprint=compute_fingerprint(request),
+        events=(TextDelta(delta),),
+        reply=reply or Answer(text="hi"),
     )
-    header = Header(suite_id="s", suite_version="1.0.0", task_id=task, config_hash="", model="m", grants=())
+    header = CassetteHeader(suite_id="s", suite_version="1.0.0", task_id=task, config_hash="", model="m", effects=())
     return Cassette(header=header, calls=(call,))

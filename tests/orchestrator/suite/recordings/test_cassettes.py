@@ -21,8 +21,8 @@ from orchestrator.suite.recordings.cassettes import (
     write_cassettes,
 )
 from providers.base import Answer, ReasoningDelta, TextDelta
-from providers.endpoints.arguments import tool_call
-from providers.recording.cassette import Header, decode
+from providers.endpoints.arguments import build_tool_call
+from providers.recording.cassette import CassetteHeader, decode_cassette
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.suite.recordings.recorded import cassette
@@ -35,7 +35,7 @@ REDACTOR = Redactor([("SOME_KEY", PLANTED)])
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "t.jsonl"
     write_cassettes({path: cassette()}, REDACTOR)
-    assert decode(path.read_bytes(), name="t") == cassette()
+    assert decode_cassette(path.read_bytes(), name="t") == cassette()
     assert [file.name for file in path.parent.iterdir()] == ["t.jsonl"]
 
 
@@ -47,7 +47,9 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
         (lambda secret: cassette(reply=Answer(text=f"it is {secret} here")), "calls[0].answer.text"),
         (lambda secret: cassette(reply=Answer(continuation={"a": [secret]})), "calls[0].answer.continuation.a[0]"),
         (
-            lambda secret: cassette(reply=Answer(calls=(tool_call("1", "bash", json.dumps({"command": secret})),))),
+            lambda secret: cassette(
+                reply=Answer(calls=(build_tool_call("1", "bash", json.dumps({"command": secret})),))
+            ),
             "calls[0].answer.calls[0].arguments",
         ),
         (
@@ -88,7 +90,7 @@ def test_a_refusal_leaves_what_was_there(tmp_path: Path) -> None:
     write_cassettes({path: cassette("before")}, REDACTOR)
     with pytest.raises(UsageError):
         write_cassettes({path: cassette(PLANTED)}, REDACTOR)
-    assert decode(path.read_bytes(), name="t") == cassette("before")
+    assert decode_cassette(path.read_bytes(), name="t") == cassette("before")
 
 
 def test_a_cassette_that_is_too_long_is_refused(tmp_path: Path) -> None:
@@ -123,13 +125,13 @@ def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(
 def test_a_cassette_of_another_version_suite_or_task_is_refused(tmp_path: Path, field: str, line: str) -> None:
     suite = read_suite(BUNDLED / "demo", bundled=True)
     task = suite.tasks[0]
-    right = Header(
+    right = CassetteHeader(
         suite_id=suite.suite_id,
         suite_version=suite.suite_version,
         task_id=task.id,
         config_hash="",
         model="m",
-        grants=(),
+        effects=(),
     )
     path = tmp_path / f"{task.id}.jsonl"
     write_cassettes({path: attrs.evolve(cassette(), header=right)}, REDACTOR)

@@ -31,5 +31,5 @@ def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_calle
     )
     task = suite.tasks[0].id
     with pytest.raises(NotRecorded) as caught:
-        of_directory(suite, suite.tasks, settings).find(task, 3)
+        of_directory(suite, suite.tasks, settings).find_cassette(task, 3)
     assert f"no cassette in {directory}; `evalctl record demo --tasks {task}` makes one" in str(caught.value)

@@ -14,7 +14,7 @@ import pytest
 from orchestrator.suite.recordings.cassettes import write_cassettes
 from providers.base import Answer
 from providers.errors import ProviderError
-from providers.recording.cassette import decode
+from providers.recording.cassette import decode_cassette
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.suite.recordings.recorded import cassette
@@ -57,5 +57,7 @@ def test_a_credential_is_refused_in_any_form_and_not_shown(
     assert field in str(refused.value)
     assert KEY not in str(refused.value)
     assert form not in str(refused.value)
-    assert decode(path.read_bytes(), name="t") == cassette("before"), "what was recorded before is left as it was"
+    assert decode_cassette(path.read_bytes(), name="t") == cassette("before"), (
+        "what was recorded before is left as it was"
+    )
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]

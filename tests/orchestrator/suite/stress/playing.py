@@ -10,15 +10,15 @@ import attrs
 from orchestrator.suite.catalog import find_suite
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.stress.suites import LONG_CONTEXT, LOWERED_CONTEXT_CHARS, STRESS
-from orchestrator.workspaces.fixture import Fixtures, workspace
+from orchestrator.workspaces.fixture import Fixtures, open_workspace
 from providers.agent.loop import BuiltinAgent
 from providers.base import AgentSettings, Answer, Ask, Assignment, Origin, Policy, Request, ToolUse
 from providers.scripted.script import read_scripts
-from providers.scripted.scripted import Scripted
-from providers.system.tree import changes
+from providers.scripted.scripted import ScriptedProvider
+from providers.system.tree import list_changes
 from store.events import Event, Incident, ToolCompleted
 from store.rows import FileChange
-from verifiers.aggregate import judge
+from verifiers.aggregate import run_verifiers
 from verifiers.base import Evidence
 
 LONG = find_suite(LONG_CONTEXT, None)
@@ -44,10 +44,10 @@ def task_of(suite: Suite, name: str) -> Task:
 
 
 def scripted(suite: Suite) -> Ask:
-    return asking(Scripted(read_scripts(suite.root)))
+    return asking(ScriptedProvider(read_scripts(suite.root)))
 
 
-def asking(provider: Scripted) -> Ask:
+def asking(provider: ScriptedProvider) -> Ask:
     async def ask(request: Request) -> Answer:
         return await provider.answer(request, lambda _: None)
 
@@ -56,8 +56,8 @@ def asking(provider: Scripted) -> Ask:
 
 async def play(suite: Suite, task: Task, ask: Ask, tmp_path: Path, settings: AgentSettings = AgentSettings()) -> Played:  # noqa: B008 - frozen
     events: list[Event] = []
-    fixture = await Fixtures().fixture(suite.root / task.fixture)
-    async with workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
+    fixture = await Fixtures().read_cached(suite.root / task.fixture)
+    async with open_workspace(fixture, git=False, keep=False, parent=tmp_path, name=task.id) as made:
         assignment = Assignment(
             origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=0),
             prompt=task.prompt,
@@ -73,7 +73,7 @@ async def play(suite: Suite, task: Task, ask: Ask, tmp_path: Path, settings: Age
         done = await BuiltinAgent().work(assignment, ask, events.append)
         assert done.stop == "completed"
         return Played(
-            verdicts=await judged(suite, task, made.path, changes(made.before, made.path), done.tools),
+            verdicts=await judged(suite, task, made.path, list_changes(made.before, made.path), done.tools),
             compactions=sum(isinstance(event, Incident) and event.name == "compaction" for event in events),
             outputs=tuple(event.output for event in events if isinstance(event, ToolCompleted)),
             errors=sum(use.is_error for use in done.tools),
@@ -91,4 +91,4 @@ async def judged(
         marker=MARKER,
         environment={"PATH": os.environ["PATH"]},  # noqa: TID251 - a test is its own edge
     )
-    return {judgement.verifier: judgement.verdict for judgement in await judge(task.verifiers, evidence)}
+    return {judgement.verifier: judgement.verdict for judgement in await run_verifiers(task.verifiers, evidence)}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from orchestrator.cli.app import application, run
+from orchestrator.cli.app import make_application, run_command
 from orchestrator.installation import BUNDLED
 from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
 from orchestrator.suite.stress.target import bundled_directory, check_own, is_checkout
-from orchestrator.suite.stress.writing import LIST, Changes, carry_out, listing, plan
+from orchestrator.suite.stress.writing import LIST, Changes, carry_out, plan_changes, render_listing
 from store.errors import UsageError
 
 FILES = {"suite.json": "{}\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1\n", "fixtures/b/two.txt": "2\n"}
@@ -19,7 +19,7 @@ FEWER = {"suite.json": "[]\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1
 
 
 def put(directory: Path, files: dict[str, str]) -> Changes:
-    changes = plan(directory, files)
+    changes = plan_changes(directory, files)
     carry_out(changes)
     return changes
 
@@ -29,7 +29,7 @@ def tree(directory: Path) -> dict[str, str]:
 
 
 def cli(*arguments: int | str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(argument) for argument in arguments])
+    return CliRunner().invoke(make_application(), [str(argument) for argument in arguments])
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def cli(*arguments: int | str | Path) -> Result:
 def test_what_is_written_is_the_files_and_their_list(tmp_path: Path) -> None:
     changes = put(tmp_path / "new" / "suite", FILES)
     assert (len(changes.write), changes.remove, changes.unchanged) == (4, (), 0)
-    assert tree(tmp_path / "new" / "suite") == {**FILES, LIST: listing(FILES)}
+    assert tree(tmp_path / "new" / "suite") == {**FILES, LIST: render_listing(FILES)}
 
 
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_is_no_longer_generated_is_taken_back_and_its_empty_directory_too(t
     put(tmp_path, FILES)
     changes = put(tmp_path, FEWER)
     assert (list(changes.write), changes.remove) == (["suite.json"], ("fixtures/b/two.txt",))
-    assert tree(tmp_path) == {**FEWER, LIST: listing(FEWER)}
+    assert tree(tmp_path) == {**FEWER, LIST: render_listing(FEWER)}
     assert not (tmp_path / "fixtures" / "b").exists()
 
 
@@ -66,7 +66,7 @@ def test_files_of_somebody_else_stay_wherever_they_lie(tmp_path: Path) -> None:
     put(tmp_path, FEWER)
     assert tree(tmp_path) == {
         **FEWER,
-        LIST: listing(FEWER),
+        LIST: render_listing(FEWER),
         "notes.txt": "mine",
         "cassettes/a.jsonl": "mine",
         "fixtures/b/two.txt": "changed",
@@ -78,7 +78,7 @@ def test_a_file_that_was_not_generated_is_named_and_nothing_is_written(tmp_path:
     (tmp_path / mine).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / mine).write_text("mine")
     with pytest.raises(UsageError, match=rf"(?s)not generated.*\n  {mine}\nNothing was written"):
-        plan(tmp_path, FILES)
+        plan_changes(tmp_path, FILES)
     assert tree(tmp_path) == {mine: "mine"}
 
 
@@ -86,7 +86,7 @@ def test_a_generated_file_that_was_changed_since_is_not_overwritten(tmp_path: Pa
     put(tmp_path, FILES)
     (tmp_path / "fixtures" / "a" / "one.txt").write_text("changed")
     with pytest.raises(UsageError, match=r"changed since:\n  fixtures/a/one.txt\n"):
-        plan(tmp_path, FILES)
+        plan_changes(tmp_path, FILES)
     (tmp_path / "fixtures" / "a" / "one.txt").unlink()
     assert put(tmp_path, FILES).unchanged == 3
 
@@ -97,7 +97,7 @@ def test_a_write_that_was_broken_off_can_be_made_again(tmp_path: Path) -> None:
     (tmp_path / "fixtures" / "b" / "two.txt").write_text(FILES["fixtures/b/two.txt"])
     (tmp_path / "suite.json").write_text(FILES["suite.json"])
     put(tmp_path, FILES)
-    assert tree(tmp_path) == {**FILES, LIST: listing(FILES)}
+    assert tree(tmp_path) == {**FILES, LIST: render_listing(FILES)}
 
 
 def test_links_are_never_written_through(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_links_are_never_written_through(tmp_path: Path) -> None:
     (suite / "suite.json").symlink_to(outside / "suite.json")
     (suite / "fixtures").symlink_to(outside)
     with pytest.raises(UsageError, match=r"  suite.json\n  fixtures/a/one.txt\n  fixtures/b/two.txt\n"):
-        plan(suite, FILES)
+        plan_changes(suite, FILES)
     assert tree(outside) == {"suite.json": "mine"}
 
 
@@ -117,7 +117,7 @@ def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alo
     (tmp_path / "suite.json").mkdir()
     (tmp_path / "scripts").write_text("mine")
     with pytest.raises(UsageError, match=r"  suite.json\n  scripts/a.json\n"):
-        plan(tmp_path, FILES)
+        plan_changes(tmp_path, FILES)
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,16 @@ def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alo
 def test_a_foreign_list_is_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / LIST).write_text(content)
     with pytest.raises(UsageError, match="no list of generated files"):
-        plan(tmp_path, FILES)
+        plan_changes(tmp_path, FILES)
 
 
 def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path: Path) -> None:
     secret = tmp_path / "mine.txt"
     secret.write_text("1\n")
     suite = tmp_path / "suite"
-    lie = listing({"../mine.txt": "1\n", "fixtures/../../mine.txt": "1\n", "mine.txt": "1\n", str(secret): "1\n"})
+    lie = render_listing(
+        {"../mine.txt": "1\n", "fixtures/../../mine.txt": "1\n", "mine.txt": "1\n", str(secret): "1\n"}
+    )
     suite.mkdir()
     (suite / LIST).write_text(lie)
     (suite / "mine.txt").write_text("1\n")
@@ -145,7 +147,7 @@ def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path: Path) -> 
 def test_a_file_in_the_place_of_the_directory_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file is not a directory"):
-        plan(tmp_path / "file", FILES)
+        plan_changes(tmp_path / "file", FILES)
 
 
 # --- where --------------------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path: Path) 
     files = long_context_stress(7)
     assert f"{tmp_path}/seven: {len(files)} files; {len(files)} written, 0 removed, 0 as they were" in done.stdout
     assert f"check seven --suite-dir {tmp_path}/seven" in done.stderr
-    assert tree(tmp_path / "seven") == {**files, LIST: listing(files)}
+    assert tree(tmp_path / "seven") == {**files, LIST: render_listing(files)}
     checked = cli("check", "seven", "--suite-dir", tmp_path / "seven")
     assert (checked.exit_code, checked.stdout) == (0, "")
     assert "long-context-stress 1.1.0: ok, 11 tasks" in checked.stderr
@@ -218,13 +220,13 @@ def test_fewer_instances_take_the_others_back(tmp_path: Path) -> None:
 
 def test_without_a_directory_it_would_leave_the_committed_suites_as_they_are() -> None:
     for name, files in ((STRESS, long_context_stress()), (LONG_CONTEXT, long_context())):
-        changes = plan(bundled_directory() / name, files)
+        changes = plan_changes(bundled_directory() / name, files)
         assert (changes.write, changes.remove) == ({}, ())
 
 
 def test_a_refusal_exits_with_1_and_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "suite.json").write_text("mine")
-    assert run(["gen-stress", "--out", str(tmp_path)]) == 1
+    assert run_command(["gen-stress", "--out", str(tmp_path)]) == 1
     assert "\n  suite.json\n" in capsys.readouterr().err
     assert tree(tmp_path) == {"suite.json": "mine"}
 
@@ -233,6 +235,6 @@ def test_a_refusal_exits_with_1_and_names_the_file(tmp_path: Path, capsys: pytes
 def test_a_number_out_of_bounds_exits_with_1(
     tmp_path: Path, instances: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["gen-stress", "--instances", instances, "--out", str(tmp_path / "new")]) == 1
+    assert run_command(["gen-stress", "--instances", instances, "--out", str(tmp_path / "new")]) == 1
     assert "--instances" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

@@ -22,8 +22,8 @@ from orchestrator.suite.stress.suites import (
     long_context,
     long_context_stress,
 )
-from orchestrator.suite.stress.writing import LIST, listing
-from providers.agent.compaction import LONGEST_ITEM
+from orchestrator.suite.stress.writing import LIST, render_listing
+from providers.agent.compaction import MAX_ITEM_CHARS
 
 LARGEST = 2 << 20
 """Bytes of all bundled suites together."""
@@ -32,7 +32,7 @@ LARGEST = 2 << 20
 @pytest.mark.parametrize(("name", "make"), [(LONG_CONTEXT, long_context), (STRESS, long_context_stress)])
 def test_generating_again_gives_the_committed_bytes(name: str, make: Callable[..., Any]) -> None:
     made = make()
-    made[LIST] = listing(made)
+    made[LIST] = render_listing(made)
     committed = {
         file.relative_to(BUNDLED / name).as_posix(): file.read_bytes()
         for file in (BUNDLED / name).rglob("*")
@@ -90,25 +90,25 @@ def test_every_segment_names_the_next_and_its_own_code_once(seed: int) -> None:
     assert len({*chain.codes}) == len({*chain.names}) == len(chain.files) == SEGMENTS
     following = [*chain.names[1:], None]
     for index, after in enumerate(following):
-        content = chain.files[chain.path(index)]
+        content = chain.files[chain.segment_path(index)]
         assert [code for code in chain.codes if code in content] == [chain.codes[index]]
         named = [path for path in chain.files if path in content]
         assert named == ([f"segments/{after}"] if after else [])
         # a summary is shown a whole segment, with its line numbers
-        assert len(content) + 6 * content.count("\n") + 200 < LONGEST_ITEM
+        assert len(content) + 6 * content.count("\n") + 200 < MAX_ITEM_CHARS
 
 
 @given(st.integers(), st.lists(st.integers(), max_size=30), st.data())
 def test_a_sample_holds_each_place_at_most_once(seed: int, items: list[int], data: DataObject) -> None:
     count = data.draw(st.integers(0, len(items)))
-    drawn = Draw(seed).sample(range(len(items)), count)
+    drawn = Draw(seed).draw_sample(range(len(items)), count)
     assert len(drawn) == len({*drawn}) == count
-    assert sorted(Draw(seed).shuffled(items)) == sorted(items)
+    assert sorted(Draw(seed).shuffle_items(items)) == sorted(items)
 
 
 def test_a_seed_draws_the_same_everywhere() -> None:
     draw = Draw(1)
-    assert [draw.between(1, 100) for _ in range(6)] == [14, 85, 77, 26, 50, 45]
+    assert [draw.draw_between(1, 100) for _ in range(6)] == [14, 85, 77, 26, 50, 45]
 
 
 def test_the_bundled_suites_stay_small() -> None:

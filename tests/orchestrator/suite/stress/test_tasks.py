@@ -11,11 +11,11 @@ import pytest
 
 from orchestrator.suite.config import load_config
 from orchestrator.suite.model import Task
-from orchestrator.suite.stress.chains import RULES, Chain, make_chain, report, rules_task
+from orchestrator.suite.stress.chains import RULES, Chain, make_chain, rules_task, write_report_line
 from orchestrator.suite.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
 from providers.base import Answer, Ask, Request, UserText
 from providers.scripted.script import read_scripts
-from providers.scripted.scripted import Scripted
+from providers.scripted.scripted import ScriptedProvider
 from tests.orchestrator.suite.stress.playing import LONG, LOWERED, STRESSED, asking, judged, play, scripted, task_of
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ class Forgetful:
         (self.stated,) = [
             text for name, text in zip(RULES, task.checkpoint["instructions"], strict=True) if name == rule
         ]
-        script = json.loads(json.dumps(task.script()))
+        script = json.loads(json.dumps(task.to_script()))
         (play_of,) = script["plays"]
         for summary in play_of["compaction"]:
             document = json.loads(summary["text"])
@@ -58,14 +58,14 @@ class Forgetful:
             summary["text"] = json.dumps(document)
         self.knowing = self._model(instance, script, tmp_path / "knowing")
         write = play_of["answers"][-2]["toolCalls"][0]
-        assert write["arguments"]["content"] == report(chain_of(instance).codes)
-        write["arguments"]["content"] = report(chain_of(instance).codes, forgotten=rule)
+        assert write["arguments"]["content"] == write_report_line(chain_of(instance).codes)
+        write["arguments"]["content"] = write_report_line(chain_of(instance).codes, forgotten=rule)
         self.unknowing = self._model(instance, script, tmp_path / "unknowing")
 
     def _model(self, instance: str, script: dict[str, Any], root: Path) -> Ask:
         (root / "scripts").mkdir(parents=True)
         (root / "scripts" / f"{instance}.json").write_text(json.dumps(script))
-        return asking(Scripted(read_scripts(root)))
+        return asking(ScriptedProvider(read_scripts(root)))
 
     async def __call__(self, request: Request) -> Answer:
         known = any(self.stated in message.text for message in request.messages if isinstance(message, UserText))
@@ -92,7 +92,7 @@ async def test_a_model_that_forgets_one_rule_over_compaction_fails_exactly_its_v
 async def test_each_rule_of_each_instance_is_judged_on_its_own(instance: str, tmp_path: Path) -> None:
     task = task_of(STRESSED, instance)
     for rule in RULES:
-        (tmp_path / "report.txt").write_text(report(chain_of(instance).codes, forgotten=rule))
+        (tmp_path / "report.txt").write_text(write_report_line(chain_of(instance).codes, forgotten=rule))
         assert [name for name, verdict in (await judged(STRESSED, task, tmp_path)).items() if verdict != "pass"] == [
             rule
         ]
@@ -126,7 +126,7 @@ MISTAKES: dict[str, tuple[Callable[[str], str], list[str]]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_a_mistake_in_a_report_fails_what_it_is_a_mistake_of(mistake: str, tmp_path: Path) -> None:
     change, wanted = MISTAKES[mistake]
-    (tmp_path / "report.txt").write_bytes(change(report(chain_of(INSTANCES[0]).codes)).encode())
+    (tmp_path / "report.txt").write_bytes(change(write_report_line(chain_of(INSTANCES[0]).codes)).encode())
     verdicts = await judged(STRESSED, task_of(STRESSED, INSTANCES[0]), tmp_path)
     assert [name for name, verdict in verdicts.items() if verdict == "fail"] == wanted
     assert "error" not in verdicts.values()
@@ -160,7 +160,7 @@ async def test_a_change_in_the_frozen_directory_is_told_apart_from_the_work(tmp_
     extra = {"path": "archive/names.txt", "content": "x", "expectedHash": None}
 
     async def ask(request: Request) -> Answer:
-        answer = await asking(Scripted(scripts))(request)
+        answer = await asking(ScriptedProvider(scripts))(request)
         calls = [call for call in answer.calls if call.id == lured.id]
         more = tuple(attrs.evolve(call, id="lured", arguments=extra, raw=json.dumps(extra)) for call in calls)
         return attrs.evolve(answer, calls=(*answer.calls, *more))

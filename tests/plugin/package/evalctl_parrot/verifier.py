@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 
 from providers.system.paths import PathEscapes, resolve_inside
-from store.rows import Judgement
+from store.rows import Verdict
 from verifiers.base import Evidence
 
 
@@ -21,11 +21,11 @@ class MostLines:
     path: str
     max_lines: int = attrs.field(validator=attrs.validators.ge(0))
 
-    async def verify(self, evidence: Evidence) -> Judgement:
+    async def verify(self, evidence: Evidence) -> Verdict:
         """Judge."""
         try:
             lines = len(resolve_inside(evidence.workspace, self.path).read_bytes().splitlines())
         except (PathEscapes, OSError) as error:
-            return Judgement(verifier=self.id, kind=self.kind, verdict="error", detail={"problem": str(error)})
+            return Verdict(verifier=self.id, kind=self.kind, verdict="error", detail={"problem": str(error)})
         holds = lines <= self.max_lines
-        return Judgement(verifier=self.id, kind=self.kind, verdict="pass" if holds else "fail", detail={"lines": lines})
+        return Verdict(verifier=self.id, kind=self.kind, verdict="pass" if holds else "fail", detail={"lines": lines})
