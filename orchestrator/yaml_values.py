@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from providers.decisions.shown import render_line
+from providers.decisions.excerpts import render_line
 from providers.system.paths import MAX_PATH_BYTES
 from store.documents.positions import Document, DocumentPath, DocumentProblem, format_problem
 from store.documents.structure import (

@@ -12,7 +12,7 @@ import attrs
 
 from providers.decisions.cel import ASSERTION_VARIABLES, CelEvaluationError, Expression
 from providers.decisions.cel import compile_expression as compiled
-from providers.decisions.shown import shorten_value
+from providers.decisions.excerpts import shorten_value
 from store.events import Json
 from store.rows import Verdict
 

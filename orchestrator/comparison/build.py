@@ -60,7 +60,7 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
     )
     found = attrs.evolve(found, notes=tuple(notes_of(found)), limits=limits_of(found))
     if detail and not found.replay and conditions.modes is None:
-        from orchestrator.comparison.beyond import with_beyond
+        from orchestrator.comparison.detail import with_beyond
 
         return with_beyond(found)
     return found

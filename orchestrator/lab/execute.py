@@ -18,8 +18,8 @@ from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import LabCase
 from providers.base import Answer, Ask, Origin, Request
 from providers.decisions.decision import INFRASTRUCTURE_CAUSES, Decision
+from providers.decisions.excerpts import shorten_value
 from providers.decisions.flow import run_flow
-from providers.decisions.shown import shorten_value
 from providers.recording.divergence import NotRecorded
 from providers.usage import Usage, UsageSum
 from store.documents.encoding import encode_json

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from orchestrator.lab.cells import Cell, most_calls
 from orchestrator.lab.model import Lab, Target
 from orchestrator.text import format_count
+from providers.decisions.excerpts import render_line
 from providers.decisions.model import Capability, ModelNode, SpecialistNode
-from providers.decisions.shown import render_line
 from store.errors import UsageError
 from store.money import format_usd
 from store.rows import Caps

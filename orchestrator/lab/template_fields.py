@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from providers.decisions.excerpts import render_line
 from providers.decisions.model import Capability, ModelNode
 from providers.decisions.prompts import list_placeholders
-from providers.decisions.shown import render_line
 from store.documents.positions import format_problem
 from store.documents.structure import suggest_nearest
 from store.documents.yaml import YamlDocument, read_yaml

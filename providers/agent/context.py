@@ -8,8 +8,8 @@ import attrs
 
 from providers.agent.answers import diagnose_answer
 from providers.agent.checkpoint import build_summary, read_checkpoint
-from providers.agent.clip import MIN_TARGET_CHARS, shorten_messages
 from providers.agent.compaction import COMPACTION_INSTRUCTIONS, render_messages
+from providers.agent.shortening import MIN_TARGET_CHARS, shorten_messages
 from providers.agent.transcript import Transcript, choose_cut, count_chars, count_tool_chars, estimate_tokens
 from providers.base import Ask, Assignment, Message, Note, Request, ToolSpec, UserText
 from providers.errors import ProviderError

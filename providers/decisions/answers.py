@@ -12,8 +12,8 @@ import attrs
 
 from providers.base import Answer
 from providers.decisions.cel import find_value_problem
+from providers.decisions.excerpts import render_line, render_value
 from providers.decisions.schema import JsonSchema, summarise_problems
-from providers.decisions.shown import render_line, render_value
 from providers.endpoints.arguments import parse_finite_number, reject_constant
 from store.errors import EvalctlError
 from store.events import Json

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import attrs
 
-from providers.decisions.shown import render_line, render_value
+from providers.decisions.excerpts import render_line, render_value
 from store.errors import EvalctlError
 from store.events import Json
 

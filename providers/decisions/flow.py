@@ -14,10 +14,10 @@ from providers.decisions.answers import Abstention, BadAnswer, NodeAnswer, read_
 from providers.decisions.cel import RULE_VARIABLES, CelEvaluationError, Expression
 from providers.decisions.cel import compile_expression as compiled
 from providers.decisions.decision import Cause, Decision, Failure, NodeOutcome, Step
+from providers.decisions.excerpts import render_line
 from providers.decisions.model import AskingNode, Capability, ExecNode, ModelNode, Node, RuleNode
 from providers.decisions.prompts import render_template
 from providers.decisions.schema import JsonSchema, summarise_problems
-from providers.decisions.shown import render_line
 from providers.errors import ProviderError
 from providers.usage import Usage
 from store.events import Json

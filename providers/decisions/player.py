@@ -10,7 +10,7 @@ import anyio.lowlevel
 import attrs
 
 from providers.base import Answer, Emit, Request, Responded, TextDelta
-from providers.decisions.tape import RecordedAnswer
+from providers.decisions.answer_log import RecordedAnswer
 from providers.endpoints.faults import build_refusal
 from providers.errors import ProviderError
 from providers.recording.divergence import NotRecorded

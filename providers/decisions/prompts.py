@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from providers.decisions.shown import render_line
+from providers.decisions.excerpts import render_line
 from store.errors import EvalctlError
 from store.events import Json
 

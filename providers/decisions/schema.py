@@ -14,7 +14,7 @@ from typing import Any, Never
 import attrs
 
 from providers.decisions.cel import find_value_problem
-from providers.decisions.shown import render_line, render_value
+from providers.decisions.excerpts import render_line, render_value
 from store.errors import EvalctlError
 from store.events import Json
 

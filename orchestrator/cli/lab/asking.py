@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.lab import sweeping as lab_sweeping
-from orchestrator.cli.surroundings import read_seconds
+from orchestrator.cli.sweep_setup import read_seconds
 from orchestrator.lab.cells import live_cells
 from orchestrator.lab.recordings.offline import answered_by_themselves
 from orchestrator.lab.recordings.recording import Recording

@@ -29,8 +29,8 @@ def check(
     read, whatever is chosen. Exits with 1 where there are findings; warnings alone leave it at 0.
     """
     from orchestrator.lab.catalog import find_lab
-    from orchestrator.lab.doubts import doubts_about
     from orchestrator.lab.formats.lab_yaml import check_lab
+    from orchestrator.lab.warnings import doubts_about
     from orchestrator.text import format_count
     from orchestrator.world import real_world
 

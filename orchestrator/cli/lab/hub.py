@@ -47,7 +47,7 @@ def _serve_until_signal(config: Path, *, host: str, port: int, concurrency: int)
 
     import anyio
 
-    from orchestrator.cli.surroundings import signal_exit_code
+    from orchestrator.cli.sweep_setup import signal_exit_code
     from orchestrator.lab.formats.daemon_yaml import read_daemon
     from orchestrator.serving import open_listener
     from orchestrator.world import hide_environment, real_world
@@ -65,7 +65,7 @@ def _serve_until_signal(config: Path, *, host: str, port: int, concurrency: int)
 async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, world: World, concurrency: int) -> int:
     from contextlib import AsyncExitStack
 
-    from orchestrator.cli.surroundings import log_of
+    from orchestrator.cli.sweep_setup import log_of
     from orchestrator.lab.hub.app import Hub
     from orchestrator.lab.running import credentials_of, key_of
     from orchestrator.serving import serve_hub as answering

@@ -15,7 +15,7 @@ import attrs
 from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import guard_printing
-from orchestrator.cli.surroundings import exit_code_of, print_audit, set_up_worker, signal_exit_code
+from orchestrator.cli.sweep_setup import exit_code_of, print_audit, set_up_worker, signal_exit_code
 from orchestrator.engine import sweep
 from orchestrator.engine.worker import SweepEnd, WorkerSetup
 from orchestrator.lab.kind import LabKind

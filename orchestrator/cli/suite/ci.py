@@ -132,7 +132,7 @@ def _result_to_json(one: Rehearsed) -> dict[str, object]:
 
 def _exit_code(found: list[Rehearsed]) -> int:
     """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
-    from orchestrator.cli.surroundings import signal_exit_code
+    from orchestrator.cli.sweep_setup import signal_exit_code
 
     number = next((one.end.signal for one in found if one.end is not None and one.end.signal is not None), None)
     if number is not None:

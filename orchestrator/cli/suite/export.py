@@ -28,7 +28,7 @@ def export(
     import json
 
     from orchestrator.cli.naming import find_single_arm
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.kinds import refuse_unreadable
     from orchestrator.reports.sweep_name import parse_sweep_name
     from orchestrator.suite.export.bundle import (

@@ -8,13 +8,13 @@ from pathlib import Path
 import attrs
 
 from orchestrator.cli.common import print_notice
-from orchestrator.cli.surroundings import store_of
+from orchestrator.cli.sweep_setup import store_of
 from orchestrator.suite.config import Config
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.recordings import Recordings, find_differences, of_directory
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World
-from providers.recording.replayer import Replay
+from providers.recording.replay import Replay
 from store.errors import UsageError
 
 

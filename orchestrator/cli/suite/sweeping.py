@@ -13,9 +13,10 @@ import anyio
 from orchestrator.cli.common import COMMON, Exit, print_data, print_notice
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import guard_printing
-from orchestrator.cli.suite import arms, replaying
+from orchestrator.cli.suite import replaying
+from orchestrator.cli.suite import variant_reports
 from orchestrator.cli.suite.records import Records
-from orchestrator.cli.surroundings import (
+from orchestrator.cli.sweep_setup import (
     exit_code_of,
     print_audit,
     read_seconds,
@@ -36,7 +37,7 @@ from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World, hide_environment
 from providers.agent.loop import BuiltinAgent
-from providers.recording.replayer import Replay
+from providers.recording.replay import Replay
 from providers.registry import ProviderOptions, find_provider
 from providers.system.http import IDLE_TIMEOUT_S, check_base_url
 from providers.system.sandbox import Sandbox, find_bubblewrap, prove_sandbox
@@ -165,7 +166,9 @@ def _report_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records
         row = reader.find_sweep(end.name)
         directory = settings.report_directory(setup.store, row.name)
         if settings.variants:
-            report = arms.report_variants(reader, row, settings.variant_ids(), directory, setup.world.environment)
+            report = variant_reports.report_variants(
+                reader, row, settings.variant_ids(), directory, setup.world.environment
+            )
         else:
             report = _print_report(reader, row, directory, records, setup.world.environment)
         balanced = print_audit(reader, row, setup.world)

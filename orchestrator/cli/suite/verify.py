@@ -23,7 +23,7 @@ def verify(
 
     import anyio
 
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.kinds import refuse_unreadable
     from orchestrator.suite.reverify import verify_sweep
     from orchestrator.world import hide_environment, real_world

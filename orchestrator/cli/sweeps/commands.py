@@ -48,7 +48,7 @@ def _give_command(order: Order, name: str, why: str) -> None:
 
     import anyio
 
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.engine.control.commands import give_command, in_force
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world

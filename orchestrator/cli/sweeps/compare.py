@@ -32,7 +32,7 @@ def compare(
     disjoint; inconclusive where they overlap; low power; or not comparable. Where recordings were played (a replay, a
     lab offline) it has changed or not.
     """
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.comparison import json_form, lines
     from orchestrator.comparison.build import compare_arms as compared
     from orchestrator.comparison.model import Incompatible

@@ -42,7 +42,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     the sweep's own command.
     """
     from orchestrator.cli.resume_request import ResumeRequest
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.engine.caps import caps_of, prices_of
     from orchestrator.kinds import kind_of, load_part
     from orchestrator.world import real_world

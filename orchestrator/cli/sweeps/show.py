@@ -36,7 +36,7 @@ def show(
     target of a lab. SWEEP/POSITION shows how the run ended, what its verifiers or assertions said, its attempts and
     files, how it was decided, and the transcript of what happened.
     """
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.reports.sweep_name import parse_sweep_name
     from orchestrator.world import real_world
     from store.errors import UsageError

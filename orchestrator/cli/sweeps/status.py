@@ -37,7 +37,7 @@ def status(
     """
     import json
 
-    from orchestrator.cli.surroundings import store_of
+    from orchestrator.cli.sweep_setup import store_of
     from orchestrator.engine import audit
     from orchestrator.reports.status import glance, standing
     from orchestrator.world import is_alive, real_world

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from orchestrator.yaml_values import get_typed
-from providers.decisions.shown import render_line
+from providers.decisions.excerpts import render_line
 from store.documents.positions import DocumentPath
 from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.events import Json

@@ -16,7 +16,7 @@ import attrs
 
 from orchestrator.files import replace_below
 from orchestrator.lab.model import CASSETTES, Lab, LabCase
-from providers.decisions.tape import RecordedAnswer
+from providers.decisions.answer_log import RecordedAnswer
 from providers.endpoints.arguments import INVALID_JSON, parse_model_json
 from providers.system.paths import PathEscapes, resolve_inside
 from store.documents.positions import Document, DocumentPath, DocumentProblem, format_path, parse_json, read_raw

@@ -11,7 +11,7 @@ from orchestrator.lab.cells import Cell
 from orchestrator.lab.model import Lab
 from orchestrator.lab.recordings.cassettes import LabCassette, refuse_unwritable, write_cassette
 from orchestrator.text import format_count
-from providers.decisions.tape import AnswerLog, AnswerRecorder, RecordedAnswer
+from providers.decisions.answer_log import AnswerLog, AnswerRecorder, RecordedAnswer
 from store.errors import UsageError
 from store.rows import Ending
 from store.secrets.redactor import Redactor

@@ -13,7 +13,7 @@ from orchestrator.suite.recordings.cassettes import directory_of, read_cassette,
 from orchestrator.suite.settings import Settings
 from providers.recording.cassette import Cassette
 from providers.recording.divergence import NotRecorded
-from providers.recording.replayer import Replay
+from providers.recording.replay import Replay
 from store.errors import UsageError
 
 UNKNOWN_MODEL = "none"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.agent.checkpoint import MAX_ENTRY_CHARS, MAX_LIST_ENTRIES, build_summary, read_checkpoint
-from providers.agent.clip import SHORTENED_MARK, shorten_messages
 from providers.agent.compaction import ITEM_TRUNCATION_MARK, MAX_ITEM_CHARS, render_messages
+from providers.agent.shortening import SHORTENED_MARK, shorten_messages
 from providers.agent.transcript import Transcript, choose_cut, count_chars, find_boundaries
 from providers.base import AssistantTurn, Message, ToolAnswer, ToolCall, UserText
 from providers.usage import Usage

@@ -11,8 +11,8 @@ import attrs
 import pytest
 
 from providers.base import Answer, Body, Emit, Emitted, Origin, Provider, Request, Responded, TextDelta
+from providers.decisions.answer_log import TIMEOUT_BODY, AnswerLog, AnswerRecorder, RecordedAnswer, build_error_answer
 from providers.decisions.player import PLAYER_NAME, AnswerPlayer, HandWritten, find_answer_reader, read_plain_text
-from providers.decisions.tape import TIMEOUT_BODY, AnswerLog, AnswerRecorder, RecordedAnswer, build_error_answer
 from providers.endpoints.endpoint import MAX_KEPT_BYTES
 from providers.errors import ErrorKind, ProviderError
 from providers.recording.divergence import NotRecorded
@@ -236,7 +236,7 @@ import anyio
 from providers.base import Origin, Request, UserText
 from providers.errors import ProviderError
 from providers.decisions.player import AnswerPlayer, find_answer_reader
-from providers.decisions.tape import RecordedAnswer
+from providers.decisions.answer_log import RecordedAnswer
 
 async def main():
     sys.addaudithook(forbid)

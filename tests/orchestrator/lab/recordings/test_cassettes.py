@@ -22,7 +22,7 @@ from orchestrator.lab.recordings.cassettes import (
     find_cassette,
     write_cassette,
 )
-from providers.decisions.tape import RecordedAnswer
+from providers.decisions.answer_log import RecordedAnswer
 from store.errors import UsageError
 from store.secrets.redactor import Redactor
 from tests.orchestrator.lab import labs

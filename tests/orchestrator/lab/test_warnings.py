@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from orchestrator.lab.catalog import find_lab
-from orchestrator.lab.doubts import doubts_about
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import select_cases
 from orchestrator.lab.template_fields import find_missing_field
+from orchestrator.lab.warnings import doubts_about
 from tests.orchestrator.lab.formats.labs import CONFIG, LAB, changed, write_lab
 
 

@@ -30,7 +30,7 @@ from providers.recording.cassette import Cassette, CassetteHeader, build_documen
 from providers.recording.divergence import NotRecorded, ReplayDiverged
 from providers.recording.normalization import Normalizer, NormalizeRule, RuleTooSlow, RunPlaces
 from providers.recording.recorder import Recorder
-from providers.recording.replayer import Replay
+from providers.recording.replay import Replay
 
 pytestmark = pytest.mark.anyio
 

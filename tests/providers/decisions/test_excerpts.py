@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.decisions.shown import MAX_LINE_CHARS, MAX_VALUE_CHARS, render_line, render_value, shorten_value
+from providers.decisions.excerpts import MAX_LINE_CHARS, MAX_VALUE_CHARS, render_line, render_value, shorten_value
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from orchestrator.lab.model import CASSETTES, Lab, LabCase, Target
 from orchestrator.lab.recordings import cassettes
 from orchestrator.lab.selection import Selection
 from orchestrator.lab.template_fields import strange_fields
+from providers.decisions.excerpts import render_line
 from providers.decisions.model import ModelNode
-from providers.decisions.shown import render_line
 from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 
