@@ -72,7 +72,7 @@ class ReportFields:
             self.refuse_field(f"{name}[{place}]", f"expected an object, got {describe_value(value)}")
         return ReportFields(self.file, (*self.place, f"{name}[{place}]"), value)
 
-    def read_text(self, name: str, *, default: str | None = None) -> str:
+    def read_string(self, name: str, *, default: str | None = None) -> str:
         """Read the text at *name*; *default* where it is missing."""
         value = self.value.get(name, default)
         if not isinstance(value, str):

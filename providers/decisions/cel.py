@@ -107,8 +107,8 @@ class Expression:
         """Evaluate the expression over *values*, one for each declared variable.
 
         Raises:
-            CelEvaluationError: an error (such as a missing key), a result that is not boolean, too many iterations, or values
-                that the evaluator would misread: nesting of more than 200 levels, integers beyond 64 bits, lone
+            CelEvaluationError: an error (such as a missing key), a result that is not boolean, too many iterations, or
+                values that the evaluator would misread: nesting of more than 200 levels, integers beyond 64 bits, lone
                 surrogates, NUL characters, values that are not JSON.
         """
         from cel_expr_python import cel  # type: ignore[import-untyped]
@@ -148,8 +148,8 @@ def compile_expression(text: str, variables: Mapping[str, VariableType]) -> Expr
     """Compile *text*, which may use only *variables*.
 
     Raises:
-        CelCompileError: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types, or
-            an expression that is not boolean.
+        CelCompileError: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types,
+            or an expression that is not boolean.
     """
     from cel_expr_python import cel
 

@@ -13,8 +13,7 @@ import anyio
 from orchestrator.cli.common import COMMON, Exit, print_data, print_notice
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import guard_printing
-from orchestrator.cli.suite import replaying
-from orchestrator.cli.suite import variant_reports
+from orchestrator.cli.suite import replaying, variant_reports
 from orchestrator.cli.suite.records import Records
 from orchestrator.cli.sweep_setup import (
     exit_code_of,

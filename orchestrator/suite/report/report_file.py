@@ -27,12 +27,12 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
     file = whole.file
     _check_format(file, whole.value)
     tasks = [whole.read_item("tasks", place) for place in range(len(whole.read_list("tasks")))]
-    variants = sorted({task.read_text("variant", default="") for task in tasks})
+    variants = sorted({task.read_string("variant", default="") for task in tasks})
     chosen = _choose_variant(path, variants, variant)
     found: dict[str, Counts] = {}
     for task in tasks:
-        if task.read_text("variant", default="") == chosen:
-            name = task.read_text("id")
+        if task.read_string("variant", default="") == chosen:
+            name = task.read_string("id")
             if name in found:
                 task.refuse_field("id", f"the task {describe_value(name)} is there twice")
             found[name] = _read_counts(task, "verifiers")
@@ -44,11 +44,11 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
     # A summary over several variants is nobody's: the tasks are summed up instead.
     return Arm(
         name=f"{path}:{chosen}" if variant is not None else str(path),
-        sweep=whole.read_text("runId"),
+        sweep=whole.read_string("runId"),
         variant=chosen,
-        suite_id=conditions.read_text("suiteId"),
-        suite_version=conditions.read_text("suiteVersion"),
-        mode=conditions.read_text("mode"),
+        suite_id=conditions.read_string("suiteId"),
+        suite_version=conditions.read_string("suiteVersion"),
+        mode=conditions.read_string("mode"),
         conditions=conditions.value,
         tasks=dict(sorted(found.items())),
         whole=_read_counts(summary, None) if len(variants) <= 1 else sum_counts(found.values()),
@@ -134,7 +134,7 @@ def _read_verifiers(fields: ReportFields, name: str) -> VerifierTallies:
     said = [fields.read_item(name, place) for place in range(len(fields.read_list(name)))]
     return tuple(
         sorted(
-            (one.read_text("id"), one.read_count("passed"), one.read_count("failed"), one.read_count("errored"))
+            (one.read_string("id"), one.read_count("passed"), one.read_count("failed"), one.read_count("errored"))
             for one in said
         )
     )
