@@ -9,11 +9,11 @@ BUNDLED = Path(__file__).resolve().parent.parent / "suites"
 """The directory of the bundled suites: beside the package, in a checkout as in an installation."""
 
 DISTRIBUTION = "evalctl-lab"
-FOLDERS = ("orchestrator", "providers", "store", "suites", "verifiers")
+TOP_PACKAGES = ("orchestrator", "providers", "store", "suites", "verifiers")
 """Our top-level import names: plain words that another distribution may use, too."""
 
 
-def warnings_here() -> list[str]:
+def list_warnings() -> list[str]:
     """All warnings about this installation."""
     import importlib.metadata
     import sqlite3
@@ -38,7 +38,7 @@ def sqlite_warnings(version: tuple[int, ...]) -> list[str]:
 def clash_warnings(owners: Mapping[str, Iterable[str]]) -> list[str]:
     """Warn where another distribution installs one of our folders; whichever comes first on the path wins."""
     warnings = []
-    for folder in FOLDERS:
+    for folder in TOP_PACKAGES:
         others = sorted({owner for owner in owners.get(folder, ()) if _normalize_name(owner) != DISTRIBUTION})
         if others:
             warnings.append(

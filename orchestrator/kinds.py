@@ -50,18 +50,18 @@ class SweepKind:
     """The schema of its report files, without the version; None where it writes none that `compare` reads."""
     report_reader: str | None = None
     """Reads one side of a comparison from the fields of such a file: takes them, the path, and the variant or None."""
-    refused: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
+    refusals: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
     """By verb that cannot read such a sweep: why, said of the sweep's name, and a hint."""
 
     def build_report(self, reader: Reader, sweep: SweepRow, variant: str | None = None) -> Any:
         """Build the report of *sweep* from its rows as they are now; with *variant* of that one alone."""
-        return load_part(self.report)(reader, sweep, variant=variant)
+        return load_attribute(self.report)(reader, sweep, variant=variant)
 
     def side_words(self) -> SideWords:
         """Give `compare` what it needs to read one side of such a sweep."""
         from orchestrator.comparison.stored import SideWords
 
-        return SideWords(noun=self.nouns.variant, conditions_of=load_part(self.conditions))
+        return SideWords(noun=self.nouns.variant, conditions_of=load_attribute(self.conditions))
 
 
 SUITE = SweepKind(
@@ -85,7 +85,7 @@ LAB = SweepKind(
     proposer="orchestrator.lab.report.terminal:propose_next",
     encoder="orchestrator.lab.report.json_form:render_json_line",
     conditions="orchestrator.lab.report.conditions:flow_conditions",
-    refused={
+    refusals={
         "verify": (
             "ran a decision lab, whose runs no verifier judges",
             "`evalctl lab offline` holds recorded answers against the assertions as they are now.",
@@ -111,7 +111,7 @@ def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
     Raises:
         UsageError: the sweep is of such a kind.
     """
-    refusal = kind_of(sweep).refused.get(verb)
+    refusal = kind_of(sweep).refusals.get(verb)
     if refusal is not None:
         why, hint = refusal
         raise UsageError(f"{sweep.name} {why}", hint)
@@ -131,11 +131,11 @@ def read_report_side(path: Path, variant: str | None) -> Arm:
     schema = str(fields.value.get("schema")).partition("/")[0]
     kind = next((kind for kind in KINDS if kind.report_schema == schema), SUITE)
     assert kind.report_reader is not None
-    arm: Arm = load_part(kind.report_reader)(fields, path, variant)
+    arm: Arm = load_attribute(kind.report_reader)(fields, path, variant)
     return arm
 
 
-def load_part(name: str) -> Callable[..., Any]:
+def load_attribute(name: str) -> Callable[..., Any]:
     """Import a part of a kind by its dotted name, `module:name`."""
     module, _, attribute = name.partition(":")
     part: Callable[..., Any] = getattr(import_module(module), attribute)

@@ -15,25 +15,25 @@ Check = Callable[[Json], str | None]
 """Why a value does not fit, or None."""
 
 
-def expect_whole(least: int, most: int, *, unset: bool = False) -> Check:
+def expect_whole(minimum: int, maximum: int, *, unset: bool = False) -> Check:
     """A check for an integer from *least* to *most*, or with *unset* for null."""
 
     def check_whole(value: Json) -> str | None:
         if unset and value is None:
             return None
-        wanted = f"an integer from {least:,} to {most:,}{', or null' if unset else ''}"
-        fits = type(value) is int and least <= value <= most
+        wanted = f"an integer from {minimum:,} to {maximum:,}{', or null' if unset else ''}"
+        fits = type(value) is int and minimum <= value <= maximum
         return None if fits else f"expected {wanted}, got {describe_value(value)}"
 
     return check_whole
 
 
-def expect_fraction(least: float, most: float) -> Check:
+def expect_fraction(minimum: float, maximum: float) -> Check:
     """A check for a number from *least* to *most*."""
 
     def check_fraction(value: Json) -> str | None:
-        fits = type(value) in (int, float) and least <= value <= most
-        return None if fits else f"expected a number from {least:g} to {most:g}, got {describe_value(value)}"
+        fits = type(value) in (int, float) and minimum <= value <= maximum
+        return None if fits else f"expected a number from {minimum:g} to {maximum:g}, got {describe_value(value)}"
 
     return check_fraction
 
@@ -61,7 +61,7 @@ def expect_objects(value: Json) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
-class Key:
+class MeasuredKey:
     """One key of the measured configuration."""
 
     name: str
@@ -74,19 +74,25 @@ class Key:
 MEASURED = {
     key.name: key
     for key in (
-        Key(name="limits.maxTurns", field="max_turns", check=expect_whole(1, 100)),
-        Key(name="limits.maxOutputTokens", field="max_output_tokens", check=expect_whole(1, 1_000_000, unset=True)),
-        Key(name="limits.maxContextChars", field="max_context_chars", check=expect_whole(1_000, 100_000_000)),
-        Key(name="limits.truncationRecoveries", field="truncation_recoveries", check=expect_whole(0, 5)),
-        Key(name="limits.firstTokenTimeoutMs", field="first_token_timeout_ms", check=expect_whole(1, 3_600_000)),
-        Key(name="limits.firstTokenRetries", field="first_token_retries", check=expect_whole(0, 3)),
-        Key(name="compaction.auto", field="compaction_auto", check=expect_flag),
-        Key(name="compaction.threshold", field="compaction_threshold", check=expect_fraction(0.1, 0.99)),
-        Key(name="compaction.keepTurns", field="compaction_keep_turns", check=expect_whole(0, 20)),
-        Key(name="compaction.maxOutputTokens", field="compaction_max_output_tokens", check=expect_whole(1, 1_000_000)),
-        Key(name="reasoningEffort", field="reasoning_effort", check=expect_word),
-        Key(name="nativeTools", field="native_tools", check=expect_objects),
-        Key(name="agents.active", field="agent", check=expect_text),
+        MeasuredKey(name="limits.maxTurns", field="max_turns", check=expect_whole(1, 100)),
+        MeasuredKey(
+            name="limits.maxOutputTokens", field="max_output_tokens", check=expect_whole(1, 1_000_000, unset=True)
+        ),
+        MeasuredKey(name="limits.maxContextChars", field="max_context_chars", check=expect_whole(1_000, 100_000_000)),
+        MeasuredKey(name="limits.truncationRecoveries", field="truncation_recoveries", check=expect_whole(0, 5)),
+        MeasuredKey(
+            name="limits.firstTokenTimeoutMs", field="first_token_timeout_ms", check=expect_whole(1, 3_600_000)
+        ),
+        MeasuredKey(name="limits.firstTokenRetries", field="first_token_retries", check=expect_whole(0, 3)),
+        MeasuredKey(name="compaction.auto", field="compaction_auto", check=expect_flag),
+        MeasuredKey(name="compaction.threshold", field="compaction_threshold", check=expect_fraction(0.1, 0.99)),
+        MeasuredKey(name="compaction.keepTurns", field="compaction_keep_turns", check=expect_whole(0, 20)),
+        MeasuredKey(
+            name="compaction.maxOutputTokens", field="compaction_max_output_tokens", check=expect_whole(1, 1_000_000)
+        ),
+        MeasuredKey(name="reasoningEffort", field="reasoning_effort", check=expect_word),
+        MeasuredKey(name="nativeTools", field="native_tools", check=expect_objects),
+        MeasuredKey(name="agents.active", field="agent", check=expect_text),
     )
 }
 """What enters the configuration hash and what a variant may override, beside the active agent's definition."""

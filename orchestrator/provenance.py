@@ -11,7 +11,7 @@ from orchestrator.version import __version__
 from providers.system.process import ProcessNotStarted, run_process
 from store.events import Json
 
-GIT_S = 10.0
+GIT_TIMEOUT_S = 10.0
 
 
 async def read_provenance(directory: Path, environment: Mapping[str, str], *, ask_git: bool = True) -> dict[str, Json]:
@@ -36,7 +36,7 @@ async def _read_git(directory: Path, environment: Mapping[str, str]) -> dict[str
             cwd=directory,
             environment=variables,
             marker="",
-            timeout_s=GIT_S,
+            timeout_s=GIT_TIMEOUT_S,
             output_limit=1 << 20,
         )
         return finished.stdout.decode(errors="replace") if finished.exit_code == 0 else None

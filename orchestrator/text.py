@@ -17,11 +17,11 @@ _SEQUENCES = re.compile(
 _MARKUP = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
 """What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-LONGEST_CELL = 300
+MAX_CELL_CHARACTERS = 300
 """Characters of one cell of a table."""
 
-_SHOWN = {"\n", "\t"}
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_KEPT_CONTROLS = {"\n", "\t"}
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories with no shape of their own: controls, direction marks, lone surrogates, line separators."""
 
 
@@ -34,29 +34,31 @@ def make_harmless(text: str) -> str:
         return text
     kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     return "".join(
-        letter if letter in _SHOWN or unicodedata.category(letter) not in _HIDDEN else _escape_match(letter)
+        letter
+        if letter in _KEPT_CONTROLS or unicodedata.category(letter) not in _INVISIBLE_CATEGORIES
+        else _escape_match(letter)
         for letter in kept
     )
 
 
-def one_line(text: str, longest: int = 200) -> str:
+def one_line(text: str, max_length: int = 200) -> str:
     """*text* harmless, on one line, and no longer than *longest* characters."""
-    line = " ".join(make_harmless(text[: longest * 4]).split())
-    return line if len(line) <= longest and len(text) <= longest * 4 else line[: longest - 1] + "…"
+    line = " ".join(make_harmless(text[: max_length * 4]).split())
+    return line if len(line) <= max_length and len(text) <= max_length * 4 else line[: max_length - 1] + "…"
 
 
-def escape_markdown(text: str, longest: int = LONGEST_CELL) -> str:
+def escape_markdown(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
     """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
-    return _MARKUP.sub(r"\\\1", one_line(text, longest)).translate(_ENTITIES)
+    return _MARKUP.sub(r"\\\1", one_line(text, max_length)).translate(_ENTITIES)
 
 
-def indent_text(text: str, longest: int = 500) -> str:
+def indent_text(text: str, max_length: int = 500) -> str:
     """*text* harmless, its lines kept: all but the first begin with two spaces, so that none passes for one of ours.
 
     Each is at most *longest* characters, and all that is looked at is four times as many.
     """
-    lines = [make_harmless(line.strip()) for line in text[: longest * 4].splitlines() if line.strip()]
-    return "\n  ".join(line if len(line) <= longest else line[: longest - 1] + "…" for line in lines)
+    lines = [make_harmless(line.strip()) for line in text[: max_length * 4].splitlines() if line.strip()]
+    return "\n  ".join(line if len(line) <= max_length else line[: max_length - 1] + "…" for line in lines)
 
 
 def format_count(number: int, noun: str, nouns: str | None = None) -> str:

@@ -42,8 +42,8 @@ MAX_COUNT = 2**53 - 1
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
-SWITCHES = frozenset({"yes", "no", "on", "off", "y", "n"})
-BOOLEANS_HERE = " (in YAML here, write true or false)"
+BOOLEAN_WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
+BOOLEAN_HINT = " (in YAML here, write true or false)"
 
 
 def new_yaml_converter() -> Converter:
@@ -52,7 +52,7 @@ def new_yaml_converter() -> Converter:
 
     def check_boolean(value: Json, _: Any) -> bool:
         if not isinstance(value, bool):
-            raise Mismatch(f"expected true or false, got {describe_value(value)}{switch_hint(value)}")
+            raise Mismatch(f"expected true or false, got {describe_value(value)}{boolean_hint(value)}")
         return value
 
     converter.register_structure_hook(bool, check_boolean)
@@ -64,9 +64,9 @@ def structure_yaml(document: Document, into: type[T], converter: Converter) -> t
     return structure_document(document, into, converter, keep_snake_case)
 
 
-def switch_hint(value: Json) -> str:
+def boolean_hint(value: Json) -> str:
     """What to write in place of `yes` and `off`, which other readers of YAML take for booleans."""
-    return BOOLEANS_HERE if isinstance(value, str) and value.lower() in SWITCHES else ""
+    return BOOLEAN_HINT if isinstance(value, str) and value.lower() in BOOLEAN_WORDS else ""
 
 
 def format_problems(document: Document, findings: Iterable[DocumentProblem]) -> list[str]:
@@ -95,7 +95,7 @@ def iterate_items(of: Json, key: str) -> Iterator[tuple[int, Any]]:
     yield from enumerate(get_typed(of, key, list) or [])
 
 
-def name_problem(name: str, at: DocumentPath) -> Iterator[PathMessage]:
+def check_id(name: str, at: DocumentPath) -> Iterator[PathMessage]:
     """What is wrong with an id."""
     if ID.fullmatch(name) is None:
         yield at, f"{ID_RULE}; got {describe_value(name)}"
@@ -108,12 +108,12 @@ def check_not_empty(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessag
         yield (*at, key), f"expected some text, got {describe_value(value)}"
 
 
-def check_range(of: Json, key: str, at: DocumentPath, least: float, most: float) -> Iterator[PathMessage]:
+def check_range(of: Json, key: str, at: DocumentPath, minimum: float, maximum: float) -> Iterator[PathMessage]:
     """A number that has to be within bounds."""
     value = of.get(key) if isinstance(of, dict) else None
-    if not isinstance(value, int | float) or isinstance(value, bool) or least <= value <= most:
+    if not isinstance(value, int | float) or isinstance(value, bool) or minimum <= value <= maximum:
         return
-    wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
+    wanted = f"at least {minimum}" if maximum == MAX_COUNT and value < minimum else f"{minimum} to {maximum}"
     yield (*at, key), f"expected {wanted}, got {describe_value(value)}"
 
 
@@ -142,7 +142,7 @@ def _url_problem(text: str) -> str | None:
     return None
 
 
-def schema_findings(
+def find_schema_problems(
     document: Document,
     at: DocumentPath,
     value: Json,
@@ -155,7 +155,7 @@ def schema_findings(
     from providers.decisions.schema import render_path
 
     for problem in problems:
-        switch = switch_hint(_value_at(value, problem.path)) if "boolean" in problem.message else ""
+        switch = boolean_hint(_value_at(value, problem.path)) if "boolean" in problem.message else ""
         where = f"{schema}.{render_path(problem.schema_path)}" if problem.schema_path else schema
         yield document.locate_problem((*at, *problem.path), f"{problem.message}{switch} ({where}){hint}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from orchestrator.engine.caps import prices_of_asked, refuse_uncounted
+from orchestrator.engine.caps import refuse_unknown_costs, select_prices
 
 if TYPE_CHECKING:
     from orchestrator.engine.kind import Terms
@@ -49,7 +49,7 @@ class ResumeRequest:
             UsageError: there are such calls.
         """
         if self.caps.nusd is None and "nusd" in self.new_caps:
-            refuse_uncounted(self.accounts)
+            refuse_unknown_costs(self.accounts)
 
     def apply_to(self, planned: TermsT, *, models: Collection[str] | None = None) -> tuple[TermsT, bool]:
         """Lay the request over the *planned* settings.
@@ -66,6 +66,6 @@ class ResumeRequest:
         """
         caps = attrs.evolve(self.caps, **self.new_caps)
         known = {**self.prices, **self.new_prices}
-        prices = known if models is None else prices_of_asked(caps, models, known)
+        prices = known if models is None else select_prices(caps, models, known)
         settings = attrs.evolve(planned, caps=caps, prices=prices, **self.changes)
         return settings, (caps, prices) != (self.caps, self.prices)

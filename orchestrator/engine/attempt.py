@@ -18,7 +18,7 @@ from orchestrator.engine.ending import AttemptResult, result_of_cancel, result_o
 from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.ports import Ledger
-from orchestrator.engine.resumption import AGAIN
+from orchestrator.engine.resumption import RESUMED_REASONS
 from providers.usage import Usage
 from store.errors import CapExhausted, EvalctlError, StoreFailed
 from store.events import Event, Incident, Json
@@ -67,7 +67,7 @@ class Attempt:
         """
         if isinstance(event, Incident):
             self.incidents[event.name] += 1
-        self.waits.stirred = True
+        self.waits.progressed = True
         self.requests.log.append_event(event)
 
     async def run_and_record(
@@ -148,7 +148,7 @@ class Attempt:
             outcome=result.outcome,
             reason=result.reason,
             judged=judged,
-            again=not judged and result.reason in AGAIN and result.outcome in ("error", "skipped"),
+            again=not judged and result.reason in RESUMED_REASONS and result.outcome in ("error", "skipped"),
             composite=result.composite,
             started_at=self.started_at,
             ended_at=self.wall(),
@@ -160,7 +160,7 @@ class Attempt:
         )
 
     async def _work_within_bound(self, work: Callable[[], Awaitable[AttemptResult]]) -> AttemptResult:
-        with self.requests.bound.scope:
+        with self.requests.stall_scope.scope:
             return await work()
-        assert self.requests.bound.error is not None
-        raise self.requests.bound.error
+        assert self.requests.stall_scope.error is not None
+        raise self.requests.stall_scope.error

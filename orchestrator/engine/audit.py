@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 Dimension = Literal["calls", "tokens", "nusd"]
 DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
-LOST_NAMED = 5
+MAX_LOST_NAMES = 5
 """Processes that a line names; the rest is counted."""
 
 
 @attrs.frozen(kw_only=True)
-class Account:
+class WorkerBalance:
     """One process's part in it."""
 
     host: str
@@ -61,7 +61,7 @@ class Audit:
     planned: int
     """Runs that the plan says it has."""
     coverage: Coverage
-    accounts: tuple[Account, ...]
+    balances: tuple[WorkerBalance, ...]
     total: Amount
     """What the caps have been charged in all, by their own running total; nothing where there never was a cap."""
     unpriced: int
@@ -70,23 +70,23 @@ class Audit:
     @property
     def capped(self) -> bool:
         """Whether any process had a cap to keep to."""
-        return any(account.capped for account in self.accounts)
+        return any(account.capped for account in self.balances)
 
     @property
     def charged(self) -> Amount:
         """What all requests came to: late, repeated and failed ones too."""
-        return _sum_amounts(account.charged for account in self.accounts)
+        return _sum_amounts(account.charged for account in self.balances)
 
     @property
-    def held(self) -> Amount:
+    def reserved(self) -> Amount:
         """What working processes have taken and not spent yet, as far as is recorded."""
-        return _sum_amounts(_capped_rest(account) for account in self.accounts if account.state == "working")
+        return _sum_amounts(_capped_rest(account) for account in self.balances if account.state == "working")
 
     @property
-    def lost(self) -> tuple[Account, ...]:
+    def lost(self) -> tuple[WorkerBalance, ...]:
         """Killed processes that had taken something nobody can account for."""
         return tuple(
-            account for account in self.accounts if account.state == "lost" and _capped_rest(account) != Amount()
+            account for account in self.balances if account.state == "lost" and _capped_rest(account) != Amount()
         )
 
     @property
@@ -105,7 +105,7 @@ class Audit:
             )
         if coverage.doubled:
             yield f"more than one result counts for {format_count(coverage.doubled, 'run')}"
-        for account in self.accounts:
+        for account in self.balances:
             if account.capped and account.state == "left" and account.rest != Amount():
                 yield f"{account.name} left, and {format_amount(account.rest)} of what it took are not accounted for"
             elif account.state == "lost" and any(getattr(_capped_rest(account), name) < 0 for name in DIMENSIONS):
@@ -113,13 +113,13 @@ class Audit:
                     f"{account.name} was killed after spending more than it had taken: "
                     f"{format_amount(_capped_rest(account))} left"
                 )
-        if self.capped and all(account.state != "working" for account in self.accounts):
+        if self.capped and all(account.state != "working" for account in self.balances):
             yield from self._find_uncapped()
 
     def _find_uncapped(self) -> Iterator[str]:
         """What was spent by processes without a cap counts up to the moment at which the first cap came."""
-        before = self.total - _sum_amounts(account.granted for account in self.accounts if account.capped)
-        uncapped = _sum_amounts(account.charged for account in self.accounts if not account.capped)
+        before = self.total - _sum_amounts(account.granted for account in self.balances if account.capped)
+        uncapped = _sum_amounts(account.charged for account in self.balances if not account.capped)
         if min(before.calls, before.tokens, before.nusd) < 0:
             yield f"the running total is less than what processes took, by {format_amount(Amount() - before)}"
         elif uncapped.calls > before.calls:
@@ -141,7 +141,7 @@ def audit_sweep(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
     return Audit(
         planned=sweep.runs,
         coverage=reader.measure_coverage(sweep.id),
-        accounts=tuple(
+        balances=tuple(
             _audit_worker(
                 account, workers.get(account.worker_id), sweep, controls, left=left, now=now, is_alive=is_alive
             )
@@ -161,11 +161,11 @@ def _audit_worker(
     left: set[int | None],
     now: int,
     is_alive: Callable[[WorkerRow], bool | None],
-) -> Account:
+) -> WorkerBalance:
     if worker is None:  # it has joined since
-        return Account(host="", pid=0, state="working", capped=(), granted=found.granted, charged=found.proven)
+        return WorkerBalance(host="", pid=0, state="working", capped=(), granted=found.granted, charged=found.proven)
     caps = caps_of(sweep, [control for control in controls if control.at <= worker.started_at])
-    return Account(
+    return WorkerBalance(
         host=worker.host,
         pid=worker.pid,
         state=_worker_state(found, worker, left=worker.id in left, now=now, is_alive=is_alive),
@@ -192,40 +192,40 @@ def _worker_state(
     return "working" if alive else "lost"
 
 
-def audit_lines(found: Audit) -> Iterator[str]:
+def audit_lines(audit: Audit) -> Iterator[str]:
     """For people: one line where all of it balances, else one for each thing that does not."""
-    if found.problems:
-        yield from (f"AUDIT FAILED: {problem}" for problem in found.problems)
+    if audit.problems:
+        yield from (f"AUDIT FAILED: {problem}" for problem in audit.problems)
         return
-    coverage = found.coverage
+    coverage = audit.coverage
     text = f"{coverage.planned:,} planned = {coverage.final:,} final + {coverage.unfinished:,} unfinished"
-    text += f"; {format_amount(found.charged)} charged, by the events of every request"
-    if found.capped:
+    text += f"; {format_amount(audit.charged)} charged, by the events of every request"
+    if audit.capped:
         text += ", and the caps agree"
-    if found.held != Amount():
-        text += f"; held by working processes: {format_amount(found.held)}"
-    if found.lost:
-        names = [f"{account.name} ({format_amount(_capped_rest(account))})" for account in found.lost]
-        text += f"; counted as spent since nobody can prove otherwise, lost with {list_names(names, LOST_NAMED)}"
-    if found.unpriced and found.charged.nusd:
-        text += f"; the cost of {format_count(found.unpriced, 'call')} is not known"
+    if audit.reserved != Amount():
+        text += f"; held by working processes: {format_amount(audit.reserved)}"
+    if audit.lost:
+        names = [f"{account.name} ({format_amount(_capped_rest(account))})" for account in audit.lost]
+        text += f"; counted as spent since nobody can prove otherwise, lost with {list_names(names, MAX_LOST_NAMES)}"
+    if audit.unpriced and audit.charged.nusd:
+        text += f"; the cost of {format_count(audit.unpriced, 'call')} is not known"
     yield f"audit: {text}"
 
 
-def audit_to_json(found: Audit) -> dict[str, Json]:
+def audit_to_json(audit: Audit) -> dict[str, Json]:
     """As a JSON object; amounts are calls, tokens and nano-USD."""
     return {
-        "holds": not found.problems,
-        "problems": list(found.problems),
-        "planned": found.planned,
-        "final": found.coverage.final,
-        "unfinished": found.coverage.unfinished,
-        "charged": attrs.asdict(found.charged),
-        "unknownCost": found.unpriced,
-        "granted": attrs.asdict(found.total),
-        "held": attrs.asdict(found.held),
+        "holds": not audit.problems,
+        "problems": list(audit.problems),
+        "planned": audit.planned,
+        "final": audit.coverage.final,
+        "unfinished": audit.coverage.unfinished,
+        "charged": attrs.asdict(audit.charged),
+        "unknownCost": audit.unpriced,
+        "granted": attrs.asdict(audit.total),
+        "held": attrs.asdict(audit.reserved),
         "lost": [
-            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped_rest(account))} for account in found.lost
+            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped_rest(account))} for account in audit.lost
         ],
     }
 
@@ -238,7 +238,7 @@ def format_amount(amount: Amount) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def _capped_rest(account: Account) -> Amount:
+def _capped_rest(account: WorkerBalance) -> Amount:
     """What of a process's rest the caps had given it; of the others it has only recorded a part yet."""
     return Amount(**{name: getattr(account.rest, name) for name in account.capped})
 

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from store.records import CommandRow, WorkerAccount
 
 
-def caps_of(sweep: SweepRow, controls: Iterable[CommandRow]) -> Caps:
+def caps_of(sweep: SweepRow, commands: Iterable[CommandRow]) -> Caps:
     """The caps that hold now; a `raise_cap` names new totals, and only of the caps it changes."""
     settings = sweep.conditions.get("settings")
     planned = settings.get("caps") if isinstance(settings, Mapping) else None
     caps = _change_caps(Caps(), planned if isinstance(planned, Mapping) else {})
-    for row in controls:
+    for row in commands:
         if row.verb == "raise_cap":
             caps = _change_caps(caps, row.payload)
     return caps
 
 
-def prices_of(sweep: SweepRow, controls: Iterable[CommandRow]) -> Prices:
+def prices_of(sweep: SweepRow, commands: Iterable[CommandRow]) -> Prices:
     """The prices that hold now: those it was planned with, and those that came with raised caps."""
     settings = sweep.conditions.get("settings")
     planned = settings.get(table.PRICES_KEY) if isinstance(settings, Mapping) else None
     found = dict(table.parse_prices(planned or {}))
-    for row in controls:
+    for row in commands:
         if row.verb == "raise_cap":
             found |= table.parse_prices(row.payload.get(table.PRICES_KEY) or {})
     return found
 
 
-def prices_of_asked(caps: Caps, models: Collection[str], prices: Prices) -> Prices:
+def select_prices(caps: Caps, models: Collection[str], prices: Prices) -> Prices:
     """Of all that configuration knows, the prices of the *models* that a sweep asks.
 
     Raises:
@@ -60,7 +60,7 @@ def prices_of_asked(caps: Caps, models: Collection[str], prices: Prices) -> Pric
     return found
 
 
-def refuse_uncounted(accounts: Iterable[WorkerAccount]) -> None:
+def refuse_unknown_costs(accounts: Iterable[WorkerAccount]) -> None:
     """A sweep gets a cap in USD later only if it counts all that was spent: caps are totals.
 
     Raises:

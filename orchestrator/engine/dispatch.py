@@ -21,7 +21,7 @@ from store.rows import Claim
 OTHERS_POLL_S = 0.5
 """How often to look for runs that another process gave up, when only such runs are left."""
 
-AHEAD = 8
+MAX_READY_PER_WORKER = 8
 """Runs per worker that are claimed at most while accounts without room hold back theirs."""
 
 
@@ -33,7 +33,7 @@ class Dispatch:
         *,
         claims: Claims,
         execute: Callable[[Claim], Awaitable[None]],
-        account: Callable[[Claim], str],
+        account_of: Callable[[Claim], str],
         permits: Mapping[str, Permits],
         control: Control,
         concurrency: int,
@@ -43,7 +43,7 @@ class Dispatch:
         self.peak = 0
         self._claims = claims
         self._execute = execute
-        self._account = account
+        self._account_of = account_of
         self._permits = permits
         self._control = control
         self._concurrency = concurrency
@@ -76,7 +76,7 @@ class Dispatch:
                 await self._execute(claim)
             finally:
                 self.board.mark_ended()
-                self._waits.stirred = True
+                self._waits.progressed = True
 
     async def _next_claim(self) -> Claim | None:
         """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
@@ -112,12 +112,12 @@ class Dispatch:
     async def _wait_for_permit(self) -> None:
         """Return when a run may start, when another worker has taken it, or when none is to start any more."""
         async with self._turn:
-            with Wait(self._waits, "permit", give_up=lambda _stalled: None, held=self._first_hold):
+            with Wait(self._waits, "permit", give_up=lambda _stalled: None, find_hold=self._find_first_hold):
                 while not self._may_go_on():
                     with anyio.CancelScope() as self._watching:
                         await self._any_changed([self._permits[account] for account in self.board.list_accounts()])
 
-    def _first_hold(self) -> Hold | None:
+    def _find_first_hold(self) -> Hold | None:
         """What keeps back the account that will have room first; None where that is not known of each."""
         holds = [self._permits[account].find_hold() for account in self.board.list_accounts()]
         known = [hold for hold in holds if hold is not None]
@@ -141,7 +141,7 @@ class Dispatch:
             for account in permits:
                 race.start_soon(watch_one, account)
 
-    def _tell_idle(self) -> None:
+    def _wake_idle(self) -> None:
         self._arrived.set()
         self._arrived = anyio.Event()
 
@@ -154,12 +154,12 @@ class Dispatch:
             return self.board.waiting >= self._concurrency
         return (
             self.board.count_ready(self._has_room) >= self._concurrency
-            or self.board.waiting >= AHEAD * self._concurrency
+            or self.board.waiting >= MAX_READY_PER_WORKER * self._concurrency
         )
 
     def _add_claims(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
-            self.board.add_claims(self._account(claim), (claim,))
+            self.board.add_claims(self._account_of(claim), (claim,))
         if self._watching is not None and len(self._permits) > 1:
             self._watching.cancel()  # what has come may be of an account that has room
 
@@ -167,13 +167,13 @@ class Dispatch:
         """Wake whoever waits for a run when a pause begins or ends."""
         while True:
             await self._control.changed.wait()
-            self._tell_idle()
+            self._wake_idle()
 
     async def _drain_queue(self) -> None:
         """When control says so: claim no more, and send who waits for a run home."""
         await self._control.draining.wait()
         self._claiming.cancel()
-        self._tell_idle()
+        self._wake_idle()
         if self._watching is not None:
             self._watching.cancel()
 
@@ -188,7 +188,7 @@ class Dispatch:
                 self._add_claims(claims)
                 if claims:
                     self._others.end_wait()
-                    self._tell_idle()
+                    self._wake_idle()
                     if self._has_enough_ready():
                         self._wanted = anyio.Event()
                         await self._wanted.wait()
@@ -202,4 +202,4 @@ class Dispatch:
                     await anyio.sleep(OTHERS_POLL_S)
         self._others.end_wait()
         self._exhausted = True
-        self._tell_idle()
+        self._wake_idle()

@@ -51,7 +51,7 @@ def result_of_error(error: EvalctlError) -> AttemptResult:
             return AttemptResult(outcome="skipped", reason="no_cassette", message=str(error))
         case CapExhausted():
             return AttemptResult(outcome="skipped", reason="budget", message=str(error))
-        case Stalled(what="budget"):
+        case Stalled(kind="budget"):
             return AttemptResult(outcome="skipped", reason="budget", message=str(error))
         case ProviderBlocked():
             return AttemptResult(outcome="skipped", reason="provider_blocked", message=str(error))

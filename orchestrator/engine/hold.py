@@ -10,7 +10,7 @@ class Hold:
     """What keeps a request back until a time that is known."""
 
     until: float
-    by: str
+    cause: str
     """`--tpm 1`."""
     flag: str | None = None
     """The rate that would bring the time nearer if it were higher."""

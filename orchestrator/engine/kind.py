@@ -91,9 +91,9 @@ class PricedProvider:
     provider: Provider
     prices: table.Prices
     """By model; a model that is not in it has an unknown price."""
-    unpriced: bool = False
+    allow_unpriced: bool = False
     """Whether calls are allowed although a cap in USD cannot count them."""
-    tokens: bool = True
+    counts_tokens: bool = True
     """Whether it reads and writes tokens; a program does not."""
 
 
@@ -161,7 +161,7 @@ class RunKind(Protocol):
         """Hashes of all files that the runs are about, by path: `resume` compares them."""
 
     @property
-    def longest_s(self) -> float:
+    def max_run_s(self) -> float:
         """Upper bound in seconds for a run that works as it should."""
 
     def describe_conditions(self) -> dict[str, Json]:

@@ -61,7 +61,7 @@ class Ledger(Protocol):
         """Wait until the backlog is small again: what keeps memory flat. Usually returns at once."""
 
 
-class Budget(Protocol):
+class Allotments(Protocol):
     """What the sweep may still spend, as seen by this process."""
 
     async def reserve(self, bound: Amount) -> None:

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-AGAIN = frozenset({"interrupted", "budget", "provider_blocked"})
+RESUMED_REASONS = frozenset({"interrupted", "budget", "provider_blocked"})
 """Reasons of such outcomes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from orchestrator.engine.ports import Claims, Ledger
-from orchestrator.engine.resumption import AGAIN
+from orchestrator.engine.resumption import RESUMED_REASONS
 from store.measurements import Measurements
 from store.rows import Claim, Ending
 
@@ -46,7 +46,7 @@ def build_skip(claim: Claim, reason: str, message: str, at: int) -> Ending:
         outcome="skipped",
         reason=reason,
         judged=False,
-        again=reason in AGAIN,
+        again=reason in RESUMED_REASONS,
         ended_at=at,
         measured=Measurements(calls=0),
         detail={"message": message},

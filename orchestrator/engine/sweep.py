@@ -7,12 +7,12 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.engine.control.commands import in_force, to_lift
+from orchestrator.engine.control.commands import find_active_command, plan_lift
 from orchestrator.engine.control.control import describe_author
 from orchestrator.engine.kind import PlanRequest
 from orchestrator.engine.nouns import KindNouns
 from orchestrator.engine.open_store import open_for_writing
-from orchestrator.engine.worker import StoredSweep, SweepEnd, WorkerSetup, take_part
+from orchestrator.engine.worker import StoredSweep, SweepEnd, WorkerSetup, work_on_sweep
 from orchestrator.provenance import read_provenance
 from orchestrator.text import format_count, list_names
 from orchestrator.world import current_user, is_alive, sweep_name
@@ -58,7 +58,7 @@ async def start_sweep(setup: WorkerSetup, *, command: str, purpose: str = "sweep
                 f"warning: {', '.join(changed)}: not what it was when last run under the same version; a new one "
                 "(suiteVersion; of a lab, the fixture's version) keeps results of different content apart"
             )
-        return await take_part(setup, writer, StoredSweep(id=sweep_id, name=name, planned=runs))
+        return await work_on_sweep(setup, writer, StoredSweep(id=sweep_id, name=name, planned=runs))
 
 
 async def resume_sweep(setup: WorkerSetup, sweep: SweepRow, *, raised: bool) -> SweepEnd:
@@ -79,22 +79,22 @@ async def resume_sweep(setup: WorkerSetup, sweep: SweepRow, *, raised: bool) -> 
         await _lift_command(setup, writer, sweep)
         with Reader(setup.store) as reader:
             before = tuple(reader.count_outcomes(sweep.id))
-        return await take_part(
-            setup, writer, StoredSweep(id=sweep.id, name=sweep.name, planned=sweep.runs, before=before)
+        return await work_on_sweep(
+            setup, writer, StoredSweep(id=sweep.id, name=sweep.name, planned=sweep.runs, outcomes=before)
         )
 
 
 async def _lift_command(setup: WorkerSetup, writer: Writer, sweep: SweepRow) -> None:
     """End a pause, or a cancel whose runs are wanted after all; it is kept who did, and said."""
     with Reader(setup.store) as reader:
-        lift = to_lift(in_force(reader.list_commands(sweep.id)), cancelled=setup.cancelled)
+        lift = plan_lift(find_active_command(reader.list_commands(sweep.id)), cancelled=setup.rerun_cancelled)
     if lift is None:
         return
     await writer.submit_and_wait(
         record_command(sweep.id, "continue", who=current_user(), why=lift.why, payload={}, at=setup.world.wall())
     )
-    word = "paused" if lift.order.verb == "pause" else "cancelled"
-    setup.say(f"sweep {sweep.name} was {word} by {describe_author(lift.order)}: it goes on")
+    word = "paused" if lift.command.verb == "pause" else "cancelled"
+    setup.say(f"sweep {sweep.name} was {word} by {describe_author(lift.command)}: it goes on")
 
 
 def refuse_changed(content: Mapping[str, str], nouns: KindNouns, sweep: SweepRow) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import attrs
 
-from orchestrator.engine.control.control import Control, Why
+from orchestrator.engine.control.control import Control, StopReason
 from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.dispatch import Dispatch
@@ -32,7 +32,7 @@ from providers.system.process import kill_marked_processes
 from store.records import OutcomeCount
 from store.rows import Ending
 from store.secrets.redactor import Redactor
-from store.sql.allotments import SqliteBudget
+from store.sql.allotments import SqliteAllotments
 from store.sql.claims import SqliteClaims
 from store.sql.commands import find_command_in_force
 from store.sql.leases import end_lease, find_living_workers, register_worker
@@ -41,11 +41,11 @@ from store.sql.writer import Writer
 
 LEASE_S = 15.0
 """How long a process that gives no sign of life keeps its claims."""
-ORDERS_POLL_S = 0.5
+COMMANDS_POLL_S = 0.5
 """How often to look for an order: a single seek."""
-LEAVING_S = 20.0
+FINAL_WRITE_S = 20.0
 """How long a process that has to end at once may take to write what it knows."""
-SKIPS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked", "cancelled": "cancelled"}
+SKIP_REASONS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked", "cancelled": "cancelled"}
 """Why a process stops -> the reason its unstarted runs are skipped for; with other whys they are left as they are."""
 
 
@@ -60,9 +60,9 @@ class WorkerSetup:
     world: World
     say: Callable[[str], None]
     terminal: bool
-    errors: bool = False
+    rerun_errors: bool = False
     """Runs that had ended in an infrastructural error are run again."""
-    cancelled: bool = False
+    rerun_cancelled: bool = False
     """The same for cancelled ones."""
     log: Log = discard_event
     on_result: Callable[[str, int], None] = lambda _sweep, _position: None
@@ -80,7 +80,7 @@ class SweepEnd:
     """How this process's part of the sweep ended."""
 
     name: str
-    stopped: Why | None
+    stopped: StopReason | None
     """Why it stopped before the plan was done; None when it did not."""
     signal: int | None
     remaining: int
@@ -97,7 +97,7 @@ class StoredSweep:
     name: str
     planned: int
     """Runs."""
-    before: tuple[OutcomeCount, ...] = ()
+    outcomes: tuple[OutcomeCount, ...] = ()
     """What its runs had come to when this process came to it."""
 
 
@@ -110,20 +110,20 @@ class Membership:
     worker_id: int
     claims: SqliteClaims
     ledger: SqliteLedger
-    budget: SqliteBudget
+    allotments: SqliteAllotments
     progress: Progress
 
 
-async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> SweepEnd:
+async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> SweepEnd:
     """Work on the sweep until nothing is left to do, for anyone, or this process has to stop.
 
     Raises:
         StoreFailed: the record can no longer be kept.
     """
     member = await _join_sweep(setup, writer, sweep)
-    if sweep.before and not await member.claims.count_remaining():
+    if sweep.outcomes and not await member.claims.count_remaining():
         setup.say(f"sweep {sweep.name}: nothing is left to run")
-    control = Control(_make_notice_printer(setup), at_once=lambda: writer.limit_waits(LEAVING_S))
+    control = Control(_make_notice_printer(setup), on_cancel=lambda: writer.limit_waits(FINAL_WRITE_S))
     routes = _Routes(setup, member, control)
     try:
         with make_scratch(sweep.name, member.worker_id) as directory:
@@ -140,7 +140,7 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
             dispatch = Dispatch(
                 claims=member.claims,
                 execute=setup.kind.make_executor(context),
-                account=setup.kind.account_of,
+                account_of=setup.kind.account_of,
                 permits=routes.permits,
                 control=control,
                 concurrency=setup.terms.concurrency,
@@ -149,7 +149,7 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
             member.progress.in_flight = lambda: dispatch.board.running
             member.progress.remarks = lambda: (routes.waits.summarize_waits(), control.paused)
             await _run_services(setup, member, control, routes, dispatch)
-        if (reason := SKIPS.get(control.why or "")) is not None:
+        if (reason := SKIP_REASONS.get(control.why or "")) is not None:
             unstarted, message = dispatch.board.take_unstarted(), control.message
             await skip_rest(
                 member.claims, member.ledger, unstarted, reason=reason, message=message, wall=setup.world.wall
@@ -167,7 +167,7 @@ async def take_part(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> S
             )
     remaining = await member.claims.count_remaining()
     member.ledger.record_notice("left", {"why": control.why, "message": control.message, "remaining": remaining})
-    await member.budget.close()
+    await member.allotments.close()
     await writer.submit_and_wait(end_lease(member.worker_id))
     setup.log("sweep.left", sweep=sweep.name, worker=member.worker_id, remaining=remaining, why=control.why)
     return SweepEnd(
@@ -195,10 +195,10 @@ async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) ->
         monotonic=world.monotonic,
         lease_us=lease_us,
         is_alive=is_alive,
-        errors=setup.errors,
-        cancelled=setup.cancelled,
+        errors=setup.rerun_errors,
+        cancelled=setup.rerun_cancelled,
     )
-    progress = Progress(planned=sweep.planned, before=sweep.before, now=world.monotonic)
+    progress = Progress(planned=sweep.planned, before=sweep.outcomes, now=world.monotonic)
 
     def count_ending(ending: Ending, counts: bool) -> None:
         progress.count_acknowledged(ending, counts)
@@ -225,7 +225,7 @@ async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) ->
         monotonic=world.monotonic,
         on_acknowledged=count_ending,
     )
-    budget = SqliteBudget(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
+    budget = SqliteAllotments(writer, sweep_id=sweep.id, worker_id=worker_id, caps=settings.caps, wall=world.wall)
     killed = await _clear_away(setup, writer, sweep, claims, worker_id)
     ledger.record_notice("joined", {"concurrency": settings.concurrency, "endedProcesses": killed})
     setup.log("sweep.joined", sweep=sweep.name, worker=worker_id, planned=sweep.planned)
@@ -235,7 +235,7 @@ async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) ->
         worker_id=worker_id,
         claims=claims,
         ledger=ledger,
-        budget=budget,
+        allotments=budget,
         progress=progress,
     )
 
@@ -288,7 +288,7 @@ async def _keep_obeying(member: Membership, control: Control) -> None:
     """Look for orders from other terminals, and obey them."""
     while True:
         control.obey_command(await member.writer.run_query(find_command_in_force(member.sweep_id)))
-        await anyio.sleep(ORDERS_POLL_S)
+        await anyio.sleep(COMMANDS_POLL_S)
 
 
 def _make_watchdog(
@@ -299,10 +299,10 @@ def _make_watchdog(
         waits=routes.waits,
         control=control,
         bound_s=bound_s,
-        work_bound_s=bound_s + 2 * setup.kind.longest_s,
-        running=lambda: dispatch.board.running,
-        others=member.claims.list_other_holders,
-        notice=member.ledger.record_notice,
+        work_bound_s=bound_s + 2 * setup.kind.max_run_s,
+        count_running=lambda: dispatch.board.running,
+        list_others=member.claims.list_other_holders,
+        record_notice=member.ledger.record_notice,
     )
 
 
@@ -327,11 +327,11 @@ class _Routes:
         return Permits(
             Governor(
                 cap=settings.concurrency,
-                longest_pause_s=settings.max_wait_s,
+                max_pause_s=settings.max_wait_s,
                 requests=Bucket(settings.rpm) if settings.rpm else None,
                 tokens=Bucket(settings.tpm) if settings.tpm else None,
             ),
-            told=member.ledger.record_notice,
+            record_notice=member.ledger.record_notice,
         )
 
     def _make_gate(self, priced: PricedProvider, member: Membership, breaker: Breaker) -> Gate:
@@ -339,11 +339,11 @@ class _Routes:
         return Gate(
             provider=priced.provider,
             permits=self.permits[account],
-            budget=member.budget,
+            allotments=member.allotments,
             caps=settings.caps,
             prices=priced.prices,
-            unpriced=priced.unpriced,
-            tokens=priced.tokens,
+            allow_unpriced=priced.allow_unpriced,
+            counts_tokens=priced.counts_tokens,
             ledger=member.ledger,
             policy=RetryPolicy(
                 max_wait_s=settings.max_wait_s,
@@ -352,7 +352,7 @@ class _Routes:
             rng=self._setup.world.rng,
             waits=self.waits,
             breaker=breaker,
-            blocked=lambda error: self._block_account(account, error),
+            on_blocked=lambda error: self._block_account(account, error),
         )
 
     def _block_account(self, account: str, error: ProviderError) -> None:

@@ -60,7 +60,7 @@ class LabKind:
         return {**self.lab.content, **played}
 
     @property
-    def longest_s(self) -> float:
+    def max_run_s(self) -> float:
         """All timeouts of a flow together."""
         return (
             max(

@@ -38,7 +38,7 @@ def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: in
 
 def played_by(player: AnswerPlayer) -> dict[str, PricedProvider]:
     """The providers of an offline sweep: one player that answers for all."""
-    return {RECORDED: PricedProvider(provider=player, prices={}, unpriced=True)}
+    return {RECORDED: PricedProvider(provider=player, prices={}, allow_unpriced=True)}
 
 
 def asked_of(
@@ -69,7 +69,9 @@ def asked_of(
                 found[name] = {**prices, **free}
     opened = open_all(capabilities) if found else {}
     asked = {
-        name: PricedProvider(provider=opened[name], prices=table, unpriced=True, tokens=name not in specialists)
+        name: PricedProvider(
+            provider=opened[name], prices=table, allow_unpriced=True, counts_tokens=name not in specialists
+        )
         for name, table in found.items()
     }
     return asked or {"nobody": PricedProvider(provider=AnswerPlayer({}, {}), prices={})}

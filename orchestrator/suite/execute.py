@@ -152,7 +152,7 @@ class Executor:
             allow_private=settings.fetch_private,
             sandbox=self._sandbox_for(task),
             marker=work.attempt.key,
-            home=made.beside,
+            home=made.home_path,
             materialise=made.copy_fixture,
         )
 

@@ -59,7 +59,7 @@ class SuiteKind:
         return self.suite.content
 
     @property
-    def longest_s(self) -> float:
+    def max_run_s(self) -> float:
         """No budget of a task and its verifiers' timeouts together are longer."""
         longest_ms = max(
             (

@@ -20,17 +20,17 @@ from providers.system.removal import remove_tree
 from providers.system.tree import Tree, take_snapshot
 from store.errors import EvalctlError
 
-SMALL = 64 * 2**10
+MAX_SMALL_BYTES = 64 * 2**10
 """Bytes: a fixture of at most so much content is kept in memory and copied without a thread."""
 
-FEW = 64
+MAX_SMALL_ENTRIES = 64
 """Files and directories: the same, for their number; also how much of a workspace is removed without a thread."""
 
-CACHES = frozenset({"__pycache__"})
+SKIPPED_DIRECTORIES = frozenset({"__pycache__"})
 """Never copied: bytecode that an installation may have left beside a fixture's sources."""
 
 
-_ODD = re.compile(r"[^\w.-]")
+_UNSAFE_CHARACTER = re.compile(r"[^\w.-]")
 """What a run's name may hold and a file's had better not."""
 
 
@@ -87,7 +87,7 @@ class Workspace:
         return self.fixture.tree
 
     @property
-    def beside(self) -> Path:
+    def home_path(self) -> Path:
         """The place of `home`, on the disk or not."""
         return self.path.with_name(f"{self.path.name}.home")
 
@@ -96,7 +96,7 @@ class Workspace:
         """An empty directory beside the workspace, for HOME and temporary files: what is written there is nobody's
         change. Made when first asked for; many runs need none.
         """
-        beside = self.beside
+        beside = self.home_path
         try:
             if beside.is_symlink() or not beside.is_dir():
                 _make_directory(beside)
@@ -155,7 +155,7 @@ def read_fixture(root: Path) -> Fixture:
     try:
         entries = tuple(_walk_entries(root, root.resolve(strict=True)))
         total = sum((root / entry.path).stat().st_size for entry in entries if entry.kind == "file")
-        small = total <= SMALL and len(entries) <= FEW
+        small = total <= MAX_SMALL_BYTES and len(entries) <= MAX_SMALL_ENTRIES
         if small:
             entries = tuple(
                 attrs.evolve(entry, content=(root / entry.path).read_bytes()) if entry.kind == "file" else entry
@@ -176,7 +176,7 @@ def _walk_entries(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
         if item.is_symlink():
             yield Entry(path=path, kind="link", mode=mode, target=_checked_target(root, real, path))
         elif item.is_dir(follow_symlinks=False):
-            if item.name not in CACHES:
+            if item.name not in SKIPPED_DIRECTORIES:
                 yield Entry(path=path, kind="directory", mode=mode)
                 yield from _walk_entries(root, real, path)
         elif stat.S_ISREG(status.st_mode):
@@ -227,7 +227,7 @@ async def open_workspace(
     finally:
         if made.made:
             made.kept = keep
-            if not keep and not _remove_workspace(made, at_most=FEW):
+            if not keep and not _remove_workspace(made, at_most=MAX_SMALL_ENTRIES):
                 with anyio.CancelScope(shield=True):
                     made.kept = not await anyio.to_thread.run_sync(_remove_workspace, made)
 
@@ -242,11 +242,11 @@ async def _commit_fixture(made: Workspace, environment: Mapping[str, str], marke
 
 
 def _remove_workspace(made: Workspace, at_most: int | None = None) -> bool:
-    return remove_tree(made.path, at_most=at_most) and remove_tree(made.beside, at_most=at_most)
+    return remove_tree(made.path, at_most=at_most) and remove_tree(made.home_path, at_most=at_most)
 
 
 def _make_private_directory(parent: Path, name: str) -> Path:
-    return parent / (_ODD.sub("-", name)[:100].lstrip(".") or "run")
+    return parent / (_UNSAFE_CHARACTER.sub("-", name)[:100].lstrip(".") or "run")
 
 
 def _free_place(parent: Path, name: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from providers.system.process import ProcessNotStarted, run_process
 
-WHO = {"NAME": "evalctl", "EMAIL": "evalctl@localhost", "DATE": "2000-01-01T00:00:00Z"}
+IDENTITY = {"NAME": "evalctl", "EMAIL": "evalctl@localhost", "DATE": "2000-01-01T00:00:00Z"}
 
 SEALED = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -15,11 +15,11 @@ SEALED = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
-    **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in WHO.items()},
+    **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()},
 }
 """The whole environment of git beside PATH: nobody's configuration, hooks, identity or clock."""
 
-ALWAYS = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
+OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
 
 STEPS = (
     ("init", "--quiet", "--template=", "--initial-branch=main"),
@@ -27,7 +27,7 @@ STEPS = (
     ("commit", "--quiet", "--allow-empty", "--no-verify", "--message=fixture"),
 )
 
-LONGEST_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class CommitFailed(Exception):
@@ -45,11 +45,11 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
     for step in STEPS:
         try:
             finished = await run_process(
-                ("git", *ALWAYS, *step),
+                ("git", *OPTIONS, *step),
                 cwd=path,
                 environment=sealed,
                 marker=marker,
-                timeout_s=LONGEST_S,
+                timeout_s=TIMEOUT_S,
                 output_limit=2**14,
             )
         except ProcessNotStarted as error:
@@ -64,4 +64,4 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
 def _set_identity(config: Path) -> None:
     """Let the agent commit: it has no identity of its own."""
     with config.open("a", encoding="utf-8") as file:
-        file.write(f"[user]\n\tname = {WHO['NAME']}\n\temail = {WHO['EMAIL']}\n")
+        file.write(f"[user]\n\tname = {IDENTITY['NAME']}\n\temail = {IDENTITY['EMAIL']}\n")

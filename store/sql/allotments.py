@@ -81,8 +81,8 @@ class _Waiter:
     future: asyncio.Future[None]
 
 
-class SqliteBudget:
-    """One process's share of a sweep's spending caps; implements `orchestrator.engine.ports.Budget`.
+class SqliteAllotments:
+    """One process's share of a sweep's spending caps; implements `orchestrator.engine.ports.Allotments`.
 
     Without caps nothing is written and nothing waits.
 
@@ -137,7 +137,8 @@ class SqliteBudget:
 
     def __repr__(self) -> str:
         return (
-            f"<SqliteBudget {self._caps}: {self._in_flight} in flight, {len(self._waiters)} waiting, {self._balance}>"
+            f"<SqliteAllotments {self._caps}: {self._in_flight} in flight, {len(self._waiters)} waiting, "
+            f"{self._balance}>"
         )
 
     async def reserve(self, bound: Amount) -> None:
@@ -151,7 +152,7 @@ class SqliteBudget:
             self._in_flight += 1
             return
         self._writer.check_writable()
-        assert not self._closed, "a closed budget has nothing to reserve from"
+        assert not self._closed, "nothing can be reserved after close"
         if not self._waiters and self._fits_balance(bound):
             self._take_from_balance(bound)
             if not self._exhausted and any(

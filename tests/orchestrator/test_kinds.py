@@ -1,4 +1,4 @@
-from orchestrator.kinds import KINDS, SUITE, SweepKind, load_part
+from orchestrator.kinds import KINDS, SUITE, SweepKind, load_attribute
 from orchestrator.suite.report import json_report
 
 
@@ -9,7 +9,7 @@ def parts_of(kind: SweepKind) -> list[str]:
 
 def test_every_part_of_every_kind_can_be_imported() -> None:
     for kind in KINDS:
-        assert all(callable(load_part(name)) for name in parts_of(kind))
+        assert all(callable(load_attribute(name)) for name in parts_of(kind))
 
 
 def test_the_schema_of_a_report_leads_to_its_reader() -> None:

@@ -13,7 +13,7 @@ from orchestrator.cli import options
 from orchestrator.cli.common import Exit, ask_confirmation, not_ours, print_notice
 from orchestrator.cli.suite import replaying, sweeping
 from orchestrator.cli.suite.request import ModelFlags, RunRequest
-from orchestrator.engine.caps import prices_of_asked
+from orchestrator.engine.caps import select_prices
 from orchestrator.measured import config_hash
 from orchestrator.suite.catalog import find_suite
 from orchestrator.suite.config import Config, load_config, with_flags, with_prices, with_values
@@ -100,7 +100,7 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
         variants=_read_variants(request.variants, suite, config),
         grants=request.grants,
         caps=caps,
-        prices=prices_of_asked(caps, [model], config.prices),
+        prices=select_prices(caps, [model], config.prices),
         input_rate=request.model.input_rate,
         output_rate=request.model.output_rate,
         sandbox=options.kind_of_sandbox(request.sandbox),

@@ -51,7 +51,7 @@ def check(
     Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns about this installation. Exits with 1 where
     there are findings; warnings alone leave it at 0.
     """
-    from orchestrator.installation import warnings_here
+    from orchestrator.installation import list_warnings
     from orchestrator.suite import catalog as bundled
     from orchestrator.text import format_count
 
@@ -59,7 +59,7 @@ def check(
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
     findings = [line for _, lines in results for line in lines]
     findings += bundled.duplicate_ids(places)
-    warnings = [*(line for listed, _ in results for line in bundled.script_warnings(listed)), *warnings_here()]
+    warnings = [*(line for listed, _ in results for line in bundled.script_warnings(listed)), *list_warnings()]
     if COMMON.json:
         _print_json(
             {

@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli.common import COMMON, print_data, print_notice
 
 if TYPE_CHECKING:
-    from orchestrator.engine.control.commands import Order
+    from orchestrator.engine.control.commands import ControlCommand
     from orchestrator.reports.status.standing import Standing
     from store.rows import SweepRow
 
@@ -43,13 +43,13 @@ def cancel(sweep: Sweep, why: Because = "") -> None:
     _give_command("cancel", sweep, why)
 
 
-def _give_command(order: Order, name: str, why: str) -> None:
+def _give_command(order: ControlCommand, name: str, why: str) -> None:
     from functools import partial
 
     import anyio
 
     from orchestrator.cli.sweep_setup import store_of
-    from orchestrator.engine.control.commands import give_command, in_force
+    from orchestrator.engine.control.commands import find_active_command, give_command
     from orchestrator.reports.status.standing import standing_of
     from orchestrator.world import is_alive, real_world
     from store.secrets.redactor import Redactor, find_credentials
@@ -59,7 +59,7 @@ def _give_command(order: Order, name: str, why: str) -> None:
     store = store_of(world)
     with Reader(store) as reader:
         sweep = reader.find_sweep(name)
-        held = in_force(reader.list_commands(sweep.id))
+        held = find_active_command(reader.list_commands(sweep.id))
         if (
             needless := _explain_needless(order, None if held is None else held.verb, reader.count_remaining(sweep.id))
         ) is not None:
@@ -80,7 +80,7 @@ def _give_command(order: Order, name: str, why: str) -> None:
     )
 
 
-def _explain_needless(order: Order, held: str | None, remaining: int) -> str | None:
+def _explain_needless(order: ControlCommand, held: str | None, remaining: int) -> str | None:
     """Why an order would change nothing; None when it would."""
     if order == "continue":
         return None if held == "pause" else _not_paused(held)
@@ -97,7 +97,7 @@ def _count_working(found: Standing) -> int:
     return sum(worker.state == "running" for worker in found.workers)
 
 
-def _describe_effect(order: Order, found: Standing, skipped: int) -> str:
+def _describe_effect(order: ControlCommand, found: Standing, skipped: int) -> str:
     from orchestrator.text import format_count
 
     working = _count_working(found)
@@ -113,7 +113,7 @@ def _describe_effect(order: Order, found: Standing, skipped: int) -> str:
 
 
 def _print_command(
-    sweep: SweepRow, order: Order, words: str, *, given: bool, processes: int = 0, skipped: int = 0
+    sweep: SweepRow, order: ControlCommand, words: str, *, given: bool, processes: int = 0, skipped: int = 0
 ) -> None:
     if COMMON.json:
         import json

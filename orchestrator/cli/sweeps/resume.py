@@ -44,7 +44,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     from orchestrator.cli.resume_request import ResumeRequest
     from orchestrator.cli.sweep_setup import store_of
     from orchestrator.engine.caps import caps_of, prices_of
-    from orchestrator.kinds import kind_of, load_part
+    from orchestrator.kinds import kind_of, load_attribute
     from orchestrator.world import real_world
     from providers.prices import table
     from store.sql.reader import Reader
@@ -77,4 +77,4 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         errors=errors,
         cancelled=cancelled,
     )
-    raise typer.Exit(load_part(kind_of(row).resume)(request))
+    raise typer.Exit(load_attribute(kind_of(row).resume)(request))

@@ -59,18 +59,18 @@ def show(
 def _show_sweep(reader: Reader, what: str) -> None:
     from orchestrator.cli.naming import find_arm
     from orchestrator.cli.streams import guard_printing
-    from orchestrator.kinds import kind_of, load_part
+    from orchestrator.kinds import kind_of, load_attribute
     from orchestrator.world import real_world
 
     sweep, variant = find_arm(reader, what)
     kind = kind_of(sweep)
     report = kind.build_report(reader, sweep, variant)
     if COMMON.json:
-        print_data(load_part(kind.encoder)(report))
+        print_data(load_attribute(kind.encoder)(report))
         return
     with guard_printing():
-        load_part(kind.printer)(report, sys.stdout, color=COMMON.color)
-    print_lines(load_part(kind.proposer)(report), real_world().environment)
+        load_attribute(kind.printer)(report, sys.stdout, color=COMMON.color)
+    print_lines(load_attribute(kind.proposer)(report), real_world().environment)
 
 
 def _show_runs(reader: Reader, name: str) -> None:

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from store.secrets.redactor import Redactor
     from store.sql.writer import Writer
 
-Order = Literal["pause", "continue", "cancel"]
-ORDERS = ("pause", "continue", "cancel")
-PATIENCE_S = 60.0
+ControlCommand = Literal["pause", "continue", "cancel"]
+CONTROL_COMMANDS = ("pause", "continue", "cancel")
+STORE_WAIT_S = 60.0
 """How long an order waits for others to leave the store."""
-LEASE_S = 15.0
+CANCEL_LEASE_S = 15.0
 """How long a process that cancels is believed to live, should it die meanwhile."""
 
 
-def in_force(controls: Iterable[CommandRow]) -> CommandRow | None:
+def find_active_command(commands: Iterable[CommandRow]) -> CommandRow | None:
     """The pause or the cancel that holds now; None where the last order was to continue, or there was none."""
-    orders = [row for row in controls if row.verb in ORDERS]
+    orders = [row for row in commands if row.verb in CONTROL_COMMANDS]
     return orders[-1] if orders and orders[-1].verb != "continue" else None
 
 
 async def give_command(
     store: Path,
     sweep: SweepRow,
-    order: Order,
+    command: ControlCommand,
     *,
     why: str,
     redactor: Redactor,
@@ -50,9 +50,9 @@ async def give_command(
     from store.sql.commands import record_command
 
     by, why = redactor.redact_text(current_user()), redactor.redact_text(why)
-    async with open_for_writing(store, say=say, max_stall_s=PATIENCE_S) as writer:
-        await writer.submit_and_wait(record_command(sweep.id, order, who=by, why=why, payload={}, at=world.wall()))
-        if order != "cancel":
+    async with open_for_writing(store, say=say, max_stall_s=STORE_WAIT_S) as writer:
+        await writer.submit_and_wait(record_command(sweep.id, command, who=by, why=why, payload={}, at=world.wall()))
+        if command != "cancel":
             return 0
         reason = f"cancelled by {by}" + (f" ({why})" if why else "")
         return await _skip_free(writer, sweep, reason, redactor, world)
@@ -66,7 +66,7 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
     from store.sql.leases import end_lease, register_worker
     from store.sql.ledger import SqliteLedger
 
-    lease_us = round(LEASE_S * 1_000_000)
+    lease_us = round(CANCEL_LEASE_S * 1_000_000)
     worker_id = await writer.submit_and_wait(
         register_worker(this_worker(__version__, world.wall()), world.wall() + lease_us)
     )
@@ -92,13 +92,13 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
 class Lift:
     """What resuming a sweep does to an order that holds it back."""
 
-    order: CommandRow
+    command: CommandRow
     why: str
     """Kept with the order to continue."""
 
 
-def to_lift(order: CommandRow | None, *, cancelled: bool) -> Lift | None:
+def plan_lift(command: CommandRow | None, *, cancelled: bool) -> Lift | None:
     """Resuming lifts a pause; a cancel only where *cancelled* runs are asked for."""
-    if order is None or (order.verb == "cancel" and not cancelled):
+    if command is None or (command.verb == "cancel" and not cancelled):
         return None
-    return Lift(order=order, why="resume" if order.verb == "pause" else "resume --cancelled")
+    return Lift(command=command, why="resume" if command.verb == "pause" else "resume --cancelled")

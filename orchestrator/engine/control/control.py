@@ -11,7 +11,7 @@ import anyio
 from orchestrator.text import one_line
 from store.records import CommandRow
 
-Why = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "terminate", "cancelled"]
+StopReason = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "terminate", "cancelled"]
 
 
 class Control:
@@ -22,12 +22,12 @@ class Control:
     """
 
     def __init__(
-        self, tell: Callable[[str], None] = lambda _text: None, at_once: Callable[[], None] = lambda: None
+        self, print_line: Callable[[str], None] = lambda _text: None, on_cancel: Callable[[], None] = lambda: None
     ) -> None:
         """Words go to *tell*; *at_once* is called when running attempts are to end."""
-        self._tell = tell
-        self._at_once = at_once
-        self.why: Why | None = None
+        self._print_line = print_line
+        self._on_cancel = on_cancel
+        self.why: StopReason | None = None
         self.message = ""
         """The reason in words."""
         self.draining = anyio.Event()
@@ -47,39 +47,39 @@ class Control:
         """By whom and why the sweep is paused; empty when it is not."""
         return f"paused by {describe_author(self.pause)}" if self.pause is not None else ""
 
-    def start_draining(self, why: Why, message: str) -> None:
+    def start_draining(self, why: StopReason, message: str) -> None:
         """Start nothing new."""
         if self.why is None:
             self.why, self.message = why, message
-            self._tell(message)
+            self._print_line(message)
         self.draining.set()
 
-    def cancel_runs(self, why: Why, message: str) -> None:
+    def cancel_runs(self, why: StopReason, message: str) -> None:
         """Start nothing new and end what runs."""
         if self.why is not None and not self.running.cancel_called:
-            self._tell(message)
+            self._print_line(message)
         if why == "cancelled" and self.why is not None:
             self.why, self.message = why, message
         self.start_draining(why, message)
         if not self.running.cancel_called:
-            self._at_once()
+            self._on_cancel()
         self.running.cancel()
 
-    def obey_command(self, order: CommandRow | None) -> None:
+    def obey_command(self, command: CommandRow | None) -> None:
         """Do what the last order says, once; None is no order."""
-        if order is None or order.id == self._obeyed:
+        if command is None or command.id == self._obeyed:
             return
-        self._obeyed = order.id
-        if order.verb == "cancel":
+        self._obeyed = command.id
+        if command.verb == "cancel":
             self.cancel_runs(
-                "cancelled", f"cancelled by {describe_author(order)}: `resume --cancelled` runs what is skipped now"
+                "cancelled", f"cancelled by {describe_author(command)}: `resume --cancelled` runs what is skipped now"
             )
-        elif order.verb == "pause":
-            self._set_pause(order)
-            self._tell(f"{self.paused}: nothing new starts, running attempts finish")
+        elif command.verb == "pause":
+            self._set_pause(command)
+            self._print_line(f"{self.paused}: nothing new starts, running attempts finish")
         elif self.pause is not None:
             self._set_pause(None)
-            self._tell(f"continued by {describe_author(order)}")
+            self._print_line(f"continued by {describe_author(command)}")
 
     async def listen_to_signals(self) -> None:
         """Ctrl-C drains, a second one, SIGTERM or SIGHUP cancels. Runs until it is cancelled itself.
@@ -107,12 +107,12 @@ class Control:
         await anyio.sleep(seconds)
         self.cancel_runs("deadline", "--max-wall was reached")
 
-    def _set_pause(self, order: CommandRow | None) -> None:
-        self.pause = order
+    def _set_pause(self, command: CommandRow | None) -> None:
+        self.pause = command
         self.changed.set()
         self.changed = anyio.Event()
 
 
-def describe_author(order: CommandRow) -> str:
+def describe_author(command: CommandRow) -> str:
     """Who gave an order, and why where that was said; harmless for a terminal."""
-    return one_line(order.who) + (f" ({one_line(order.why)})" if order.why else "")
+    return one_line(command.who) + (f" ({one_line(command.why)})" if command.why else "")

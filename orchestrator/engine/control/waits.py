@@ -19,9 +19,9 @@ import attrs
 from orchestrator.engine.hold import Hold
 from store.errors import EvalctlError
 
-What = Literal["answer", "budget", "others", "permit", "retry", "store"]
+WaitKind = Literal["answer", "budget", "others", "permit", "retry", "store"]
 
-IN_WORDS: Mapping[What, str] = {
+WAIT_NAMES: Mapping[WaitKind, str] = {
     "answer": "an answer",
     "budget": "room in the sweep's caps",
     "others": "another process's runs",
@@ -36,15 +36,15 @@ IN_WORDS: Mapping[What, str] = {
 class Stalled(EvalctlError):
     """Something was waited for while nothing happened, for longer than `--max-stall`, or could only come after that."""
 
-    what: What
+    kind: WaitKind
     seconds: float
-    why: str | None = None
+    cause: str | None = None
     """Why it could not come in time."""
 
     def __str__(self) -> str:
-        if self.why is not None:
-            return f"did not wait for {IN_WORDS[self.what]}: {self.why}"
-        return f"waited for {IN_WORDS[self.what]} while nothing happened for {self.seconds:.0f} s (--max-stall)"
+        if self.cause is not None:
+            return f"did not wait for {WAIT_NAMES[self.kind]}: {self.cause}"
+        return f"waited for {WAIT_NAMES[self.kind]} while nothing happened for {self.seconds:.0f} s (--max-stall)"
 
 
 class Waits:
@@ -57,15 +57,15 @@ class Waits:
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self.clock = clock or asyncio.get_running_loop().time
         self.open: set[Wait] = set()
-        self.stirred = True
+        self.progressed = True
         """Whether something has happened since `Quiet` last looked. Whoever makes something happen sets it."""
 
     def __repr__(self) -> str:
         return f"<Waits: {self.summarize_waits() or 'none'}>"
 
-    def count_kinds(self) -> Counter[What]:
+    def count_kinds(self) -> Counter[WaitKind]:
         """How many wait for what."""
-        return Counter(wait.what for wait in self.open)
+        return Counter(wait.kind for wait in self.open)
 
     def summarize_waits(self) -> str:
         """`2 wait for a retry (the next in 12 s)`; without those that only wait for an answer."""
@@ -74,9 +74,9 @@ class Waits:
         now = self.clock()
         parts = []
         for what, count in sorted(counts.items()):
-            ends = [end for wait in self.open if wait.what == what and (end := wait.known_end()) is not None]
+            ends = [end for wait in self.open if wait.kind == what and (end := wait.known_end()) is not None]
             when = f" (the next in {max(0.0, min(ends) - now):.0f} s)" if ends else ""
-            parts.append(f"{count} {'waits' if count == 1 else 'wait'} for {IN_WORDS[what]}{when}")
+            parts.append(f"{count} {'waits' if count == 1 else 'wait'} for {WAIT_NAMES[what]}{when}")
         return ", ".join(parts)
 
 
@@ -92,29 +92,29 @@ class Wait:
         held: what makes it last until a time that is known, as things are now; None where nothing does.
     """
 
-    __slots__ = ("_waits", "give_up", "held", "run", "since", "until", "what")
+    __slots__ = ("_waits", "find_hold", "give_up", "kind", "run", "since", "until")
 
     def __init__(
         self,
         waits: Waits,
-        what: What,
+        kind: WaitKind,
         run: int | None = None,
         give_up: Callable[[Stalled], None] | None = None,
         *,
         until: float | None = None,
-        held: Callable[[], Hold | None] | None = None,
+        find_hold: Callable[[], Hold | None] | None = None,
     ) -> None:
         self._waits = waits
-        self.what = what
+        self.kind = kind
         self.run = run
         self.give_up = give_up
         self.until = until
-        self.held = held
+        self.find_hold = find_hold
         self.since = 0.0
 
     def known_end(self) -> float | None:
         """When it will be over by itself, where that is known now."""
-        hold = self.held() if self.held is not None else None
+        hold = self.find_hold() if self.find_hold is not None else None
         return hold.until if hold is not None else self.until
 
     def begin_wait(self) -> None:
@@ -127,7 +127,7 @@ class Wait:
         """It is over; something has happened, if only that."""
         if self in self._waits.open:
             self._waits.open.discard(self)
-            self._waits.stirred = True
+            self._waits.progressed = True
 
     def __enter__(self) -> None:
         self.begin_wait()
@@ -138,7 +138,7 @@ class Wait:
         self.end_wait()
 
 
-class Bound:
+class StallScope:
     """What ends an attempt that waits too long: a scope around it, and the error it then ends with."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Bound:
 
 
 @attrs.define(kw_only=True)
-class Quiet:
+class QuietTimer:
     """For how long nothing has happened. Pure: it is told the time, about once per *tick_s*.
 
     Time during which the process itself did not run, stopped or on a sleeping machine, is not counted.
@@ -164,11 +164,11 @@ class Quiet:
     """When something last happened; None before the first look."""
     _last: float = attrs.field(init=False, default=0.0)
 
-    def measure_quiet(self, now: float, *, stirred: bool) -> float:
+    def measure_quiet(self, now: float, *, progressed: bool) -> float:
         """Seconds of quiet at *now*; *stirred* tells whether something has happened since the last look."""
         absent = max(0.0, now - self._last - 2 * self.tick_s)
         self._last = now
-        if stirred or self.since is None:
+        if progressed or self.since is None:
             self.since = now
         elif absent:
             self.since += absent
@@ -181,7 +181,7 @@ class Quiet:
 
 def describe_waits(waits: Iterable[Wait]) -> str:
     """`1 wait for a retry, 3 waits for an answer`, for people."""
-    counts = Counter(IN_WORDS[wait.what] for wait in waits)
+    counts = Counter(WAIT_NAMES[wait.kind] for wait in waits)
     return ", ".join(
         f"{count} {'wait' if count == 1 else 'waits'} for {words}" for words, count in sorted(counts.items())
     )

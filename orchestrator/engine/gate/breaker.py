@@ -10,8 +10,8 @@ import attrs
 from providers.errors import ProviderError
 from store.errors import EvalctlError
 
-AT_ONCE = frozenset({"auth", "quota"})
-IN_A_ROW = {"permission": 3}
+OPENING_KINDS = frozenset({"auth", "quota"})
+FAILURES_TO_OPEN = {"permission": 3}
 """Kinds that may concern one request alone: so many of them, with no answer between, are about the account."""
 
 
@@ -31,18 +31,18 @@ class Breaker:
 
     cause: ProviderError | None = None
     """Why it is open; None while it is closed."""
-    _row: int = attrs.field(init=False, default=0)
+    _failures: int = attrs.field(init=False, default=0)
 
     def record_outcome(self, error: ProviderError | None) -> bool:
         """A request was answered or has failed for good with *error*. Returns whether the breaker opened just now."""
         if error is None:
-            self._row = 0
+            self._failures = 0
             return False
-        needed = 1 if error.kind in AT_ONCE else IN_A_ROW.get(error.kind)
+        needed = 1 if error.kind in OPENING_KINDS else FAILURES_TO_OPEN.get(error.kind)
         if needed is None or self.cause is not None:
             return False
-        self._row += 1
-        if self._row < needed:
+        self._failures += 1
+        if self._failures < needed:
             return False
         self.cause = error
         return True

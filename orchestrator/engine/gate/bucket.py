@@ -36,7 +36,7 @@ class Bucket:
         return 0.0 if missing <= 1e-9 else missing * 60 / self._rate
 
     @property
-    def told(self) -> str:
+    def rate_text(self) -> str:
         """The rate, for people."""
         shared = f" (shared by {self.processes} processes)" if self.processes > 1 else ""
         return f"{self.per_minute:g}{shared}"

@@ -17,7 +17,7 @@ from providers.usage import Usage
 from store.money import MAX_USD, NUSD_PER_USD
 from store.rows import Amount
 
-Source = Literal["prices", "reported", "bound"]
+CostSource = Literal["prices", "reported", "bound"]
 """Where a cost comes from; `bound`: it is at most so much."""
 
 
@@ -33,10 +33,10 @@ class Charge:
     """Usage was not reported: the amount is a bound."""
     cost_nusd: int | None = None
     """None: unknown."""
-    source: Source | None = None
+    source: CostSource | None = None
     implausible: bool = False
     """What was reported cannot be true and counts as not reported."""
-    above: bool = False
+    above_bound: bool = False
     """The provider reported more than the request was allowed."""
 
 
@@ -58,10 +58,10 @@ def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price 
     """
     usage = reply.usage if reply is not None else None
     reported = reply.cost_nusd if isinstance(reply, Answer) else None
-    implausible = not is_plausible(usage) or not _can_be(reported)
+    implausible = not is_plausible(usage) or not _is_possible_cost(reported)
     if not is_plausible(usage):
         usage = None
-    if not _can_be(reported):
+    if not _is_possible_cost(reported):
         reported = None
     if usage is None or usage.input is None or usage.output is None:
         unknown = not (isinstance(reply, ProviderError) and usage is None and reply.turned_away)
@@ -80,13 +80,13 @@ def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price 
         cost_nusd=nusd,
         source=source,
         implausible=implausible,
-        above=tokens > bound.tokens or (price is not None and (nusd or 0) > bound.nusd),
+        above_bound=tokens > bound.tokens or (price is not None and (nusd or 0) > bound.nusd),
     )
 
 
 def _charge_unreported(
     bound: Amount, price: Price | None, *, unknown: bool, limited: bool
-) -> tuple[int, int | None, Source | None]:
+) -> tuple[int, int | None, CostSource | None]:
     """Tokens, cost and its source where no usage was reported."""
     if not unknown:
         return 0, *((None, None) if price is None else (0, "prices"))
@@ -97,5 +97,5 @@ def _charge_unreported(
     return bound.tokens, bound.nusd, "bound"
 
 
-def _can_be(nusd: int | None) -> bool:
+def _is_possible_cost(nusd: int | None) -> bool:
     return nusd is None or (type(nusd) is int and 0 <= nusd <= MAX_USD * NUSD_PER_USD)

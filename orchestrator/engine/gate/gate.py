@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from orchestrator.engine.control.waits import Wait, Waits, What
+from orchestrator.engine.control.waits import Wait, WaitKind, Waits
 from orchestrator.engine.gate.breaker import Breaker, ProviderBlocked
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.permits import Permits
@@ -21,7 +21,7 @@ from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.hold import Hold
-from orchestrator.engine.ports import AttemptLog, Budget, Ledger
+from orchestrator.engine.ports import Allotments, AttemptLog, Ledger
 from providers.base import Answer, Emitted, Provider, ReasoningDelta, Request, Responded, TextDelta
 from providers.endpoints.usage import is_plausible
 from providers.errors import ProviderError
@@ -52,18 +52,18 @@ class Gate:
 
     provider: Provider
     permits: Permits
-    budget: Budget
+    allotments: Allotments
     caps: Caps
     prices: Prices = attrs.field(factory=dict[str, Price])
     """Of the models that are asked; one that is not in it has an unknown price."""
-    unpriced: bool = False
+    allow_unpriced: bool = False
     """Whether a model of unknown price is asked under a cap in USD all the same."""
-    tokens: bool = True
+    counts_tokens: bool = True
     """Whether the provider reads and writes tokens."""
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
-    blocked: Callable[[ProviderError], None] = lambda _error: None
+    on_blocked: Callable[[ProviderError], None] = lambda _error: None
     """Told once, when the account refuses for good."""
     waits: Waits = attrs.field(factory=Waits)
     breaker: Breaker = attrs.field(factory=Breaker)
@@ -78,9 +78,9 @@ class Gate:
             UnknownPrice: there is a cap in USD, and the model's price is not known.
         """
         price = self.prices.get(request.model)
-        if price is None and self.caps.nusd is not None and not self.unpriced:
+        if price is None and self.caps.nusd is not None and not self.allow_unpriced:
             raise UnknownPrice(request.model)
-        if not self.tokens:
+        if not self.counts_tokens:
             return request, Amount(calls=1)
         if request.max_output_tokens is None and (self.caps.tokens is not None or self.caps.nusd is not None):
             request = attrs.evolve(request, max_output_tokens=FALLBACK_OUTPUT_TOKENS)
@@ -88,7 +88,7 @@ class Gate:
 
     def sent_size(self, request: Request, bound: Amount) -> int:
         """Bytes of a request whose bound is known."""
-        return bound.tokens - (request.max_output_tokens or 0) if self.tokens else self.provider.size(request)
+        return bound.tokens - (request.max_output_tokens or 0) if self.counts_tokens else self.provider.size(request)
 
 
 class GateOfRun:
@@ -119,7 +119,7 @@ class GateOfRun:
                 await gate.ledger.wait_for_backlog()
             ticket = gate.permits.try_take(bound.tokens)
             if ticket is None:
-                with self._record_wait("permit", held=lambda: gate.permits.find_hold(bound.tokens)):
+                with self._record_wait("permit", find_hold=lambda: gate.permits.find_hold(bound.tokens)):
                     ticket = await gate.permits.take_permit(bound.tokens)
             used: int | None = 0
             failure: ProviderError | None = None
@@ -127,16 +127,16 @@ class GateOfRun:
                 if gate.breaker.cause is not None:
                     raise ProviderBlocked(gate.breaker.cause)
                 with self._record_wait("budget"):
-                    await gate.budget.reserve(bound)
+                    await gate.allotments.reserve(bound)
                 used = None
                 sent = _Sent(self._log, request, number, gate)
                 try:
-                    with Wait(gate.waits, "answer", self.requests.position, self.requests.bound.give_up):
+                    with Wait(gate.waits, "answer", self.requests.position, self.requests.stall_scope.give_up):
                         answer = await sent.answered_by(gate.provider, gate.sent_size(request, bound))
                 finally:
                     charge = self._charge_request(bound, sent)
                     used = charge.amount.tokens
-                    gate.budget.settle(bound, charge.amount)
+                    gate.allotments.settle(bound, charge.amount)
                     sent.record_charge(charge)
             except ProviderError as error:
                 failure = error
@@ -154,7 +154,7 @@ class GateOfRun:
             sent.record_reply(failure, delay)
             if delay is None:
                 if gate.breaker.record_outcome(failure):
-                    gate.blocked(failure)
+                    gate.on_blocked(failure)
                 raise failure
             with self._record_wait("retry", until=gate.clock() + delay):
                 await gate.sleep(delay)
@@ -169,16 +169,16 @@ class GateOfRun:
         self.requests.count_request(request.purpose, charge)
         if charge.implausible and isinstance(sent.reply, Answer):
             self.requests.note_incident("usage_implausible")
-        if charge.above and (caps.tokens is not None or caps.nusd is not None):
+        if charge.above_bound and (caps.tokens is not None or caps.nusd is not None):
             self.requests.note_incident("usage_above_bound")
         return charge
 
     def _record_wait(
-        self, what: What, until: float | None = None, held: Callable[[], Hold | None] | None = None
+        self, kind: WaitKind, until: float | None = None, find_hold: Callable[[], Hold | None] | None = None
     ) -> _Wait:
         # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
-        give_up = None if what == "store" else self.requests.bound.give_up
-        wait = Wait(self._gate.waits, what, self.requests.position, give_up, until=until, held=held)
+        give_up = None if kind == "store" else self.requests.stall_scope.give_up
+        wait = Wait(self._gate.waits, kind, self.requests.position, give_up, until=until, find_hold=find_hold)
         return _Wait(wait, self.requests.watch, self._log)
 
 
@@ -205,7 +205,7 @@ class _Wait:
         self._watch.restart_watch()
         waited_ms = round((self._watch.waited_s - self._before) * 1000)
         if kind is None and waited_ms >= NOTICEABLE_WAIT_MS:
-            self._log.append_event(Waited(why=self._wait.what, ms=waited_ms))
+            self._log.append_event(Waited(why=self._wait.kind, ms=waited_ms))
 
 
 class _Sent:
@@ -300,7 +300,7 @@ class _Sent:
         )
 
     def _forward_delta(self, item: Emitted) -> None:
-        self._waits.stirred = True
+        self._waits.progressed = True
         match item:
             case TextDelta(text):
                 self._log.append_delta("text", self._number, text)

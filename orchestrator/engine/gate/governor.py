@@ -13,9 +13,9 @@ from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.hold import Hold
 from providers.errors import ProviderError
 
-START = 20
-CUT = 0.5
-THROTTLED = frozenset({"rate_limit", "overloaded"})
+START_LIMIT = 20
+CUT_FACTOR = 0.5
+THROTTLING_KINDS = frozenset({"rate_limit", "overloaded"})
 
 
 @attrs.frozen(kw_only=True)
@@ -36,10 +36,12 @@ class Governor:
     """`--rpm`: requests per minute."""
     tokens: Bucket | None = None
     """`--tpm`: tokens per minute, by each request's upper bound, corrected when it has been answered."""
-    longest_pause_s: float = 120.0
+    max_pause_s: float = 120.0
     """A provider that asks for more has refused the request; others may try all the same."""
     limit: float = attrs.field(
-        default=attrs.Factory(lambda governor: float(min(governor.cap, max(START, governor.cap // 2))), takes_self=True)
+        default=attrs.Factory(
+            lambda governor: float(min(governor.cap, max(START_LIMIT, governor.cap // 2))), takes_self=True
+        )
     )
     in_flight: int = 0
     paused_until: float = 0.0
@@ -72,14 +74,14 @@ class Governor:
         """
         if self.in_flight >= self.allowed:
             return None
-        holds = [Hold(until=self.paused_until, by="the provider's Retry-After")]
+        holds = [Hold(until=self.paused_until, cause="the provider's Retry-After")]
         for bucket, flag, amount in ((self.requests, "--rpm", 1), (self.tokens, "--tpm", tokens)):
             wait = 0.0 if bucket is None else bucket.opens_in(now, amount)
             if bucket is None or not wait:
                 continue
             if bucket is self.tokens and self.in_flight:
                 return None
-            holds.append(Hold(until=now + wait, by=f"{flag} {bucket.told}", flag=flag))
+            holds.append(Hold(until=now + wait, cause=f"{flag} {bucket.rate_text}", flag=flag))
         last = max(holds, key=lambda hold: hold.until)
         return last if last.until > now else None
 
@@ -103,15 +105,15 @@ class Governor:
         if error is None:
             self._raise_limit()
             return False
-        if error.kind not in THROTTLED:
+        if error.kind not in THROTTLING_KINDS:
             return False
-        if error.retry_after_s is not None and error.retry_after_s <= self.longest_pause_s:
+        if error.retry_after_s is not None and error.retry_after_s <= self.max_pause_s:
             self.paused_until = max(self.paused_until, now + error.retry_after_s)
         if ticket.at <= self.cut_at:
             return False
         self.cuts += 1
         self.cut_at = now
-        self.limit = max(1.0, min(self.limit, self.in_flight + 1.0) * CUT)
+        self.limit = max(1.0, min(self.limit, self.in_flight + 1.0) * CUT_FACTOR)
         return True
 
     def divide_rates(self, processes: int) -> None:

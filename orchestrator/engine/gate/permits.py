@@ -12,7 +12,7 @@ from orchestrator.engine.hold import Hold
 from providers.errors import ProviderError
 from store.events import Json
 
-CLIMB = 1.25
+RECORDED_GROWTH = 1.25
 """A limit that has grown by so much since it was last recorded is recorded again."""
 
 
@@ -20,12 +20,12 @@ class Permits:
     """The governor's permits as something one can wait for."""
 
     def __init__(
-        self, governor: Governor, told: Callable[[str, dict[str, Json]], None] = lambda _kind, _facts: None
+        self, governor: Governor, record_notice: Callable[[str, dict[str, Json]], None] = lambda _kind, _facts: None
     ) -> None:
         self.governor = governor
-        self._told = told
+        self._record_notice = record_notice
         """Where changes of the limit are recorded: kind and facts of a notice."""
-        self._last_told = governor.allowed
+        self._last_recorded = governor.allowed
         self._clock = asyncio.get_running_loop().time
         self._changed: anyio.Event | None = None
         """Set and dropped at the next change; None while nobody waits for one."""
@@ -75,9 +75,11 @@ class Permits:
         """Record each cut, and the climb after it by steps that a reader can follow."""
         allowed = self.governor.allowed
         if cut:
-            self._told("limit_cut", {"limit": allowed, "cuts": self.governor.cuts, "inFlight": self.governor.in_flight})
-        elif allowed >= self._last_told * CLIMB or (allowed == self.governor.cap != self._last_told):
-            self._told("limit_raised", {"limit": allowed})
+            self._record_notice(
+                "limit_cut", {"limit": allowed, "cuts": self.governor.cuts, "inFlight": self.governor.in_flight}
+            )
+        elif allowed >= self._last_recorded * RECORDED_GROWTH or (allowed == self.governor.cap != self._last_recorded):
+            self._record_notice("limit_raised", {"limit": allowed})
         else:
             return
-        self._last_told = allowed
+        self._last_recorded = allowed

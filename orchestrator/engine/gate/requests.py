@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from orchestrator.engine.control.waits import Bound
+from orchestrator.engine.control.waits import StallScope
 from orchestrator.engine.gate.charge import Charge
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.gate.tally import RequestTally, sum_tallies
@@ -31,7 +31,7 @@ class AttemptRequests:
     log: AttemptLog
     watch: Stopwatch
     """Stands still while a request waits."""
-    bound: Bound = attrs.field(factory=Bound)
+    stall_scope: StallScope = attrs.field(factory=StallScope)
     """Ends the attempt when a request waits too long; its scope belongs around the attempt."""
     numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
     model: str | None = None

@@ -8,8 +8,8 @@ import attrs
 
 from providers.errors import ProviderError
 
-BASE_S = 0.5
-LONGEST_BACKOFF_S = 8.0
+BASE_BACKOFF_S = 0.5
+MAX_BACKOFF_S = 8.0
 
 
 @attrs.frozen(kw_only=True)
@@ -45,11 +45,11 @@ class RetryPolicy:
         asked_s = error.retry_after_s
         if asked_s is not None and asked_s > self.max_wait_s:
             return None
-        if asked_s is None or (throttled and asked_s < BASE_S):
+        if asked_s is None or (throttled and asked_s < BASE_BACKOFF_S):
             # Throttling is not counted, so what was waited has to make the waits grow: "try again in 0 s", answered
             # to the letter, would be a flood that no bound ends.
-            ceiling = BASE_S * 2.0 ** max(0, faults - 1)
-            ceiling = min(LONGEST_BACKOFF_S, max(ceiling, waited_s) if throttled else ceiling)
+            ceiling = BASE_BACKOFF_S * 2.0 ** max(0, faults - 1)
+            ceiling = min(MAX_BACKOFF_S, max(ceiling, waited_s) if throttled else ceiling)
             delay = ceiling * (0.5 + 0.5 * rng.random()) if throttled else ceiling * rng.random()
             delay = max(delay, asked_s or 0.0)
         else:

@@ -19,17 +19,17 @@ from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, 
 from orchestrator.lab.model import Expectation, LabCase, Mode
 from orchestrator.yaml_values import (
     MAX_COUNT,
+    check_id,
     check_not_empty,
     check_range,
+    find_schema_problems,
     format_problems,
     get_typed,
     iterate_entries,
     iterate_items,
     list_known,
-    name_problem,
     new_yaml_converter,
     quote_path,
-    schema_findings,
     structure_yaml,
 )
 from providers.decisions.cel import ASSERTION_VARIABLES
@@ -178,7 +178,7 @@ def _check_fixture(
 def _find_problems(fixture: Json, path: Path) -> Iterator[PathMessage]:
     name = get_typed(fixture, "id", str)
     if name is not None:
-        wrong = list(name_problem(name, ("id",)))
+        wrong = list(check_id(name, ("id",)))
         yield from wrong
         if not wrong and name != path.name.removesuffix(SUFFIX):
             stem = path.name.removesuffix(SUFFIX)
@@ -218,7 +218,9 @@ def _check_input(
         if name != capability and other.input is not None and not other.input.find_problems(value)
     ]
     hint = f"; it fits {describe_value(fitting[0])}: is the fixture in the wrong folder?" if len(fitting) == 1 else ""
-    yield from schema_findings(document, ("input",), value, problems, schema=f"{capability}.input_schema", hint=hint)
+    yield from find_schema_problems(
+        document, ("input",), value, problems, schema=f"{capability}.input_schema", hint=hint
+    )
 
 
 def _read_replay(
@@ -273,7 +275,7 @@ def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutli
     answer = given["answer"]
     if answer is not None and node.answer is not None:
         problems = node.answer.find_problems(answer)
-        yield from schema_findings(document, (*at, "answer"), answer, problems, schema=f"{node.id}.answer")
+        yield from find_schema_problems(document, (*at, "answer"), answer, problems, schema=f"{node.id}.answer")
 
 
 @lru_cache(maxsize=1)

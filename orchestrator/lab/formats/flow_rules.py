@@ -14,14 +14,14 @@ from orchestrator.programs import find_program_fault
 from orchestrator.yaml_values import (
     MAX_COUNT,
     check_connection,
+    check_id,
     check_not_empty,
     check_range,
+    find_schema_problems,
     get_typed,
     iterate_entries,
     iterate_items,
     list_known,
-    name_problem,
-    schema_findings,
 )
 from providers.decisions import cel
 from providers.decisions.prompts import BadTemplate, list_placeholders
@@ -88,7 +88,7 @@ class FlowRules:
         self.findings += [self.document.locate_problem(path, message) for path, message in problems]
 
     def _check_backend(self, name: str, backend: Json, at: DocumentPath) -> None:
-        self._add_problems(name_problem(name, at))
+        self._add_problems(check_id(name, at))
         kind = get_typed(backend, "kind", str) or name
         self.kinds[name] = kind
         if kind not in BUILT_IN_PROVIDERS and kind not in list_provider_names():
@@ -99,7 +99,7 @@ class FlowRules:
         self._add_problems(check_connection(backend, "base_url", at))
 
     def _check_capability(self, name: str, capability: Json, at: DocumentPath) -> None:
-        self._add_problems(name_problem(name, at))
+        self._add_problems(check_id(name, at))
         self._add_problems(check_range(capability, "min_confidence", at, 0, 1))
         asked = self._read_schema(capability, "input_schema", at)
         decided = self._read_schema(capability, "output_schema", at)
@@ -134,7 +134,7 @@ class FlowRules:
         """Check a node by itself; None where it has no id or an unknown kind. *names* tells which nodes decide."""
         kind, name = get_typed(node, "kind", str), get_typed(node, "id", str)
         if name is not None:
-            self._add_problems(name_problem(name, (*at, "id")))
+            self._add_problems(check_id(name, (*at, "id")))
         answer: JsonSchema | None = None
         other: str | None = None
         if kind == "rule":
@@ -160,7 +160,9 @@ class FlowRules:
         if decided is not None and "decision" in node:
             value = node["decision"]
             problems = decided.find_problems(value)
-            self.findings += schema_findings(self.document, (*at, "decision"), value, problems, schema="output_schema")
+            self.findings += find_schema_problems(
+                self.document, (*at, "decision"), value, problems, schema="output_schema"
+            )
 
     def _check_model(self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool]) -> JsonSchema | None:
         for key in ("prompt", "model"):

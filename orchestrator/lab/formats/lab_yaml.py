@@ -21,6 +21,7 @@ from orchestrator.lab.formats.flow_rules import no_backend
 from orchestrator.lab.model import REPLAY, Lab, Target
 from orchestrator.yaml_values import (
     MAX_COUNT,
+    check_id,
     check_not_empty,
     check_range,
     format_problems,
@@ -28,7 +29,6 @@ from orchestrator.yaml_values import (
     iterate_entries,
     list_known,
     make_refusal,
-    name_problem,
     new_yaml_converter,
     structure_yaml,
 )
@@ -175,7 +175,7 @@ def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, L
 def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
     name = get_typed(lab, "id", str)
     if name is not None:
-        yield from name_problem(name, ("id",))
+        yield from check_id(name, ("id",))
     version = lab.get("version", "1") if isinstance(lab, dict) else "1"
     if isinstance(version, bool) or not isinstance(version, str | int | Decimal) or not str(version).strip():
         yield ("version",), f'expected a version such as "1", got {describe_value(version)}'
@@ -201,7 +201,7 @@ def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
 
 def _check_target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
     at = ("targets", name)
-    yield from name_problem(name, at)
+    yield from check_id(name, at)
     if name == REPLAY:
         yield at, f"no target is called {describe_value(REPLAY)}: that is where a fixture's own answers count"
     yield from check_not_empty(entry, "model", at)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from orchestrator.engine.control.commands import ORDERS
+from orchestrator.engine.control.commands import CONTROL_COMMANDS
 from orchestrator.reports.conditions import format_time
 from orchestrator.reports.phrases import format_requests
 from orchestrator.reports.status.doing import Activity, activity_of
@@ -74,7 +74,7 @@ def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[
         rate=rate,
         limits=tuple(_drop_unchanged(notice for notice in notices if notice.kind in LIMITS))[-SHOWN:],
         stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-SHOWN:],
-        orders=tuple(row for row in reader.list_commands(sweep.id) if row.verb in ORDERS)[-SHOWN:],
+        orders=tuple(row for row in reader.list_commands(sweep.id) if row.verb in CONTROL_COMMANDS)[-SHOWN:],
     )
 
 

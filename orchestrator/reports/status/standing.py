@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.engine.caps import caps_of
-from orchestrator.engine.control.commands import in_force
+from orchestrator.engine.control.commands import find_active_command
 from orchestrator.reports.conditions import format_time
 from orchestrator.reports.hints import Hint, Line
 from orchestrator.reports.phrases import describe_resume
@@ -104,7 +104,7 @@ def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable
         spent=reader.sum_spent(sweep.id),
         granted=reader.sum_allotted(sweep.id),
         caps=attrs.asdict(caps_of(sweep, controls), filter=lambda _field, cap: cap is not None),
-        order=in_force(controls),
+        order=find_active_command(controls),
     )
 
 

@@ -80,7 +80,7 @@ async def test_a_judge_of_unknown_cost_leaves_the_cost_of_the_work_known() -> No
     ask, _, gate = priced(Replies([ANSWER]))
     attempt = attempt_through(ask, gate)
     await ask(REQUEST)
-    gate.prices, gate.unpriced = {}, True
+    gate.prices, gate.allow_unpriced = {}, True
     await ask(asked_for("judge"))
 
     ending = ending_of(attempt)
@@ -140,7 +140,7 @@ async def test_a_wait_that_is_given_up_ends_the_attempt_with_its_name() -> None:
     attempt = attempt_through(ask, gate)
 
     async def wait() -> AttemptResult:
-        attempt.requests.bound.give_up(Stalled("permit", 600.0))
+        attempt.requests.stall_scope.give_up(Stalled("permit", 600.0))
         await anyio.sleep_forever()
         return PASSED
 

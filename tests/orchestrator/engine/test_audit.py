@@ -112,7 +112,7 @@ def test_a_process_killed_between_its_farewell_and_giving_back_is_lost_and_no_fa
 
 def test_what_a_working_process_holds_is_neither_lost_nor_missing(tmp_path: Path) -> None:
     result = found(books(tmp_path, ("grant", TAKEN), left=False, leaving=False), alive=True)
-    assert (result.problems, result.lost, result.held) == ((), (), TAKEN - ALL)
+    assert (result.problems, result.lost, result.reserved) == ((), (), TAKEN - ALL)
     assert "held by working processes: 46 calls" in next(audit_lines(result))
 
 

@@ -55,7 +55,7 @@ def dispatch(
     return Dispatch(
         claims=source,
         execute=runs,
-        account=lambda _claim: "a",
+        account_of=lambda _claim: "a",
         permits={"a": permits or Permits(Governor(cap=1000, limit=1000))},
         control=control or Control(),
         concurrency=concurrency,
@@ -255,7 +255,7 @@ async def test_an_account_without_room_holds_no_other_back() -> None:
     sharing = Dispatch(
         claims=PlainClaims(claims(40)),
         execute=runs,
-        account=lambda claim: "throttled" if claim.position % 2 else "free",
+        account_of=lambda claim: "throttled" if claim.position % 2 else "free",
         permits={"throttled": throttled, "free": Permits(Governor(cap=1000, limit=1000))},
         control=Control(),
         concurrency=2,

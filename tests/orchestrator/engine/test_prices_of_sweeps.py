@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine.caps import prices_of, prices_of_asked, refuse_uncounted
+from orchestrator.engine.caps import prices_of, refuse_unknown_costs, select_prices
 from orchestrator.measured import config_hash
 from orchestrator.suite.config import Config, load_config, with_prices
 from orchestrator.suite.effects import Grants
@@ -78,12 +78,12 @@ def test_a_malformed_price_is_told_with_the_other_findings_of_its_file(
 
 def test_a_cap_in_usd_needs_the_price_of_every_model_that_is_asked() -> None:
     with pytest.raises(UsageError) as refused:
-        prices_of_asked(Caps(nusd=1), ["m", "n"], {"m": M})
+        select_prices(Caps(nusd=1), ["m", "n"], {"m": M})
     assert "'n'" in str(refused.value)
     assert "--prices" in str(refused.value)
-    assert prices_of_asked(Caps(calls=1), ["n"], {"m": M}) == {}
-    assert prices_of_asked(Caps(nusd=1), ["m"], {"m": M, "other": M}) == {"m": M}
-    assert prices_of_asked(Caps(nusd=1), ["m"], {"m": Price(input=0, output=0)})
+    assert select_prices(Caps(calls=1), ["n"], {"m": M}) == {}
+    assert select_prices(Caps(nusd=1), ["m"], {"m": M, "other": M}) == {"m": M}
+    assert select_prices(Caps(nusd=1), ["m"], {"m": Price(input=0, output=0)})
 
 
 def test_settings_come_back_from_the_store_with_their_prices() -> None:
@@ -126,6 +126,6 @@ def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd() -> None:
             worker_id=1, allotments=0, granted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
         )
 
-    refuse_uncounted([account(0)])
+    refuse_unknown_costs([account(0)])
     with pytest.raises(UsageError, match="what 3 requests of this sweep cost is not known"):
-        refuse_uncounted([account(1), account(2)])
+        refuse_unknown_costs([account(1), account(2)])

@@ -19,7 +19,7 @@ def longest(*tasks: Task) -> float:
     settings = Settings(
         suite="s", provider="openai", model="m", agent=AgentSettings(), config_hash="c", grants=Grants()
     )
-    return SuiteKind(suite=suite, tasks=tasks, settings=settings, provider=provider).longest_s
+    return SuiteKind(suite=suite, tasks=tasks, settings=settings, provider=provider).max_run_s
 
 
 def task(wall_ms: int, *verifiers: Any) -> Task:

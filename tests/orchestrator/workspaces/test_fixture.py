@@ -9,7 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.workspaces.fixture import FEW, SMALL, Fixtures, SetupFailed, Workspace, open_workspace, read_fixture
+from orchestrator.workspaces.fixture import (
+    MAX_SMALL_BYTES,
+    MAX_SMALL_ENTRIES,
+    Fixtures,
+    SetupFailed,
+    Workspace,
+    open_workspace,
+    read_fixture,
+)
 from providers.system.tree import list_changes
 
 pytestmark = pytest.mark.anyio
@@ -74,9 +82,9 @@ async def test_kept_workspaces_stay(root: Path, place: Path) -> None:
     assert (made.path / "run.sh").exists()
 
 
-@pytest.mark.parametrize("size", [SMALL + 1, FEW + 1])
+@pytest.mark.parametrize("size", [MAX_SMALL_BYTES + 1, MAX_SMALL_ENTRIES + 1])
 async def test_a_large_fixture_is_copied_from_the_disk(root: Path, place: Path, size: int) -> None:
-    if size > SMALL:
+    if size > MAX_SMALL_BYTES:
         (root / "large").write_bytes(b"x" * size)
     else:
         for number in range(size):
@@ -104,7 +112,7 @@ async def test_whatever_a_run_leaves_is_removed(root: Path, place: Path, tmp_pat
     (outside / "precious").touch()
     async with make(root, place) as made:
         (made.path / "away").symlink_to(outside)
-        for number in range(3 * FEW):
+        for number in range(3 * MAX_SMALL_ENTRIES):
             (made.path / "src" / str(number)).mkdir()
         (made.path / "src").chmod(0)
         made.path.chmod(0o500)
@@ -119,10 +127,10 @@ async def test_a_workspace_that_the_run_removed_is_gone_quietly(root: Path, plac
 
 
 async def test_a_cancelled_run_leaves_nothing(root: Path, place: Path) -> None:
-    (root / "large").write_bytes(b"x" * (SMALL + 1))
+    (root / "large").write_bytes(b"x" * (MAX_SMALL_BYTES + 1))
     with anyio.CancelScope() as scope:
         async with make(root, place) as made:
-            for number in range(2 * FEW):
+            for number in range(2 * MAX_SMALL_ENTRIES):
                 (made.path / str(number)).touch()
             scope.cancel()
             await anyio.sleep_forever()
@@ -194,7 +202,7 @@ async def test_what_cannot_be_copied_is_a_failed_setup(root: Path, wrong: str) -
 
 
 async def test_a_file_that_vanished_after_reading_is_a_failed_setup_and_leaves_nothing(root: Path, place: Path) -> None:
-    (root / "large").write_bytes(b"x" * (SMALL + 1))
+    (root / "large").write_bytes(b"x" * (MAX_SMALL_BYTES + 1))
     fixture = read_fixture(root)
     (root / "large").unlink()
     with pytest.raises(SetupFailed, match="large"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from store.errors import CapExhausted, StoreFailed
 from store.rows import Amount, Caps
-from store.sql.allotments import SqliteBudget
+from store.sql.allotments import SqliteAllotments
 from store.sql.leases import end_lease
 from store.sql.writer import Writer
 from tests.store.sql.living import Part, ask, ending, sweep, take_part, writing
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.anyio
 ONE = Amount(calls=1)
 
 
-def budget(writer: Writer, part: Part, *, poll_s: float = 0.01, idle_s: float = 0.02, **caps: int) -> SqliteBudget:
-    return SqliteBudget(
+def budget(writer: Writer, part: Part, *, poll_s: float = 0.01, idle_s: float = 0.02, **caps: int) -> SqliteAllotments:
+    return SqliteAllotments(
         writer,
         sweep_id=part.sweep_id,
         worker_id=part.worker_id,
@@ -37,7 +37,7 @@ def totals(store: Path) -> list[tuple[int, ...]]:
     return ask(store, "SELECT total_calls, total_tokens, total_nusd FROM spend ORDER BY seq DESC LIMIT 1")
 
 
-async def spend(budget: SqliteBudget, bound: Amount = ONE, spent: Amount | None = None) -> None:
+async def spend(budget: SqliteAllotments, bound: Amount = ONE, spent: Amount | None = None) -> None:
     await budget.reserve(bound)
     await anyio.lowlevel.checkpoint()
     budget.settle(bound, bound if spent is None else spent)
@@ -72,7 +72,7 @@ async def test_cap_is_used_up_exactly_and_then_refused(store: Path) -> None:
 async def test_many_requests_at_once_never_pass_the_cap(store: Path) -> None:
     done = refused = 0
 
-    async def work(spending: SqliteBudget) -> None:
+    async def work(spending: SqliteAllotments) -> None:
         nonlocal done, refused
         try:
             await spend(spending)
@@ -249,7 +249,7 @@ async def test_two_processes_that_need_more_than_half_of_the_rest_do_not_starve_
     large = Amount(tokens=60)
     done: list[str] = []
 
-    async def work(spending: SqliteBudget) -> None:
+    async def work(spending: SqliteAllotments) -> None:
         try:
             while True:
                 await spend(spending, bound=large, spent=Amount(tokens=10))
@@ -295,7 +295,7 @@ async def test_two_processes_never_overshoot_and_refuse_nothing_that_fits(
     spent = 0
     left_over: list[int] = []
 
-    async def work(spending: SqliteBudget, share: list[tuple[int, int]]) -> None:
+    async def work(spending: SqliteAllotments, share: list[tuple[int, int]]) -> None:
         nonlocal in_use, spent
         for most, real in share:
             bound, used = Amount(calls=1, tokens=most), Amount(calls=1, tokens=min(real, most))
@@ -320,7 +320,7 @@ async def test_two_processes_never_overshoot_and_refuse_nothing_that_fits(
             with anyio.fail_after(30):
                 async with anyio.create_task_group() as group:
                     for number, (writer, who) in enumerate(((one, part), (two, other))):
-                        spending = SqliteBudget(
+                        spending = SqliteAllotments(
                             writer,
                             sweep_id=who.sweep_id,
                             worker_id=who.worker_id,

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from orchestrator.engine.control.commands import in_force, to_lift
+from orchestrator.engine.control.commands import find_active_command, plan_lift
 from orchestrator.engine.control.control import Control, describe_author
 from store.records import CommandRow
 
@@ -49,7 +49,7 @@ async def test_who_waits_for_a_change_hears_of_each() -> None:
 
 async def test_a_cancel_of_the_sweep_outranks_an_earlier_reason_to_stop() -> None:
     ended = []
-    control = Control(at_once=lambda: ended.append(1))
+    control = Control(on_cancel=lambda: ended.append(1))
     control.start_draining("interrupt", "Ctrl-C")
     control.obey_command(order("cancel", why="wrong model"))
     assert control.why == "cancelled"
@@ -76,12 +76,12 @@ def test_what_a_person_wrote_is_harmless() -> None:
     ],
 )
 def test_the_last_order_holds(verbs: tuple[str, ...], holds: str | None) -> None:
-    found = in_force([order(verb, number) for number, verb in enumerate(verbs, 1)])
+    found = find_active_command([order(verb, number) for number, verb in enumerate(verbs, 1)])
     assert (None if found is None else found.verb) == holds
 
 
 def test_resuming_lifts_a_pause_and_a_cancel_only_when_asked_to() -> None:
-    assert to_lift(None, cancelled=True) is None
-    assert to_lift(order("pause"), cancelled=False).why == "resume"
-    assert to_lift(order("cancel"), cancelled=False) is None
-    assert to_lift(order("cancel"), cancelled=True).why == "resume --cancelled"
+    assert plan_lift(None, cancelled=True) is None
+    assert plan_lift(order("pause"), cancelled=False).why == "resume"
+    assert plan_lift(order("cancel"), cancelled=False) is None
+    assert plan_lift(order("cancel"), cancelled=True).why == "resume --cancelled"

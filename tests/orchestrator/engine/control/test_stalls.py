@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.engine.control.waits import Stalled, What
+from orchestrator.engine.control.waits import Stalled, WaitKind
 from orchestrator.engine.ending import result_of_error
 from providers.base import Answer, Emit, Provider, Request
 from providers.errors import ProviderError
@@ -40,7 +40,7 @@ def refused() -> ProviderError:
 
 
 @pytest.mark.parametrize("what", ["answer", "permit", "budget", "retry"])
-async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: What) -> None:
+async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: WaitKind) -> None:
     providers: dict[str, Provider] = {"answer": Hung(), "retry": Replies([refused()])}
     provider = providers.get(what, Replies([ANSWER]))
     ask, _, gate = opened(provider, limit=1, budget=NoRoom() if what == "budget" else None)
@@ -50,7 +50,7 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: What
     ended = anyio.Event()
 
     async def attempt() -> None:
-        with ask.requests.bound.scope:
+        with ask.requests.stall_scope.scope:
             await ask(REQUEST)
         ended.set()
 
@@ -58,22 +58,22 @@ async def test_a_wait_at_the_gate_has_a_name_and_can_be_ended_with_it(what: What
         group.start_soon(attempt)
         await anyio.wait_all_tasks_blocked()
         [wait] = gate.waits.open
-        assert (wait.what, wait.run) == (what, 7)
+        assert (wait.kind, wait.run) == (what, 7)
         assert (wait.until is not None) == (what == "retry")
         wait.give_up(Stalled(what, 600.0))
         with anyio.fail_after(5):
             await ended.wait()
     assert gate.waits.open == set()
     assert gate.permits.governor.in_flight == (what == "permit")
-    assert ask.requests.bound.error.what == what
+    assert ask.requests.stall_scope.error.kind == what
 
 
 async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> None:
     ask, _, gate = opened(Replies([ANSWER]))
-    gate.waits.stirred = False
+    gate.waits.progressed = False
     await ask(REQUEST)
     assert gate.waits.open == set()
-    assert gate.waits.stirred
+    assert gate.waits.progressed
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_nothing_is_open_after_an_answer_and_something_has_happened() -> N
         ("budget", "skipped", "budget"),
     ],
 )
-def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: What, outcome: str, reason: str) -> None:
+def test_a_stall_ends_a_run_with_the_name_of_the_wait(what: WaitKind, outcome: str, reason: str) -> None:
     found = result_of_error(Stalled(what, 600.0))
     assert (found.outcome, found.reason) == (outcome, reason)
     assert found.message.startswith("waited for ")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.control.waits import Bound, Quiet, Stalled, Wait, Waits, describe_waits
+from orchestrator.engine.control.waits import QuietTimer, Stalled, StallScope, Wait, Waits, describe_waits
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +18,12 @@ class Clock:
 
 def test_a_wait_is_open_from_its_beginning_to_its_end_and_its_end_is_something_that_happens() -> None:
     waits = Waits(Clock())
-    waits.stirred = False
+    waits.progressed = False
     with Wait(waits, "permit", 3):
         assert repr(waits) == "<Waits: 1 waits for a permit of the account>"
-        assert not waits.stirred
+        assert not waits.progressed
     assert waits.open == set()
-    assert waits.stirred
+    assert waits.progressed
 
 
 def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_for_an_answer() -> None:
@@ -35,30 +35,30 @@ def test_the_summary_says_when_the_next_retry_is_due_and_leaves_out_plain_waits_
 
 
 def test_quiet_grows_until_something_happens() -> None:
-    quiet = Quiet(tick_s=1.0)
-    assert quiet.measure_quiet(0.0, stirred=False) == 0
-    assert [quiet.measure_quiet(now, stirred=False) for now in (1.0, 2.0, 3.0)] == [1, 2, 3]
-    assert quiet.measure_quiet(4.0, stirred=True) == 0
-    assert quiet.measure_quiet(5.0, stirred=False) == 1
+    quiet = QuietTimer(tick_s=1.0)
+    assert quiet.measure_quiet(0.0, progressed=False) == 0
+    assert [quiet.measure_quiet(now, progressed=False) for now in (1.0, 2.0, 3.0)] == [1, 2, 3]
+    assert quiet.measure_quiet(4.0, progressed=True) == 0
+    assert quiet.measure_quiet(5.0, progressed=False) == 1
 
 
 def test_time_in_which_the_process_was_stopped_is_no_quiet() -> None:
-    quiet = Quiet(tick_s=1.0)
-    quiet.measure_quiet(0.0, stirred=False)
-    quiet.measure_quiet(1.0, stirred=False)
-    assert quiet.measure_quiet(3601.0, stirred=False) == 3
+    quiet = QuietTimer(tick_s=1.0)
+    quiet.measure_quiet(0.0, progressed=False)
+    quiet.measure_quiet(1.0, progressed=False)
+    assert quiet.measure_quiet(3601.0, progressed=False) == 3
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), min_size=1))
 def test_quiet_is_never_longer_than_the_looks_can_vouch_for(steps: list[tuple[float, bool]]) -> None:
-    quiet, now = Quiet(tick_s=1.0), 0.0
+    quiet, now = QuietTimer(tick_s=1.0), 0.0
     for looks, (gap, stirred) in enumerate(steps, 1):
         now += gap
-        assert 0 <= quiet.measure_quiet(now, stirred=stirred) <= 2 * looks + 1e-6
+        assert 0 <= quiet.measure_quiet(now, progressed=stirred) <= 2 * looks + 1e-6
 
 
 async def test_a_bound_ends_what_is_inside_with_the_first_reason() -> None:
-    bound = Bound()
+    bound = StallScope()
     with bound.scope:
         bound.give_up(Stalled("answer", 600.0))
         bound.give_up(Stalled("permit", 700.0))

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.control.control import Control
-from orchestrator.engine.control.waits import Bound, Wait, Waits, What
+from orchestrator.engine.control.waits import StallScope, Wait, WaitKind, Waits
 from orchestrator.engine.control.watchdog import Watchdog
 from orchestrator.engine.hold import Hold
 from store.records import CommandRow
@@ -20,7 +20,7 @@ class Stage:
         self.said: list[str] = []
         self.notices: list[tuple[str, Any]] = []
         self.waits = Waits(lambda: 0.0)
-        self.waits.stirred = False
+        self.waits.progressed = False
         self.control = Control(self.said.append)
         self.running = running
         self.held = (HELD,)
@@ -29,9 +29,9 @@ class Stage:
             control=self.control,
             bound_s=10.0,
             work_bound_s=work_bound_s,
-            running=lambda: self.running,
-            others=self.others,
-            notice=lambda kind, facts: self.notices.append((kind, facts)),
+            count_running=lambda: self.running,
+            list_others=self.others,
+            record_notice=lambda kind, facts: self.notices.append((kind, facts)),
         )
 
     async def others(self) -> tuple[HeldRuns]:
@@ -45,8 +45,8 @@ class Stage:
             self.dog.act(stall, now)
         return stall is not None
 
-    def wait(self, what: What, run: int | None = None, **ends: Any) -> Bound:
-        bound = Bound()
+    def wait(self, what: WaitKind, run: int | None = None, **ends: Any) -> StallScope:
+        bound = StallScope()
         Wait(self.waits, what, run, None if what == "store" else bound.give_up, **ends).begin_wait()
         return bound
 
@@ -57,7 +57,7 @@ async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() ->
     assert not await stage.acts(9.9)
     assert not bound.scope.cancel_called
     assert await stage.acts(10.0)
-    assert bound.error.what == "answer"
+    assert bound.error.kind == "answer"
     assert stage.control.why == "stalled"
     assert stage.said == ["nothing has happened for 10 s (--max-stall): ended 1 wait for an answer"]
     assert stage.notices == [("stalled", {"seconds": 10, "waits": "1 wait for an answer", "runs": [4]})]
@@ -66,7 +66,7 @@ async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() ->
 async def test_whatever_happens_is_seen_once() -> None:
     stage = Stage()
     stage.wait("answer", 4)
-    stage.waits.stirred = True
+    stage.waits.progressed = True
     assert await stage.dog.observe(0.0)
     assert not await stage.dog.observe(0.0)
 
@@ -79,11 +79,11 @@ async def test_a_wait_for_the_store_is_left_to_the_stores_own_bound() -> None:
 
 
 def held(until: float) -> Hold:
-    return Hold(until=until, by="--tpm 1", flag="--tpm")
+    return Hold(until=until, cause="--tpm 1", flag="--tpm")
 
 
 async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for() -> None:
-    for ends in ({"held": lambda: held(10.0)}, {"until": 10.0}):
+    for ends in ({"find_hold": lambda: held(10.0)}, {"until": 10.0}):
         stage = Stage()
         bound = stage.wait("permit", 4, **ends)
         assert await stage.dog.observe(0.0)
@@ -93,7 +93,7 @@ async def test_a_wait_that_time_alone_will_end_within_the_bound_is_waited_for() 
 
 async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_told_by_what() -> None:
     stage = Stage()
-    bound, other = stage.wait("permit", 4, held=lambda: held(7140.0)), stage.wait("answer", 5)
+    bound, other = stage.wait("permit", 4, find_hold=lambda: held(7140.0)), stage.wait("answer", 5)
     assert not await stage.dog.observe(0.0)
     assert await stage.acts(0.0)
     why = (
@@ -111,7 +111,7 @@ async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_t
 async def test_of_many_that_would_come_too_late_the_first_is_told() -> None:
     stage = Stage()
     bounds = [
-        stage.wait("permit", run, held=lambda until=until: held(until)) for run, until in ((4, 900.0), (5, 600.0))
+        stage.wait("permit", run, find_hold=lambda until=until: held(until)) for run, until in ((4, 900.0), (5, 600.0))
     ]
     assert await stage.acts(0.0)
     assert "in 600 s" in stage.control.message
@@ -121,14 +121,14 @@ async def test_of_many_that_would_come_too_late_the_first_is_told() -> None:
 
 async def test_what_a_provider_has_asked_for_has_no_rate_to_raise() -> None:
     stage = Stage()
-    stage.wait("permit", 4, held=lambda: Hold(until=60.0, by="the provider's Retry-After"))
+    stage.wait("permit", 4, find_hold=lambda: Hold(until=60.0, cause="the provider's Retry-After"))
     assert await stage.acts(0.0)
     assert stage.control.message.endswith("--max-stall is 10 s: resume later, or with a longer --max-stall")
 
 
 async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> None:
     stage = Stage()
-    stage.wait("permit", held=lambda: held(7140.0))
+    stage.wait("permit", find_hold=lambda: held(7140.0))
     assert not await stage.acts(0.0)
     stage.running = 0
     assert await stage.acts(0.0)

@@ -92,8 +92,8 @@ def test_a_cost_that_cannot_be_true_counts_as_not_reported(cost: bool | int) -> 
     "reply", [Answer(usage=Usage(input=111, output=0)), Answer(usage=Usage(input=1, output=1), cost_nusd=10**9)]
 )
 def test_more_than_was_allowed_is_told(reply: Answer) -> None:
-    assert charged(reply).above
-    assert not charged(Answer(usage=Usage(input=100, output=10, cache_write=100))).above
+    assert charged(reply).above_bound
+    assert not charged(Answer(usage=Usage(input=100, output=10, cache_write=100))).above_bound
 
 
 tokens = st.integers(0, 10**6)
@@ -114,7 +114,7 @@ def test_usage_within_its_bound_never_costs_more_than_was_reserved(
     charge = charge_of(Answer(usage=usage), bound, price, limited=True)
     assert charge.amount.nusd <= bound.nusd
     assert charge.amount.tokens <= bound.tokens
-    assert not charge.above
+    assert not charge.above_bound
 
 
 # --- at the gate ------------------------------------------------------------------------------------------------

@@ -85,9 +85,9 @@ def opened(
     gate = Gate(
         provider=provider,
         permits=Permits(Governor(cap=limit)),
-        budget=budget or PlainBudget(),
+        allotments=budget or PlainBudget(),
         caps=caps or Caps(),
-        tokens=tokens,
+        counts_tokens=tokens,
         ledger=PlainLedger(),
         policy=policy or RetryPolicy(),
         rng=random.Random(0),

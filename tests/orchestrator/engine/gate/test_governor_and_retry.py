@@ -88,7 +88,7 @@ def test_a_retry_after_pauses_the_whole_account_until_then() -> None:
 
 
 def test_a_retry_after_that_nobody_will_wait_for_does_not_pause_the_others() -> None:
-    governor = Governor(cap=2, longest_pause_s=120.0)
+    governor = Governor(cap=2, max_pause_s=120.0)
     answered(governor, 10.0, fault("rate_limit", after=3600.0))
     assert governor.admits_request(10.0)
 
@@ -225,11 +225,11 @@ def test_what_holds_a_request_back_is_the_last_to_give_way_and_has_its_flag() ->
     assert governor.find_hold(0.0, 5) is None
     governor.end_request(0.0, governor.start_request(0.0, 13), None, 13)
     hold = governor.find_hold(0.0, 5)
-    assert (hold.until, hold.by, hold.flag) == (130.0, "--tpm 6", "--tpm")
+    assert (hold.until, hold.cause, hold.flag) == (130.0, "--tpm 6", "--tpm")
     governor.divide_rates(2)
-    assert governor.find_hold(0.0, 5).by == "--tpm 6 (shared by 2 processes)"
+    assert governor.find_hold(0.0, 5).cause == "--tpm 6 (shared by 2 processes)"
     governor.end_request(0.0, governor.start_request(0.0), fault("rate_limit", after=110.0))
-    assert "Retry-After" in Governor(cap=4, paused_until=20.0).find_hold(0.0).by
+    assert "Retry-After" in Governor(cap=4, paused_until=20.0).find_hold(0.0).cause
 
 
 def test_what_a_request_in_flight_may_give_back_is_held_by_nothing_that_is_known() -> None:

@@ -19,7 +19,7 @@ from orchestrator.suite.report import json_report, markdown, terminal, wording
 from orchestrator.suite.report.build import build_report
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
-from orchestrator.text import LONGEST_CELL, escape_markdown, make_harmless, make_printable, one_line
+from orchestrator.text import MAX_CELL_CHARACTERS, escape_markdown, make_harmless, make_printable, one_line
 from store.errors import UsageError
 from store.rows import SweepRow, Verdict
 from store.sql.reader import Reader
@@ -488,7 +488,7 @@ def test_escaped_markdown_holds_no_live_markup(text: str) -> None:
     assert "<" not in shown
     assert ">" not in shown
     assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]#~$]", re.sub(r"\\.", "", shown))
-    assert html.unescape(re.sub(r"\\(.)", r"\1", shown)) == one_line(text, LONGEST_CELL)
+    assert html.unescape(re.sub(r"\\(.)", r"\1", shown)) == one_line(text, MAX_CELL_CHARACTERS)
 
 
 def test_a_stream_that_knows_few_letters_gets_escapes() -> None:
