@@ -18,7 +18,7 @@ from store.stats.compare import PLAYED_MODES, ComparisonVerdict, SideCounts, com
 from store.stats.rates import MIN_JUDGED
 from store.tallies import StartGaps
 
-OWN = frozenset({"suiteId", "suiteVersion", "plannedAt", "modelsAnswering", "variant", "variants"})
+UNCOMPARED_CONDITIONS = frozenset({"suiteId", "suiteVersion", "plannedAt", "modelsAnswering", "variant", "variants"})
 """Conditions that are the same by rule, differ always, or are told in another place."""
 
 
@@ -30,8 +30,8 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
     """
     suites = [(arm.suite_id, arm.suite_version) for arm in (baseline, candidate)]
     if suites[0] != suites[1]:
-        told = [" ".join(suite) for suite in suites]
-        raise Incompatible(baseline=told[0], candidate=told[1])
+        names = [" ".join(suite) for suite in suites]
+        raise Incompatible(baseline=names[0], candidate=names[1])
     conditions = conditions_between(baseline, candidate)
     on_both = sorted(baseline.tasks.keys() & candidate.tasks.keys())
     versions = dict(_compare_versions(baseline.versions, candidate.versions, on_both))
@@ -41,8 +41,8 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
         for name in shared
     ]
     both = pool_counts(baseline, shared), pool_counts(candidate, shared)
-    counted = Counter(task.verdict for task in tasks)
-    found = Comparison(
+    tally = Counter(task.verdict for task in tasks)
+    comparison = Comparison(
         baseline=baseline,
         candidate=candidate,
         replay=baseline.mode == candidate.mode and baseline.mode in PLAYED_MODES,
@@ -52,18 +52,18 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
         only_candidate=tuple(sorted(candidate.tasks.keys() - baseline.tasks.keys())),
         versions=versions,
         suite=_compare_suite(tasks, both, (baseline, candidate), conditions),
-        verdicts={word: counted[word] for word in get_args(ComparisonVerdict) if counted[word]},
+        verdicts={word: tally[word] for word in get_args(ComparisonVerdict) if tally[word]},
         errored=sum(side.errored for side in both),
         gaps=gaps,
         notes=(),
         limits=(),
     )
-    found = attrs.evolve(found, notes=tuple(notes_of(found)), limits=limits_of(found))
-    if detail and not found.replay and conditions.modes is None:
-        from orchestrator.comparison.detail import with_beyond
+    comparison = attrs.evolve(comparison, notes=tuple(notes_of(comparison)), limits=limits_of(comparison))
+    if detail and not comparison.replay and conditions.modes is None:
+        from orchestrator.comparison.detail import add_detail
 
-        return with_beyond(found)
-    return found
+        return add_detail(comparison)
+    return comparison
 
 
 def _compare_versions(
@@ -75,14 +75,14 @@ def _compare_versions(
 
 
 def _compare_task(
-    name: str, before: Counts, after: Counts, arms: tuple[Arm, Arm], conditions: Conditions
+    name: str, before: Counts, after: Counts, both_arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
     sides = (before, after)
-    verdict = compare_verdict(_add_interval(before, arms[0]), _add_interval(after, arms[1]))
+    verdict = compare_verdict(_add_interval(before, both_arms[0]), _add_interval(after, both_arms[1]))
     why: str | None = None
     if verdict == "not comparable":
         why = conditions.modes or errors_between(before, after)
-    elif arms[0].mode in PLAYED_MODES and not all(side.judged for side in sides):
+    elif both_arms[0].mode in PLAYED_MODES and not all(side.judged for side in sides):
         # Nothing that was played can have changed.
         verdict, why = "not comparable", "nothing was judged on a side"
     elif verdict == "low power":
@@ -101,14 +101,14 @@ def _compare_suite(
     tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
     """All tasks together. Where recordings are played the suite has changed where one of its tasks has."""
-    found = _compare_task("", *both, arms, conditions)
+    suite = _compare_task("", *both, arms, conditions)
     if not tasks:
-        return attrs.evolve(found, verdict="not comparable", why="no task is on both sides")
-    if found.verdict in ("unchanged", "changed"):
+        return attrs.evolve(suite, verdict="not comparable", why="no task is on both sides")
+    if suite.verdict in ("unchanged", "changed"):
         return attrs.evolve(
-            found, verdict="changed" if any(task.verdict == "changed" for task in tasks) else "unchanged"
+            suite, verdict="changed" if any(task.verdict == "changed" for task in tasks) else "unchanged"
         )
-    return found
+    return suite
 
 
 def _add_interval(counts: Counts, arm: Arm) -> SideCounts:
@@ -124,7 +124,7 @@ def _add_interval(counts: Counts, arm: Arm) -> SideCounts:
 def _find_differences(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[tuple[str, tuple[Json, Json]]]:
     for name in [*before, *(name for name in after if name not in before)]:
         values = _normalize_value(before.get(name)), _normalize_value(after.get(name))
-        if name not in OWN and values[0] != values[1]:
+        if name not in UNCOMPARED_CONDITIONS and values[0] != values[1]:
             yield name, (before.get(name), after.get(name))
 
 

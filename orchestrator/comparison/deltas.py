@@ -11,8 +11,8 @@ from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import ESTIMATED, MEASURED, Delta, Metric
 from store.stats import rates
 
-SIDES = ("baseline", "candidate")
-TIMES: tuple[Metric, ...] = ("wallMsMedian", "wallMsPerSuccess")
+SIDE_NAMES = ("baseline", "candidate")
+TIME_METRICS: tuple[Metric, ...] = ("wallMsMedian", "wallMsPerSuccess")
 """What compaction settings do not keep from being compared: the whole run's time is measured."""
 
 
@@ -38,7 +38,9 @@ def conditions_between(baseline: Arm, candidate: Arm) -> Conditions:
 def errors_between(baseline: Counts, candidate: Counts) -> str | None:
     """Which side has errored runs, and how many."""
     counts = [
-        f"{side.errored} on the {name}" for name, side in zip(SIDES, (baseline, candidate), strict=True) if side.errored
+        f"{side.errored} on the {name}"
+        for name, side in zip(SIDE_NAMES, (baseline, candidate), strict=True)
+        if side.errored
     ]
     return f"errored runs: {', '.join(counts)}" if counts else None
 
@@ -46,19 +48,19 @@ def errors_between(baseline: Counts, candidate: Counts) -> str | None:
 def deltas_between(baseline: Counts, candidate: Counts, conditions: Conditions) -> Mapping[Metric, Delta]:
     """Every figure on both sides, with its difference or why there is none."""
     errors = errors_between(baseline, candidate)
-    found: dict[Metric, Delta] = {}
+    deltas: dict[Metric, Delta] = {}
     for metric in (*MEASURED, *ESTIMATED):
-        kept = conditions.modes or errors
-        if metric not in TIMES:
-            kept = kept or conditions.compaction
+        obstacle = conditions.modes or errors
+        if metric not in TIME_METRICS:
+            obstacle = obstacle or conditions.compaction
         if metric in ESTIMATED:
-            kept = conditions.prices or kept
+            obstacle = conditions.prices or obstacle
         values = FIGURES[metric](baseline), FIGURES[metric](candidate)
         before, after = values
-        why = f"not comparable: {kept}" if kept else _explain_missing(metric, (baseline, candidate), values)
+        why = f"not comparable: {obstacle}" if obstacle else _explain_missing(metric, (baseline, candidate), values)
         delta = after - before if why is None and before is not None and after is not None else None
-        found[metric] = Delta(baseline=before, candidate=after, delta=delta, why=why)
-    return found
+        deltas[metric] = Delta(baseline=before, candidate=after, delta=delta, why=why)
+    return deltas
 
 
 def _per_run(total: float | None, counts: Counts) -> float | None:
@@ -92,7 +94,7 @@ def _explain_missing(
     metric: Metric, sides: tuple[Counts, Counts], values: tuple[float | None, float | None]
 ) -> str | None:
     """What is not there, and on which side."""
-    for name, counts, value in zip(SIDES, sides, values, strict=True):
+    for name, counts, value in zip(SIDE_NAMES, sides, values, strict=True):
         if value is not None:
             continue
         if not counts.judged:
@@ -131,17 +133,17 @@ def _explain_compaction(baseline: Arm, candidate: Arm) -> str | None:
 
 
 def _explain_prices(baseline: Arm, candidate: Arm) -> str | None:
-    found = []
-    for name, arm in zip(SIDES, (baseline, candidate), strict=True):
+    rates_by_side = []
+    for name, arm in zip(SIDE_NAMES, (baseline, candidate), strict=True):
         given = [arm.conditions.get(key) for key in ("inputRate", "outputRate")]
         if None in given:
             return f"no rates were given for the {name}"
         try:
-            found.append([Decimal(str(rate)) for rate in given])
+            rates_by_side.append([Decimal(str(rate)) for rate in given])
         except InvalidOperation:
             return f"the rates of the {name} are no numbers"
-    before, after = found
+    before, after = rates_by_side
     if before == after:
         return None
-    told = [" and ".join(str(rate) for rate in rates_) for rates_ in found]
-    return f"the rates differ: {told[0]}; {told[1]} USD per million tokens in and out"
+    texts = [" and ".join(str(rate) for rate in rates_) for rates_ in rates_by_side]
+    return f"the rates differ: {texts[0]}; {texts[1]} USD per million tokens in and out"

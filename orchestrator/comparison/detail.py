@@ -9,12 +9,12 @@ import attrs
 
 from orchestrator.comparison.arm import Counts
 from orchestrator.comparison.model import (
-    CaseBeyond,
+    CaseDetail,
     Clustering,
     Comparison,
-    Needed,
     PairedOutcomes,
-    SuiteBeyond,
+    SampleSize,
+    SuiteDetail,
     TaskComparison,
 )
 from store.stats import compare, paired, planning
@@ -25,27 +25,27 @@ TESTED: frozenset[ComparisonVerdict] = frozenset({"improved", "regressed", "inco
 LEVEL = 0.05
 
 
-def with_beyond(found: Comparison) -> Comparison:
-    """The same comparison with the figures of `CaseBeyond` and `SuiteBeyond`."""
-    tested = [task for task in found.tasks if task.verdict in TESTED]
+def add_detail(comparison: Comparison) -> Comparison:
+    """The same comparison with the figures of `CaseDetail` and `SuiteDetail`."""
+    tested = [task for task in comparison.tasks if task.verdict in TESTED]
     ps = [_fisher_p(task.baseline, task.candidate) for task in tested]
     adjusted = dict(zip((task.id for task in tested), zip(ps, compare.holm(ps), strict=True), strict=True))
-    tasks = tuple(attrs.evolve(task, beyond=_detail_case(task, adjusted.get(task.id))) for task in found.tasks)
-    return attrs.evolve(found, tasks=tasks, beyond=_detail_suite(tasks))
+    tasks = tuple(attrs.evolve(task, detail=_detail_case(task, adjusted.get(task.id))) for task in comparison.tasks)
+    return attrs.evolve(comparison, tasks=tasks, detail=_detail_suite(tasks))
 
 
 def _fisher_p(before: Counts, after: Counts) -> float:
     return compare.fisher_exact(before.passes, before.judged, after.passes, after.judged)
 
 
-def _detail_case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBeyond:
+def _detail_case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseDetail:
     before, after = task.baseline, task.candidate
     rates = before.success_rate, after.success_rate
     comparable = task.verdict != "not comparable"
     needed = None
     if comparable and rates[0] is not None and rates[1] is not None:
         needed = planning.screen_min_k(rates[0], rates[1])
-    return CaseBeyond(
+    return CaseDetail(
         newcombe=compare.newcombe_diff(after.passes, after.judged, before.passes, before.judged)
         if comparable
         else None,
@@ -55,13 +55,13 @@ def _detail_case(task: TaskComparison, ps: tuple[float, float] | None) -> CaseBe
     )
 
 
-def _detail_suite(tasks: Sequence[TaskComparison]) -> SuiteBeyond:
+def _detail_suite(tasks: Sequence[TaskComparison]) -> SuiteDetail:
     judged = [task for task in tasks if task.baseline.judged and task.candidate.judged]
     before, after = [task.baseline for task in judged], [task.candidate for task in judged]
     diffs = [_pass_rate(b) - _pass_rate(a) for a, b in zip(before, after, strict=True)]
     like_these = paired.paired_t(diffs)
-    adjusted = [task.beyond.holm_p for task in tasks if task.beyond is not None and task.beyond.holm_p is not None]
-    return SuiteBeyond(
+    adjusted = [task.detail.holm_p for task in tasks if task.detail is not None and task.detail.holm_p is not None]
+    return SuiteDetail(
         cases=len(judged),
         left_out=tuple(task.id for task in tasks if not (task.baseline.judged and task.candidate.judged)),
         like_these=like_these,
@@ -115,7 +115,7 @@ def _pair_outcomes(before: Sequence[Counts], after: Sequence[Counts]) -> PairedO
     )
 
 
-def _plan_repetitions(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Counts]) -> Needed | None:
+def _plan_repetitions(diffs: Sequence[float], before: Sequence[Counts], after: Sequence[Counts]) -> SampleSize | None:
     cases = len(diffs)
     if cases < 2:
         return None
@@ -124,12 +124,12 @@ def _plan_repetitions(diffs: Sequence[float], before: Sequence[Counts], after: S
     )
     k = [cases / math.fsum(1 / side.judged for side in sides) for sides in (before, after)]
     delta = math.fsum(diffs) / cases
-    seen = abs(delta) > paired.SAME_TOLERANCE
+    has_difference = abs(delta) > paired.SAME_TOLERANCE
     within = variances.baseline / k[0] + variances.candidate / k[1]
-    return Needed(
+    return SampleSize(
         variances=variances,
         smallest=planning.smallest_difference(variances, cases, *k),
-        cases=planning.cases_needed(delta, variances, min(k)) if seen else None,
-        repetitions=planning.repetitions_needed(delta, variances, cases) if seen else None,
+        cases=planning.cases_needed(delta, variances, min(k)) if has_difference else None,
+        repetitions=planning.repetitions_needed(delta, variances, cases) if has_difference else None,
         buy_cases=within < variances.effect,
     )

@@ -9,13 +9,13 @@ from orchestrator.comparison.arm import Arm, Counts
 from orchestrator.comparison.model import (
     ESTIMATED,
     MEASURED,
-    CaseBeyond,
+    CaseDetail,
     Clustering,
     Comparison,
     Delta,
     Metric,
-    Needed,
-    SuiteBeyond,
+    SampleSize,
+    SuiteDetail,
     TaskComparison,
 )
 from orchestrator.comparison.wording import incidents_of
@@ -27,56 +27,58 @@ SCHEMA = "evalctl.comparison/1"
 SCHEMA_VERSION = 1
 
 
-def comparison_to_json(found: Comparison) -> dict[str, Json]:
+def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
     """The comparison as a JSON object."""
-    suite = _task_to_json(found, found.suite)
+    suite = _task_to_json(comparison, comparison.suite)
     del suite["id"]
     document: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
-        "suiteId": found.baseline.suite_id,
-        "suiteVersion": found.baseline.suite_version,
-        "baseline": _side_to_json(found.baseline),
-        "candidate": _side_to_json(found.candidate),
-        "replay": found.replay,
+        "suiteId": comparison.baseline.suite_id,
+        "suiteVersion": comparison.baseline.suite_version,
+        "baseline": _side_to_json(comparison.baseline),
+        "candidate": _side_to_json(comparison.candidate),
+        "replay": comparison.replay,
         "differences": {
-            name: {"baseline": before, "candidate": after} for name, (before, after) in found.differences.items()
+            name: {"baseline": before, "candidate": after} for name, (before, after) in comparison.differences.items()
         },
-        "notes": list(found.notes),
-        "tasks": [_task_to_json(found, task) for task in found.tasks],
+        "notes": list(comparison.notes),
+        "tasks": [_task_to_json(comparison, task) for task in comparison.tasks],
         "summary": {
-            "tasks": len(found.tasks),
-            "onlyBaseline": list(found.only_baseline),
-            "onlyCandidate": list(found.only_candidate),
+            "tasks": len(comparison.tasks),
+            "onlyBaseline": list(comparison.only_baseline),
+            "onlyCandidate": list(comparison.only_candidate),
             **(
-                {"otherVersions": {name: list(both) for name, both in found.versions.items()}} if found.versions else {}
+                {"otherVersions": {name: list(both) for name, both in comparison.versions.items()}}
+                if comparison.versions
+                else {}
             ),
-            "verdicts": dict(found.verdicts),
-            "errored": found.errored,
+            "verdicts": dict(comparison.verdicts),
+            "errored": comparison.errored,
             **suite,
         },
-        "limits": list(found.limits),
+        "limits": list(comparison.limits),
     }
-    if found.gaps is not None:
+    if comparison.gaps is not None:
         document["startGaps"] = {
-            "pairs": found.gaps.pairs,
-            "meanMs": None if found.gaps.mean_us is None else found.gaps.mean_us / 1000,
-            "longestMs": None if found.gaps.longest_us is None else found.gaps.longest_us / 1000,
-            "wide": found.gaps.wide,
+            "pairs": comparison.gaps.pairs,
+            "meanMs": None if comparison.gaps.mean_us is None else comparison.gaps.mean_us / 1000,
+            "longestMs": None if comparison.gaps.longest_us is None else comparison.gaps.longest_us / 1000,
+            "wide": comparison.gaps.wide,
         }
-    if found.beyond is not None:
-        document["beyond"] = _suite_beyond(found.beyond)
+    if comparison.detail is not None:
+        document["beyond"] = _suite_detail_to_json(comparison.detail)
     return document
 
 
-def render_json(found: Comparison) -> str:
+def render_json(comparison: Comparison) -> str:
     """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
-    return json.dumps(comparison_to_json(found), indent=2, allow_nan=False) + "\n"
+    return json.dumps(comparison_to_json(comparison), indent=2, allow_nan=False) + "\n"
 
 
-def render_json_line(found: Comparison) -> str:
+def render_json_line(comparison: Comparison) -> str:
     """The same on one line."""
-    return json.dumps(comparison_to_json(found), allow_nan=False)
+    return json.dumps(comparison_to_json(comparison), allow_nan=False)
 
 
 def _side_to_json(arm: Arm) -> dict[str, Json]:
@@ -88,24 +90,24 @@ def _side_to_json(arm: Arm) -> dict[str, Json]:
     }
 
 
-def _task_to_json(found: Comparison, task: TaskComparison) -> dict[str, Json]:
+def _task_to_json(comparison: Comparison, task: TaskComparison) -> dict[str, Json]:
     rates = task.baseline.success_rate, task.candidate.success_rate
     told = task.verdict != "not comparable" and rates[0] is not None and rates[1] is not None
     return {
         "id": task.id,
         "verdict": task.verdict,
         **({"why": task.why} if task.why is not None else {}),
-        "baseline": _counts_to_json(task.baseline, found.baseline),
-        "candidate": _counts_to_json(task.candidate, found.candidate),
+        "baseline": _counts_to_json(task.baseline, comparison.baseline),
+        "candidate": _counts_to_json(task.candidate, comparison.candidate),
         "successRateDelta": rates[1] - rates[0] if told and rates[0] is not None and rates[1] is not None else None,
         "deltas": {
             "measured": _deltas_to_json(task.deltas, MEASURED),
             "estimated": _deltas_to_json(task.deltas, ESTIMATED),
         },
         "incidents": {
-            name: {"baseline": before, "candidate": after} for name, before, after in incidents_of(task, found)
+            name: {"baseline": before, "candidate": after} for name, before, after in incidents_of(task, comparison)
         },
-        **({"beyond": _case_beyond(task.beyond)} if task.beyond is not None else {}),
+        **({"beyond": _case_detail_to_json(task.detail)} if task.detail is not None else {}),
     }
 
 
@@ -132,26 +134,26 @@ def _deltas_to_json(deltas: Mapping[Metric, Delta], metrics: Iterable[Metric]) -
 
 
 def _delta_to_json(delta: Delta) -> dict[str, Json]:
-    found: dict[str, Json] = {"baseline": delta.baseline, "candidate": delta.candidate, "delta": delta.delta}
+    document: dict[str, Json] = {"baseline": delta.baseline, "candidate": delta.candidate, "delta": delta.delta}
     if delta.why is not None:
-        found["why"] = delta.why
-    return found
+        document["why"] = delta.why
+    return document
 
 
-def _case_beyond(beyond: CaseBeyond) -> dict[str, Json]:
+def _case_detail_to_json(detail: CaseDetail) -> dict[str, Json]:
     return {
-        "newcombe": None if beyond.newcombe is None else list(beyond.newcombe),
-        "fisherP": beyond.fisher_p,
-        "holmP": beyond.holm_p,
-        "repetitionsNeeded": beyond.repetitions_needed,
+        "newcombe": None if detail.newcombe is None else list(detail.newcombe),
+        "fisherP": detail.fisher_p,
+        "holmP": detail.holm_p,
+        "repetitionsNeeded": detail.repetitions_needed,
     }
 
 
-def _suite_beyond(beyond: SuiteBeyond) -> dict[str, Json]:
-    like, these, outcomes = beyond.like_these, beyond.these, beyond.outcomes
+def _suite_detail_to_json(detail: SuiteDetail) -> dict[str, Json]:
+    like, these, outcomes = detail.like_these, detail.these, detail.outcomes
     return {
-        "cases": beyond.cases,
-        "leftOut": list(beyond.left_out),
+        "cases": detail.cases,
+        "leftOut": list(detail.left_out),
         "casesLikeThese": None
         if like is None
         else {
@@ -160,13 +162,13 @@ def _suite_beyond(beyond: SuiteBeyond) -> dict[str, Json]:
             "df": like.df,
             "interval": list(like.ci),
             "p": like.p,
-            "signFlipP": beyond.signflip_p,
-            "verdict": beyond.verdict,
+            "signFlipP": detail.signflip_p,
+            "verdict": detail.verdict,
         },
         "theseCases": None if these is None else {"difference": these.diff, "se": these.se, "interval": list(these.ci)},
         "clustering": {
-            "baseline": _clustering_to_json(beyond.baseline),
-            "candidate": _clustering_to_json(beyond.candidate),
+            "baseline": _clustering_to_json(detail.baseline),
+            "candidate": _clustering_to_json(detail.candidate),
         },
         "pairedOutcomes": None
         if outcomes is None
@@ -178,24 +180,24 @@ def _suite_beyond(beyond: SuiteBeyond) -> dict[str, Json]:
             "newcombe": None if outcomes.newcombe is None else list(outcomes.newcombe),
             "mcnemarP": outcomes.mcnemar_p,
         },
-        "needed": None if beyond.needed is None else _needed_to_json(beyond.needed),
-        "tests": beyond.tests,
-        "survivors": beyond.survivors,
+        "needed": None if detail.needed is None else _sample_size_to_json(detail.needed),
+        "tests": detail.tests,
+        "survivors": detail.survivors,
     }
 
 
-def _clustering_to_json(found: Clustering | None) -> Json:
-    if found is None:
+def _clustering_to_json(clustering: Clustering | None) -> Json:
+    if clustering is None:
         return None
     return {
-        "successRate": found.success_rate,
-        "se": found.se,
-        "icc": found.icc,
-        "designEffect": found.design_effect,
+        "successRate": clustering.success_rate,
+        "se": clustering.se,
+        "icc": clustering.icc,
+        "designEffect": clustering.design_effect,
     }
 
 
-def _needed_to_json(needed: Needed) -> dict[str, Json]:
+def _sample_size_to_json(needed: SampleSize) -> dict[str, Json]:
     return {
         "smallestDifference": needed.smallest,
         "cases": needed.cases,

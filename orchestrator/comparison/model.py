@@ -65,7 +65,7 @@ class Delta:
 
 
 @attrs.frozen(kw_only=True)
-class CaseBeyond:
+class CaseDetail:
     """What other methods say about one task. Never the verdict."""
 
     newcombe: Interval | None
@@ -90,7 +90,7 @@ class TaskComparison:
     why: str | None
     """What keeps the verdict from being a direction; None where the intervals decided."""
     deltas: Mapping[Metric, Delta]
-    beyond: CaseBeyond | None = None
+    detail: CaseDetail | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -118,7 +118,7 @@ class PairedOutcomes:
 
 
 @attrs.frozen(kw_only=True)
-class Needed:
+class SampleSize:
     """What it would have taken to see the observed difference over cases, with 80 % power."""
 
     variances: Variances
@@ -133,7 +133,7 @@ class Needed:
 
 
 @attrs.frozen(kw_only=True)
-class SuiteBeyond:
+class SuiteDetail:
     """What a suite's cases say together, case by case. Never the verdict."""
 
     cases: int
@@ -152,7 +152,7 @@ class SuiteBeyond:
     candidate: Clustering | None
     outcomes: PairedOutcomes | None
     """None unless each case was judged exactly once a side."""
-    needed: Needed | None
+    needed: SampleSize | None
     """None below two cases."""
     tests: int
     """Fisher tests made."""
@@ -187,4 +187,4 @@ class Comparison:
     """What a reader must know before reading the verdicts."""
     limits: tuple[str, ...]
     """What the verdicts do not say; said with every comparison."""
-    beyond: SuiteBeyond | None = None
+    detail: SuiteDetail | None = None

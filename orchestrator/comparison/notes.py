@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from orchestrator.comparison.arm import Arm
 from orchestrator.comparison.model import Comparison
-from orchestrator.comparison.sides import WIDE_US
+from orchestrator.comparison.sides import WIDE_GAP_US
 from orchestrator.text import format_count, list_names
 
 
-def notes_of(found: Comparison) -> Iterator[str]:
+def notes_of(comparison: Comparison) -> Iterator[str]:
     """The notes, most important first. Names are as files and suites spell them."""
-    before, after = found.baseline, found.candidate
-    if found.replay:
+    before, after = comparison.baseline, comparison.candidate
+    if comparison.replay:
         yield (
             f"{before.mode}: the model's answers come from a recording. A task has changed or it has not; "
             "nothing here says anything about model quality, and there are no intervals."
@@ -25,11 +25,11 @@ def notes_of(found: Comparison) -> Iterator[str]:
             f"the suite's files differ though its version is the same: {list_names(changed)}. "
             "What was measured may not be the same thing."
         )
-    for name, missing in (("baseline", found.only_baseline), ("candidate", found.only_candidate)):
+    for name, missing in (("baseline", comparison.only_baseline), ("candidate", comparison.only_candidate)):
         if missing:
             yield f"only on the {name}, and in no figure here: {list_names(missing)}."
-    if found.versions:
-        told = [f"{name} ({' and '.join(both)})" for name, both in found.versions.items()]
+    if comparison.versions:
+        told = [f"{name} ({' and '.join(both)})" for name, both in comparison.versions.items()]
         yield f"in different versions on the two sides, and in no figure here: {list_names(told)}."
     for name, arm in (("baseline", before), ("candidate", after)):
         left = sum(counts.unfinished for counts in arm.tasks.values())
@@ -38,25 +38,26 @@ def notes_of(found: Comparison) -> Iterator[str]:
         skipped = sum(counts.skipped for counts in arm.tasks.values())
         if skipped:
             yield f"{skipped} of the {arm.whole.planned} runs planned for the {name} were skipped, and are in no rate."
-    asked = found.differences.keys() & {"provider", "endpoint", "model"}
+    asked = comparison.differences.keys() & {"provider", "endpoint", "model"}
     # a lab's configuration holds whom it asks
-    if asked and "configHash" in found.differences and not before.is_flow:
+    if asked and "configHash" in comparison.differences and not before.is_flow:
         yield "the model (or who serves it) and the measured configuration differ: a difference may be due to either."
-    if found.gaps is not None and found.gaps.wide:
+    gaps = comparison.gaps
+    if gaps is not None and gaps.wide:
         yield (
-            f"{found.gaps.wide} of {found.gaps.pairs} pairs began more than {WIDE_US // 60_000_000} minutes apart: "
+            f"{gaps.wide} of {gaps.pairs} pairs began more than {WIDE_GAP_US // 60_000_000} minutes apart: "
             "what changed at the provider in between is in the difference."
         )
 
 
-def limits_of(found: Comparison) -> tuple[str, ...]:
+def limits_of(comparison: Comparison) -> tuple[str, ...]:
     """The footnote, clause by clause."""
     return (
         "Conservative screen on interval overlap, not a significance test.",
         'Inconclusive is not "no difference".',
         "Repetitions are assumed independent; nothing is paired.",
-        f"No correction across the {format_count(len(found.tasks), 'task')} compared.",
-        f"{format_count(found.errored, 'errored run')} excluded.",
+        f"No correction across the {format_count(len(comparison.tasks), 'task')} compared.",
+        f"{format_count(comparison.errored, 'errored run')} excluded.",
     )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Rates = tuple[Decimal, Decimal] | None
 """USD per million input and output tokens."""
-NAMED = 10
+MAX_NAMED_ARMS = 10
 """Arms that a message names."""
 ConditionsOf = Callable[[SweepRow, Sequence[CellRecord], Sequence[str], Sequence[str]], dict[str, Json]]
 """Reads the conditions of measurement, as `orchestrator.reports.conditions.conditions_of` does."""
@@ -46,7 +46,7 @@ SUITE_WORDS = SideWords()
 """Of an agent suite."""
 
 
-def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: SideWords = SUITE_WORDS) -> Arm:
+def read_stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: SideWords = SUITE_WORDS) -> Arm:
     """The arm of *sweep* called *variant*; without one, the only arm there is. Its kind decides the *words*.
 
     Raises:
@@ -55,49 +55,51 @@ def stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: Side
     """
     cells = reader.list_cells(sweep.id, variant) or reader.list_cells(sweep.id)
     chosen = _choose_variant(sweep, sorted({cell.variant for cell in cells}), variant, words.noun)
-    mine = {cell.id: cell for cell in cells if cell.variant == chosen}
-    _one_cell_a_task(sweep.name, mine.values())
+    chosen_cells = {cell.id: cell for cell in cells if cell.variant == chosen}
+    _check_one_cell_per_task(sweep.name, chosen_cells.values())
     price = rates_of(sweep.conditions)
-    said = _tally_verifiers(reader.count_verdicts(sweep.id)) if sweep.mode in PLAYED_MODES else {}
+    verdicts = _tally_verifiers(reader.count_verdicts(sweep.id)) if sweep.mode in PLAYED_MODES else {}
     sums = _Sums(price)
     tasks: dict[str, Counts] = {}
     models: set[str] = set()
-    for tally in reader.iterate_cell_tallies(sweep.id, mine):
-        tasks[mine[tally.cell_id].case_id] = _cell_counts(tally, price, said.get(tally.cell_id, ()))
+    for tally in reader.iterate_cell_tallies(sweep.id, chosen_cells):
+        tasks[chosen_cells[tally.cell_id].case_id] = _cell_counts(tally, price, verdicts.get(tally.cell_id, ()))
         sums.add_cell(tally)
         models.update(tally.models)
     versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
-    kept = [mine[cell] for cell in sorted(mine)]
+    planned = [chosen_cells[cell] for cell in sorted(chosen_cells)]
     return Arm(
         name=f"{sweep.name}:{chosen}" if chosen else sweep.name,
         sweep=sweep.name,
         variant=chosen,
         suite_id=sweep.suite_id,
-        suite_version=kept[0].suite_version if kept else "",
+        suite_version=planned[0].suite_version if planned else "",
         mode=sweep.mode,
-        conditions=words.conditions_of(sweep, kept, versions, sorted(models)),
+        conditions=words.conditions_of(sweep, planned, versions, sorted(models)),
         tasks=dict(sorted(tasks.items())),
         whole=sums.to_counts(),
-        versions={cell.case_id: cell.case_version for cell in kept},
+        versions={cell.case_id: cell.case_version for cell in planned},
         content=_content_hashes(sweep.conditions),
     )
 
 
 def _choose_variant(sweep: SweepRow, variants: Sequence[str], wanted: str | None, noun: str) -> str:
-    arms = ", ".join(f"{sweep.name}:{one_line(name)}" for name in variants[:NAMED] if name)
+    names = ", ".join(f"{sweep.name}:{one_line(name)}" for name in variants[:MAX_NAMED_ARMS] if name)
     if wanted is None:
         if len(variants) > 1:
-            raise UsageError(f"{sweep.name} has {len(variants)} {noun}s; one side is one of them", f"Say which: {arms}")
+            raise UsageError(
+                f"{sweep.name} has {len(variants)} {noun}s; one side is one of them", f"Say which: {names}"
+            )
         return variants[0] if variants else ""
     if wanted not in variants:
-        has = f"It has {arms}{suggest_nearest(wanted, variants)}." if arms else "It has none: give its name alone."
+        has = f"It has {names}{suggest_nearest(wanted, variants)}." if names else "It has none: give its name alone."
         raise UsageError(f"{sweep.name} has no {noun} {wanted!r}", has)
     return wanted
 
 
-def _one_cell_a_task(sweep: str, cells: Iterable[CellRecord]) -> None:
-    seen = Counter(cell.case_id for cell in cells)
-    doubled = [name for name, times in seen.items() if times > 1]
+def _check_one_cell_per_task(sweep: str, cells: Iterable[CellRecord]) -> None:
+    counts = Counter(cell.case_id for cell in cells)
+    doubled = [name for name, times in counts.items() if times > 1]
     if doubled:
         raise UsageError(
             f"{sweep} planned task {one_line(doubled[0])!r} for several targets; compare takes one side at a time"
@@ -166,13 +168,13 @@ def _cell_counts(
     )
 
 
-def _tally_verifiers(counted: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
-    said: dict[int, dict[str, Counter[str]]] = {}
-    for one in counted:
-        said.setdefault(one.cell_id, {}).setdefault(one.verifier, Counter())[one.verdict] += one.count
+def _tally_verifiers(rows: Iterable[VerifierCount]) -> dict[int, VerifierTallies]:
+    tallies: dict[int, dict[str, Counter[str]]] = {}
+    for row in rows:
+        tallies.setdefault(row.cell_id, {}).setdefault(row.verifier, Counter())[row.verdict] += row.count
     return {
         cell: tuple((name, times["pass"], times["fail"], times["error"]) for name, times in sorted(by.items()))
-        for cell, by in said.items()
+        for cell, by in tallies.items()
     }
 
 

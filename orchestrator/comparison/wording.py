@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from orchestrator.comparison.arm import Arm, Counts
-from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteBeyond, TaskComparison
-from orchestrator.reports.phrases import NOTHING, format_percent, format_seconds
+from orchestrator.comparison.model import Comparison, Delta, Metric, SuiteDetail, TaskComparison
+from orchestrator.reports.phrases import NOT_AVAILABLE, format_percent, format_seconds
 from orchestrator.text import format_count
 from store.stats.compare import PLAYED_MODES
 from store.stats.paired import MIN_CASES
@@ -17,10 +17,10 @@ COMPACTION = "compaction"
 """The incident of an agent that is always told, and first: what failed after it may have been forgotten."""
 
 
-def incidents_of(task: TaskComparison, found: Comparison) -> list[tuple[str, int, int]]:
+def incidents_of(task: TaskComparison, comparison: Comparison) -> list[tuple[str, int, int]]:
     """Incidents with their counts on both sides, compaction first and always, where there is a context to compact."""
     before, after = task.baseline.incidents, task.candidate.incidents
-    always = [] if found.baseline.is_flow and found.candidate.is_flow else [COMPACTION]
+    always = [] if comparison.baseline.is_flow and comparison.candidate.is_flow else [COMPACTION]
     names = [*always, *sorted({*before, *after}.difference(always))]
     return [(name, before.get(name, 0), after.get(name, 0)) for name in names]
 
@@ -36,13 +36,13 @@ def format_rate(counts: Counts, arm: Arm) -> str:
 
 def format_points(share: float | None) -> str:
     """A difference of rates: `+20.0`."""
-    return NOTHING if share is None else f"{share * 100:+.1f}"
+    return NOT_AVAILABLE if share is None else f"{share * 100:+.1f}"
 
 
 def format_p(p: float | None) -> str:
     """`0.0079`, `< 0.0001`."""
     if p is None:
-        return NOTHING
+        return NOT_AVAILABLE
     return f"{p:.2g}" if p >= 0.0001 else "< 0.0001"
 
 
@@ -50,7 +50,7 @@ def format_difference(task: TaskComparison) -> str:
     """The difference of the two rates in points, where the sides are comparable."""
     before, after = task.baseline.success_rate, task.candidate.success_rate
     if task.verdict == "not comparable" or before is None or after is None:
-        return NOTHING
+        return NOT_AVAILABLE
     return format_points(after - before)
 
 
@@ -86,24 +86,24 @@ LABELS: dict[Metric, tuple[str, Callable[[float], str], Callable[[float], str]]]
 
 def format_figure(metric: Metric, value: float | None) -> str:
     """One side's figure."""
-    return NOTHING if value is None else LABELS[metric][1](value)
+    return NOT_AVAILABLE if value is None else LABELS[metric][1](value)
 
 
 def format_change(metric: Metric, delta: Delta) -> str:
     """The difference, or that there is none to tell."""
-    return NOTHING if delta.delta is None else LABELS[metric][2](delta.delta)
+    return NOT_AVAILABLE if delta.delta is None else LABELS[metric][2](delta.delta)
 
 
-def result_rows(found: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> Iterator[tuple[str, ...]]:
+def result_rows(comparison: Comparison, *, whole: str, metrics: tuple[Metric, ...]) -> Iterator[tuple[str, ...]]:
     """The table of results, a row per task and one for all of them, which is called *whole*.
 
     Its columns: task, baseline, candidate, points, verdict, a change per metric, compactions.
     """
-    for task in (*found.tasks, found.suite):
+    for task in (*comparison.tasks, comparison.suite):
         yield (
-            task.id if task is not found.suite else whole,
-            format_rate(task.baseline, found.baseline),
-            format_rate(task.candidate, found.candidate),
+            task.id if task is not comparison.suite else whole,
+            format_rate(task.baseline, comparison.baseline),
+            format_rate(task.candidate, comparison.candidate),
             format_difference(task),
             task.verdict,
             *(format_change(metric, task.deltas[metric]) for metric in metrics),
@@ -119,38 +119,38 @@ def count_compactions(task: TaskComparison) -> str:
     return f"{before.compacted}/{before.judged}, {after.compacted}/{after.judged} runs"
 
 
-def describe_gaps(found: StartGaps) -> str | None:
+def describe_gaps(gaps: StartGaps) -> str | None:
     """How far apart the runs of a pair began; None without pairs."""
-    if found.longest_us is None or found.mean_us is None:
+    if gaps.longest_us is None or gaps.mean_us is None:
         return None
     return (
-        f"the runs of {format_count(found.pairs, 'pair')} began {found.mean_us / 1_000_000:,.1f} s apart in the mean, "
-        f"{found.longest_us / 1_000_000:,.1f} s at most"
+        f"the runs of {format_count(gaps.pairs, 'pair')} began {gaps.mean_us / 1_000_000:,.1f} s apart in the mean, "
+        f"{gaps.longest_us / 1_000_000:,.1f} s at most"
     )
 
 
-def summarize_verdicts(found: Comparison) -> str:
+def summarize_verdicts(comparison: Comparison) -> str:
     """`1 improved, 2 inconclusive`."""
-    return ", ".join(f"{number} {word}" for word, number in found.verdicts.items()) or "none"
+    return ", ".join(f"{number} {word}" for word, number in comparison.verdicts.items()) or "none"
 
 
-def beyond_rows(found: Comparison) -> Iterator[tuple[str, ...]]:
+def detail_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """What other methods say, a row per task: task, interval of the difference, Fisher p, Holm p, repetitions."""
-    for task in found.tasks:
-        beyond = task.beyond
-        if beyond is not None:
+    for task in comparison.tasks:
+        detail = task.detail
+        if detail is not None:
             yield (
                 task.id,
-                format_interval(beyond.newcombe),
-                format_p(beyond.fisher_p),
-                format_p(beyond.holm_p),
-                _describe_repetitions(task, beyond.repetitions_needed),
+                format_interval(detail.newcombe),
+                format_p(detail.fisher_p),
+                format_p(detail.holm_p),
+                _describe_repetitions(task, detail.repetitions_needed),
             )
 
 
 def format_interval(bounds: tuple[float, float] | None) -> str:
     """In points: `[-4.1, +61.0]`."""
-    return NOTHING if bounds is None else f"[{format_points(bounds[0])}, {format_points(bounds[1])}]"
+    return NOT_AVAILABLE if bounds is None else f"[{format_points(bounds[0])}, {format_points(bounds[1])}]"
 
 
 def _clamp_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -163,56 +163,61 @@ def _describe_repetitions(task: TaskComparison, needed: int | None) -> str:
         return str(needed)
     before, after = task.baseline.success_rate, task.candidate.success_rate
     if task.verdict == "not comparable" or before is None or after is None:
-        return NOTHING
+        return NOT_AVAILABLE
     return "no difference seen" if before == after else f"more than {MAX_REPETITIONS}"
 
 
-def suite_beyond(beyond: SuiteBeyond) -> Iterator[str]:
+def suite_detail_lines(detail: SuiteDetail) -> Iterator[str]:
     """What the cases say together, a sentence each; every interval says which question it answers."""
-    if beyond.left_out:
-        yield f"cases not judged on both sides, and left out here: {len(beyond.left_out)}"
-    like = beyond.like_these
+    if detail.left_out:
+        yield f"cases not judged on both sides, and left out here: {len(detail.left_out)}"
+    like = detail.like_these
     if like is None:
-        yield f"paired over cases: n/a with {format_count(beyond.cases, 'case')}"
+        yield f"paired over cases: n/a with {format_count(detail.cases, 'case')}"
     else:
         moved = like.p is None
-        found = (
+        difference = (
             f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
         )
         tail = "" if moved else f" {format_interval(_clamp_bounds(like.ci))}, p {format_p(like.p)}"
-        if beyond.cases < MIN_CASES:
+        if detail.cases < MIN_CASES:
             tail = f"; below {MIN_CASES} cases an interval says nothing"
-        check = "" if beyond.signflip_p is None else f", sign-flip p {format_p(beyond.signflip_p)}"
+        check = "" if detail.signflip_p is None else f", sign-flip p {format_p(detail.signflip_p)}"
         yield (
-            f"cases like these, paired over {format_count(beyond.cases, 'case')}: {found}{tail}{check}: "
-            f"{beyond.verdict}"
+            f"cases like these, paired over {format_count(detail.cases, 'case')}: {difference}{tail}{check}: "
+            f"{detail.verdict}"
         )
-    if beyond.these is not None:
+    if detail.these is not None:
         yield (
-            f"these cases only: {format_points(beyond.these.diff)} points {format_interval(beyond.these.ci)}; "
+            f"these cases only: {format_points(detail.these.diff)} points {format_interval(detail.these.ci)}; "
             "says nothing about other cases"
         )
-    if beyond.outcomes is not None:
-        seen = beyond.outcomes
-        few = "; fewer than 6 that differ cannot reach 0.05" if seen.only_candidate + seen.only_baseline < 6 else ""
-        yield (
-            f"case by case, one run a side: {seen.both} passed on both, {seen.only_candidate} on the candidate only, "
-            f"{seen.only_baseline} on the baseline only, {seen.neither} on neither: "
-            f"{format_interval(seen.newcombe)} points, "
-            f"McNemar p {format_p(seen.mcnemar_p)}{few}"
+    if detail.outcomes is not None:
+        outcomes = detail.outcomes
+        few = (
+            "; fewer than 6 that differ cannot reach 0.05"
+            if outcomes.only_candidate + outcomes.only_baseline < 6
+            else ""
         )
-    for name, side in (("baseline", beyond.baseline), ("candidate", beyond.candidate)):
+        yield (
+            f"case by case, one run a side: {outcomes.both} passed on both, "
+            f"{outcomes.only_candidate} on the candidate only, {outcomes.only_baseline} on the baseline only, "
+            f"{outcomes.neither} on neither: "
+            f"{format_interval(outcomes.newcombe)} points, "
+            f"McNemar p {format_p(outcomes.mcnemar_p)}{few}"
+        )
+    for name, side in (("baseline", detail.baseline), ("candidate", detail.candidate)):
         if side is not None and side.design_effect is not None and side.se is not None:
             yield (
                 f"{name}: clustered by case the pooled rate's standard error is {side.se * 100:.1f} points "
                 f"(ICC {side.icc:.2f}, design effect {side.design_effect:.2f})"
             )
-    yield from _repetition_lines(beyond)
-    yield f"Fisher tests made: {beyond.tests}; below 0.05 after Holm: {beyond.survivors}"
+    yield from _repetition_lines(detail)
+    yield f"Fisher tests made: {detail.tests}; below 0.05 after Holm: {detail.survivors}"
 
 
-def _repetition_lines(beyond: SuiteBeyond) -> Iterator[str]:
-    needed, like = beyond.needed, beyond.like_these
+def _repetition_lines(detail: SuiteDetail) -> Iterator[str]:
+    needed, like = detail.needed, detail.like_these
     if needed is None or like is None:
         return
     basis = " (with usual variances: these runs do not tell theirs)" if needed.variances.assumed else ""

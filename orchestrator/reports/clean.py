@@ -15,27 +15,27 @@ ReportT = TypeVar("ReportT")
 
 def clean_report(report: ReportT, cleaner: Cleaner) -> ReportT:
     """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
-    clean: Any = each_text(report, cleaner)
+    clean: Any = clean_texts(report, cleaner)
     number = cleaner.replaced.total()
     if number:
         shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.replaced.items()))
         note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
         clean = attrs.evolve(clean, notes=(*clean.notes, note))
-    found: ReportT = clean
-    return found
+    cleaned: ReportT = clean
+    return cleaned
 
 
-def each_text(value: Any, cleaner: Cleaner) -> Any:
+def clean_texts(value: Any, cleaner: Cleaner) -> Any:
     """*value*, attrs or JSON, with every text in it cleaned by itself: a hash beside a telling name is no secret."""
     if isinstance(value, str):
         return cleaner.mask_text(value)
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
-        changed = {name: new for name, old in fields.items() if (new := each_text(old, cleaner)) is not old}
+        changed = {name: new for name, old in fields.items() if (new := clean_texts(old, cleaner)) is not old}
         return attrs.evolve(value, **changed) if changed else value
     if isinstance(value, Mapping):
-        return {each_text(name, cleaner): each_text(inner, cleaner) for name, inner in value.items()}
+        return {clean_texts(name, cleaner): clean_texts(inner, cleaner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        every = [each_text(inner, cleaner) for inner in value]
-        return value if all(new is old for new, old in zip(every, value, strict=True)) else type(value)(every)
+        texts = [clean_texts(inner, cleaner) for inner in value]
+        return value if all(new is old for new, old in zip(texts, value, strict=True)) else type(value)(texts)
     return value

@@ -23,14 +23,14 @@ def conditions_of(
     What does not apply is absent. Neither paths nor credentials are among them.
     """
     stored, settings = sweep.conditions, _as_mapping(sweep.conditions.get("settings"))
-    found: dict[str, Json] = {
+    conditions: dict[str, Json] = {
         "suiteId": sweep.suite_id,
-        "suiteVersion": one_or_all(cell.suite_version for cell in cells),
-        "harnessVersion": one_or_all(versions) or stored.get("harnessVersion"),
-        "configHash": one_or_all(cell.config_hash for cell in cells),
+        "suiteVersion": collapse_equal(cell.suite_version for cell in cells),
+        "harnessVersion": collapse_equal(versions) or stored.get("harnessVersion"),
+        "configHash": collapse_equal(cell.config_hash for cell in cells),
         "provider": settings.get("provider"),
         "endpoint": _strip_to_origin(settings.get("base_url")),
-        "model": one_or_all(cell.model for cell in cells),
+        "model": collapse_equal(cell.model for cell in cells),
         "modelsAnswering": list(models) or None,
         "mode": sweep.mode,
         "k": sweep.repetitions,
@@ -52,7 +52,7 @@ def conditions_of(
         "system": stored.get("system"),
         "sandbox": stored.get("sandbox"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
@@ -69,7 +69,7 @@ def format_time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def one_or_all(values: Iterable[str]) -> Json:
+def collapse_equal(values: Iterable[str]) -> Json:
     """Reduce *values* to one where all are the same, to a sorted list of them otherwise; None without any."""
     different = sorted(set(values))
     return different[0] if len(different) == 1 else different or None
@@ -109,11 +109,11 @@ def _compaction_settings(settings: Mapping[str, Json], cells: Sequence[CellRecor
     if len(names) > 1:
         return None
     agent = _as_mapping(settings.get("agent"))
-    found = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
+    compaction = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
     for one in settings.get("variants", ()):
         if one["id"] in names:
-            found |= {COMPACTION[key][0]: value for key, value in one["overrides"].items() if key in COMPACTION}
-    return found or None
+            compaction |= {COMPACTION[key][0]: value for key, value in one["overrides"].items() if key in COMPACTION}
+    return compaction or None
 
 
 def _strip_to_origin(base_url: Any) -> Json:
@@ -139,13 +139,13 @@ def _granted_effects(grants: Mapping[str, Json]) -> Json:
 
 def _stored_caps(settings: Mapping[str, Json]) -> Json:
     caps = _as_mapping(settings.get("caps"))
-    found = {
+    document = {
         "maxCalls": caps.get("calls"),
         "maxTokens": caps.get("tokens"),
         "maxCostNusd": caps.get("nusd"),
         "maxWallS": settings.get("max_wall_s"),
     }
-    return {name: value for name, value in found.items() if value is not None} or None
+    return {name: value for name, value in document.items() if value is not None} or None
 
 
 def _as_mapping(value: Any) -> Mapping[str, Json]:

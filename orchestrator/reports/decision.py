@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.text import one_line
 from store.secrets.scanner import mask_secrets
 
-LONGEST = 2000
+MAX_VALUE_CHARS = 2000
 """Characters of one value that are shown without `--full`."""
 
 
@@ -23,7 +23,7 @@ def decision_lines(decision: Any, *, full: bool) -> Iterator[str]:
         if value is not None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             text = mask_secrets(text)
-            yield f"{name}: {one_line(text, len(text) + LONGEST if full else LONGEST)}"
+            yield f"{name}: {one_line(text, len(text) + MAX_VALUE_CHARS if full else MAX_VALUE_CHARS)}"
     trace = decision.get("trace")
     for step in trace if isinstance(trace, list) else ():
         if isinstance(step, Mapping):
@@ -32,9 +32,9 @@ def decision_lines(decision: Any, *, full: bool) -> Iterator[str]:
 
 def _step_line(step: Mapping[str, Any]) -> str:
     """`node judge (model, ollama nimble): decided, confidence 0.9, 90 ms`."""
-    asked = " ".join(str(step[name]) for name in ("backend", "model") if step.get(name) is not None)
-    who = f"{step.get('source')}, {asked}" if asked else f"{step.get('source')}"
-    parts = [f"node {step.get('node')} ({who}): {step.get('outcome')}"]
+    backend = " ".join(str(step[name]) for name in ("backend", "model") if step.get(name) is not None)
+    origin = f"{step.get('source')}, {backend}" if backend else f"{step.get('source')}"
+    parts = [f"node {step.get('node')} ({origin}): {step.get('outcome')}"]
     if step.get("reason") is not None:
         parts.append(str(step["reason"]))
     if step.get("ms") is not None:
@@ -46,5 +46,5 @@ def _step_line(step: Mapping[str, Any]) -> str:
 
 
 def _decision_line(text: str, confidence: Any) -> str:
-    said = "" if confidence is None else f", confidence {confidence}"
-    return one_line(mask_secrets(f"{text}{said}"), LONGEST)
+    suffix = "" if confidence is None else f", confidence {confidence}"
+    return one_line(mask_secrets(f"{text}{suffix}"), MAX_VALUE_CHARS)

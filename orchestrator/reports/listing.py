@@ -16,23 +16,22 @@ def listing_lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:
     """For people: position, task, repetition, what it came to, and what it took."""
     cells = {cell.id: cell for cell in reader.list_cells(sweep.id)}
     width = max((len(_cell_name(cell)) for cell in cells.values()), default=0)
-    places = len(str(sweep.runs))
+    digits = len(str(sweep.runs))
     for run in reader.iterate_runs(sweep.id):
-        yield (
-            f"{run.position:>{places}}  {_cell_name(cells[run.cell_id]):<{width}}  #{run.repetition:<4} {_came_to(run)}"
-        )
+        name = f"{_cell_name(cells[run.cell_id]):<{width}}"
+        yield f"{run.position:>{digits}}  {name}  #{run.repetition:<4} {_describe_outcome(run)}"
 
 
 def _cell_name(cell: CellRecord) -> str:
     return one_line(f"{cell.case_id} [{cell.variant}]" if cell.variant else cell.case_id)
 
 
-def _came_to(run: RunRecord) -> str:
+def _describe_outcome(run: RunRecord) -> str:
     if run.outcome is None:
         return "no result yet" + (f", {format_count(run.attempts, 'attempt')}" if run.attempts else "")
     word = run.outcome if run.reason is None else f"{run.outcome}({run.reason})"
     wall_ms, turns = run.measured.wall_ms, run.measured.turns
-    took = [f"{wall_ms / 1000:.3f} s"] if wall_ms is not None else []
-    took += [format_count(turns, "turn")] if turns is not None else []
-    took += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
-    return "  ".join([f"{one_line(word):<24}", *took]).rstrip()
+    figures = [f"{wall_ms / 1000:.3f} s"] if wall_ms is not None else []
+    figures += [format_count(turns, "turn")] if turns is not None else []
+    figures += [f"attempt {run.attempt_number} of {run.attempts}"] if run.attempts > 1 else []
+    return "  ".join([f"{one_line(word):<24}", *figures]).rstrip()

@@ -9,23 +9,23 @@ from orchestrator.text import format_count, indent_text, one_line
 if TYPE_CHECKING:
     from store.events import Json
 
-NOTHING = "n/a"
+NOT_AVAILABLE = "n/a"
 
 DIVERGED = "replay_divergence"
 
-NOT_BY_ERRORS = ("interrupted", DIVERGED)
+NOT_RERUN_CAUSES = ("interrupted", DIVERGED)
 """Causes for which `resume --errors` is not needed, or does not help."""
 
-PLAYING = {
+PLAYED_MODE_NOTICES = {
     "replay": "REPLAY: this measures the harness, not the model.",
     "offline": "OFFLINE: this tests flows, rules and schemas, not who answers.",
 }
 """What is said first where recordings are played, by mode."""
 
 
-def format_error(cause: str | None, message: str, longest: int = 500) -> str:
+def format_error(cause: str | None, message: str, max_chars: int = 500) -> str:
     """An error's message, harmless: on one line, or, where a replay diverged, with what was asked below it."""
-    return indent_text(message, longest) if cause == DIVERGED else one_line(message, longest)
+    return indent_text(message, max_chars) if cause == DIVERGED else one_line(message, max_chars)
 
 
 def format_requests(calls: int, tokens: int) -> str:
@@ -44,30 +44,30 @@ def format_condition(value: Json) -> str:
 
 def format_percent(share: float | None) -> str:
     """`56.6 %`."""
-    return NOTHING if share is None else f"{share * 100:.1f} %"
+    return NOT_AVAILABLE if share is None else f"{share * 100:.1f} %"
 
 
 def format_seconds(milliseconds: float | None) -> str:
     """`1.2 s`."""
     if milliseconds is None:
-        return NOTHING
+        return NOT_AVAILABLE
     value = milliseconds / 1000
     return f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s"
 
 
-def squared_seconds(square_milliseconds: float | None) -> str:
+def format_squared_seconds(square_milliseconds: float | None) -> str:
     """`0.04 s²`."""
-    return NOTHING if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
+    return NOT_AVAILABLE if square_milliseconds is None else f"{square_milliseconds / 1_000_000:.3g} s²"
 
 
 def format_number(value: float | None) -> str:
     """`12,345`, rounded."""
-    return NOTHING if value is None else f"{value:,.0f}"
+    return NOT_AVAILABLE if value is None else f"{value:,.0f}"
 
 
 def format_usd(value: float | None) -> str:
     """`0.0123 USD`."""
-    return NOTHING if value is None else f"{value:,.4f} USD"
+    return NOT_AVAILABLE if value is None else f"{value:,.4f} USD"
 
 
 def describe_resume(left: int, *, capped: bool) -> str:

@@ -13,10 +13,10 @@ from store.documents.structure import describe_value
 from store.errors import UsageError
 from store.events import Json
 
-LARGEST = 256 * 1024 * 1024
+MAX_REPORT_BYTES = 256 * 1024 * 1024
 """Bytes of a report that are read."""
-NAME = "report.json"
-MOST = 10**15
+REPORT_NAME = "report.json"
+MAX_FIGURE = 10**15
 """No count and no figure of a report is larger."""
 
 
@@ -26,7 +26,7 @@ def read_fields(path: Path) -> ReportFields:
     Raises:
         UsageError: there is no report, it cannot be read, or it is no JSON object.
     """
-    file = path / NAME if path.is_dir() else path
+    file = path / REPORT_NAME if path.is_dir() else path
     return ReportFields(file, (), _parse_report(file))
 
 
@@ -39,12 +39,12 @@ class ReportFields:
     """
 
     file: Path
-    place: tuple[str, ...]
+    keys: tuple[str, ...]
     value: Mapping[str, Json]
 
     def refuse_field(self, name: str, problem: str) -> NoReturn:
         """Refuse the field *name*."""
-        where = ".".join((*self.place, name))
+        where = ".".join((*self.keys, name))
         raise UsageError(f"{self.file}: {where}: {problem}", "The report may have been edited or damaged.")
 
     def read_object(self, name: str, *, default: Mapping[str, Json] | None = None) -> ReportFields:
@@ -54,7 +54,7 @@ class ReportFields:
             self.refuse_field(
                 name, f"expected an object, got {describe_value(value)}" if name in self.value else "is missing"
             )
-        return ReportFields(self.file, (*self.place, name), value)
+        return ReportFields(self.file, (*self.keys, name), value)
 
     def read_list(self, name: str) -> list[Json]:
         """Read the list at *name*."""
@@ -65,12 +65,12 @@ class ReportFields:
             )
         return value
 
-    def read_item(self, name: str, place: int) -> ReportFields:
+    def read_item(self, name: str, keys: int) -> ReportFields:
         """Read the object in the list at *name*."""
-        value = self.read_list(name)[place]
+        value = self.read_list(name)[keys]
         if not isinstance(value, Mapping):
-            self.refuse_field(f"{name}[{place}]", f"expected an object, got {describe_value(value)}")
-        return ReportFields(self.file, (*self.place, f"{name}[{place}]"), value)
+            self.refuse_field(f"{name}[{keys}]", f"expected an object, got {describe_value(value)}")
+        return ReportFields(self.file, (*self.keys, f"{name}[{keys}]"), value)
 
     def read_string(self, name: str, *, default: str | None = None) -> str:
         """Read the text at *name*; *default* where it is missing."""
@@ -81,23 +81,23 @@ class ReportFields:
             )
         return value
 
-    def read_count(self, name: str, *, most: int | None = None) -> int:
+    def read_count(self, name: str, *, maximum: int | None = None) -> int:
         """Read the count at *name*, at most *most*."""
         value = self.value.get(name)
-        if type(value) is not int or not 0 <= value <= MOST:
+        if type(value) is not int or not 0 <= value <= MAX_FIGURE:
             self.refuse_field(
                 name, f"expected a count, got {describe_value(value)}" if name in self.value else "is missing"
             )
-        if most is not None and value > most:
-            self.refuse_field(name, f"{value} are more than the {most} there can be")
+        if maximum is not None and value > maximum:
+            self.refuse_field(name, f"{value} are more than the {maximum} there can be")
         return value
 
-    def read_number(self, name: str, *, most: float = MOST) -> float | None:
+    def read_number(self, name: str, *, maximum: float = MAX_FIGURE) -> float | None:
         """Read the number at *name*, or None where it is missing."""
         value = self.value.get(name)
         if value is None:
             return None
-        if type(value) not in (int, float) or not 0 <= value <= most:
+        if type(value) not in (int, float) or not 0 <= value <= maximum:
             self.refuse_field(name, f"expected a number that is possible here, got {describe_value(value)}")
         return float(value)
 
@@ -116,9 +116,9 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
                 hint = "This directory holds a comparison; each variant's report is in a directory of its own."
             raise UsageError(f"{file}: there is no report here", hint)
         size = file.stat().st_size
-        if size > LARGEST:
+        if size > MAX_REPORT_BYTES:
             raise UsageError(f"{file}: {size:,} bytes are no report")
-        value = json.loads(file.read_bytes(), parse_constant=_no_number)
+        value = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -132,5 +132,5 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
     return value
 
 
-def _no_number(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")

@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]:
     """One run as a JSON object. What was not measured is absent, never 0."""
-    found: dict[str, Json] = {
+    record: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "runId": sweep.name,
         "run": f"{sweep.name}/{run.position}",
@@ -36,14 +36,14 @@ def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, 
         "incidents": dict(run.detail.get("incidents", {})),
     }
     if run.detail.get("cachedPartial"):
-        found["cachedPartial"] = True
+        record["cachedPartial"] = True
     if run.outcome in ("error", "skipped"):
-        found["error"] = {"cause": run.reason, "message": run.detail.get("message")}
+        record["error"] = {"cause": run.reason, "message": run.detail.get("message")}
     if run.decision_status is not None:
-        found["decision"] = run.detail.get("decision")
+        record["decision"] = run.detail.get("decision")
     if "divergence" in run.detail:
-        found["divergence"] = run.detail["divergence"]
-    return {name: value for name, value in found.items() if value is not None}
+        record["divergence"] = run.detail["divergence"]
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def run_line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
@@ -51,23 +51,23 @@ def run_line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
     return json.dumps(run_to_json(sweep, run, cell), separators=(",", ":"), allow_nan=False)
 
 
-def verdict_to_json(judgement: Verdict) -> dict[str, Json]:
+def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     """What a verifier said, as a JSON object."""
-    found: dict[str, Json] = {
-        "id": judgement.verifier,
-        "kind": judgement.kind,
-        "verdict": judgement.verdict,
-        "score": judgement.score,
-        "detail": dict(judgement.detail) or None,
+    record: dict[str, Json] = {
+        "id": verdict.verifier,
+        "kind": verdict.kind,
+        "verdict": verdict.verdict,
+        "score": verdict.score,
+        "detail": dict(verdict.detail) or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def measurements_to_json(run: RunRecord) -> dict[str, Json]:
     """What was measured of a run: durations in ms, tokens as the provider reported them."""
     figures, partial = run.measured, bool(run.detail.get("cachedPartial"))
     compaction = run.detail.get("compaction", {})
-    found = {
+    record = {
         "wallMs": figures.wall_ms,
         "waitedMs": figures.waited_ms,
         "turns": figures.turns,
@@ -82,4 +82,4 @@ def measurements_to_json(run: RunRecord) -> dict[str, Json]:
         "compactionInputTokens": compaction.get("input"),
         "compactionOutputTokens": compaction.get("output"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 SCHEMA = "evalctl.run/1"
 
-LONGEST = 2000
+MAX_TEXT_CHARS = 2000
 """Characters of one text that are shown without `--full`."""
 
 
-def chosen_attempt(attempts: Iterable[AttemptRecord], number: int | None) -> AttemptRecord | None:
+def choose_attempt(attempts: Iterable[AttemptRecord], number: int | None) -> AttemptRecord | None:
     """Attempt *number*; without one the attempt that counts, else the last; None where there was no attempt.
 
     Raises:
         UsageError: the run has no attempt of that number.
     """
-    every = list(attempts)
+    all_attempts = list(attempts)
     if number is None:
-        return next((attempt for attempt in every if attempt.counts), every[-1] if every else None)
-    found = next((attempt for attempt in every if attempt.number == number), None)
-    if found is None:
-        raise UsageError(f"the run has no attempt {number}", f"It has {len(every)}.")
-    return found
+        return next((attempt for attempt in all_attempts if attempt.counts), all_attempts[-1] if all_attempts else None)
+    match = next((attempt for attempt in all_attempts if attempt.number == number), None)
+    if match is None:
+        raise UsageError(f"the run has no attempt {number}", f"It has {len(all_attempts)}.")
+    return match
 
 
 def transcript_to_json(
@@ -45,7 +45,7 @@ def transcript_to_json(
 ) -> dict[str, Json]:
     """The run as a JSON object."""
     attempts = reader.list_attempts(run.run_id)
-    chosen = chosen_attempt(attempts, number)
+    chosen = choose_attempt(attempts, number)
     return {
         "schema": SCHEMA,
         **runs_jsonl.run_to_json(sweep, run, cell),
@@ -77,7 +77,7 @@ def transcript_lines(
 ) -> Iterator[str]:
     """The run for people. All of it is harmless; long texts are cut unless *full*."""
     attempts = reader.list_attempts(run.run_id)
-    chosen = chosen_attempt(attempts, number)
+    chosen = choose_attempt(attempts, number)
     name = f"{cell.case_id}:{cell.variant}" if cell.variant else cell.case_id
     ended = _format_ending(run.outcome, run.reason)
     yield f"{sweep.name}/{run.position}: {one_line(name)}, repetition {run.repetition}: {ended}"
@@ -87,8 +87,8 @@ def transcript_lines(
     for attempt in attempts:
         counts = "counts" if attempt.counts else "does not count"
         message = attempt.detail.get("message")
-        said = f": {format_error(attempt.reason, str(message), LONGEST)}" if message else ""
-        yield f"attempt {attempt.number}: {_format_ending(attempt.outcome, attempt.reason)}, {counts}{said}"
+        message_text = f": {format_error(attempt.reason, str(message), MAX_TEXT_CHARS)}" if message else ""
+        yield f"attempt {attempt.number}: {_format_ending(attempt.outcome, attempt.reason)}, {counts}{message_text}"
     if chosen is None:
         yield "it has not been tried yet"
         return
@@ -115,9 +115,9 @@ def _figure_lines(run: RunRecord) -> Iterator[str]:
 
 
 def _verdict_lines(run: RunRecord, *, full: bool) -> Iterator[str]:
-    for judgement in run.verdicts:
-        yield f"verifier {one_line(judgement.verifier)} ({one_line(judgement.kind)}): {judgement.verdict}"
-        for name, value in judgement.detail.items():
+    for verdict in run.verdicts:
+        yield f"verifier {one_line(verdict.verifier)} ({one_line(verdict.kind)}): {verdict.verdict}"
+        for name, value in verdict.detail.items():
             text = value if isinstance(value, str) else json.dumps(value)
             yield from _text_block(f"{one_line(name)}: ", text, full=full)
 
@@ -128,18 +128,18 @@ def _event_lines(events: Iterable[EventRow], *, full: bool) -> Iterator[str]:
         return (event.kind, event.payload.get("request")) if event.kind in ("text", "reasoning") else event.seq
 
     for _, group in groupby(events, delta_piece):
-        together = list(group)
-        first = together[0]
+        segments = list(group)
+        first = segments[0]
         head = f"{first.at / 1000:>9.3f}  {one_line(first.kind)}"
         if first.kind in ("text", "reasoning"):
             yield from _text_block(
-                f"{head}  ", "".join(str(event.payload.get("text", "")) for event in together), full=full
+                f"{head}  ", "".join(str(event.payload.get("text", "")) for event in segments), full=full
             )
         else:
             yield from _format_event(head, first.payload, full=full)
 
 
-LONG = ("instructions", "prompt", "arguments", "output", "text", "message", "detail")
+LONG_FIELDS = ("instructions", "prompt", "arguments", "output", "text", "message", "detail")
 
 
 def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[str]:
@@ -147,10 +147,10 @@ def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iter
     short = [
         f"{one_line(name)}={one_line(mask_secrets(value if isinstance(value, str) else json.dumps(value)))}"
         for name, value in payload.items()
-        if name not in LONG
+        if name not in LONG_FIELDS
     ]
     yield f"{head}  {' '.join(short)}".rstrip()
-    for name in LONG:
+    for name in LONG_FIELDS:
         value = payload.get(name)
         if value in (None, "", {}) or (name == "instructions" and not full):
             continue
@@ -160,12 +160,12 @@ def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iter
 def _text_block(label: str, text: str, *, full: bool) -> Iterator[str]:
     """A text that may have many lines, indented below its label."""
     text = mask_secrets(text)  # whole: a cut or a line end could part a secret in two
-    shown = text if full or len(text) <= LONGEST else text[:LONGEST]
-    first, *rest = make_harmless(shown).rstrip("\n").split("\n")
+    excerpt = text if full or len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
+    first, *rest = make_harmless(excerpt).rstrip("\n").split("\n")
     yield f"{label}{first}"
     yield from (f"{'':>13}{line}" for line in rest)
-    if len(shown) < len(text):
-        yield f"{'':>13}… {len(text) - len(shown):,} more characters: --full"
+    if len(excerpt) < len(text):
+        yield f"{'':>13}… {len(text) - len(excerpt):,} more characters: --full"
 
 
 def _change_size(change: FileChange) -> int | None:

@@ -85,7 +85,7 @@ def _explain_run(reader: Reader, what: str, now: int) -> None:
     position = name.position or ""
     if not (position.isascii() and position.isdigit()):
         raise UsageError(f"{what!r} is no run", "A run is written SWEEP/POSITION, such as last/3.")
-    case = why.case_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
+    case = why.run_status_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
     if COMMON.json:
         print_data(json.dumps(why.why_to_json(case)))
     else:

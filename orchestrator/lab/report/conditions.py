@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.reports.conditions import FLOW, conditions_of, one_or_all
+from orchestrator.reports.conditions import FLOW, collapse_equal, conditions_of
 from store.documents.canonical import compute_digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
@@ -33,7 +33,7 @@ def _flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) ->
     return {
         "subject": FLOW,
         # the target `replay` calls no model
-        "model": one_or_all(cell.model for cell in cells if cell.model),
+        "model": collapse_equal(cell.model for cell in cells if cell.model),
         "backend": _as_mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
         # one for each capability and target
         "configHash": hashes[0] if len(hashes) == 1 else compute_digest(hashes).hex(),

@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.lab.report.json_form import targets_to_json
 from orchestrator.lab.report.stored import Stored
-from orchestrator.reports.clean import each_text
+from orchestrator.reports.clean import clean_texts
 from orchestrator.reports.conditions import format_time
 from store.events import Json
 from store.secrets.scanner import Cleaner
@@ -59,4 +59,4 @@ def manifest_to_json(found: Stored) -> dict[str, Json]:
 
 def render_manifest(found: Stored, cleaner: Cleaner) -> str:
     """The file's content, pure ASCII."""
-    return json.dumps(each_text(manifest_to_json(found), cleaner), indent=2, allow_nan=False) + "\n"
+    return json.dumps(clean_texts(manifest_to_json(found), cleaner), indent=2, allow_nan=False) + "\n"

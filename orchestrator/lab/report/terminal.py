@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
 from orchestrator.reports.hints import Hint, propose_commands
-from orchestrator.reports.phrases import NOT_BY_ERRORS, PLAYING
+from orchestrator.reports.phrases import NOT_RERUN_CAUSES, PLAYED_MODE_NOTICES
 from orchestrator.text import align_rows, format_count, make_printable, one_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _report_parts(report: LabReport, directory: Path | None) -> Iterator[Part]:
     yield _indent_line(f"lab {facts.lab} {facts.version}, sweep {facts.sweep}")
     yield _indent_line(wording.format_headline(facts))
     if not facts.sampled:
-        yield PLAYING[facts.mode]
+        yield PLAYED_MODE_NOTICES[facts.mode]
     for capability in report.capabilities:
         yield ""
         yield _indent_line(f"{capability.name}, {format_count(capability.fixtures, 'fixture')}")
@@ -115,7 +115,7 @@ def _count_errors(report: LabReport) -> int:
     """Runs that ended in an error of infrastructure, and that only `resume --errors` runs again."""
     rows = [row for capability in report.capabilities for row in capability.rows]
     causes = [*(row.infrastructure for row in rows), *(row.interrupted for row in rows)]
-    return sum(count for one in causes for cause, count in one.items() if cause not in NOT_BY_ERRORS)
+    return sum(count for one in causes for cause, count in one.items() if cause not in NOT_RERUN_CAUSES)
 
 
 def _indent_line(text: str, indent: str = "") -> str:

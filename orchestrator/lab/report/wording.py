@@ -20,7 +20,7 @@ from orchestrator.lab.report.model import (
     TargetCost,
     Unstable,
 )
-from orchestrator.reports.phrases import NOTHING, format_percent, format_requests, format_seconds
+from orchestrator.reports.phrases import NOT_AVAILABLE, format_percent, format_requests, format_seconds
 from orchestrator.text import format_count, list_names
 from store.events import Json
 from store.money import format_usd
@@ -72,7 +72,7 @@ def format_row(found: Row, facts: Facts) -> tuple[str, ...]:
         format_share(found.errors, found.judged),
         format_seconds(found.latency.p50_ms),
         format_seconds(found.latency.p95_ms),
-        format_cost(found.cost) if facts.sampled else NOTHING,
+        format_cost(found.cost) if facts.sampled else NOT_AVAILABLE,
         format_brier(found.calibration),
     )
 
@@ -85,7 +85,7 @@ def format_rate(passes: int, judged: int, wilson: Interval | None) -> str:
 
 def format_share(number: int, whole: int) -> str:
     """`1/10 10.0 %`."""
-    return f"{number}/{whole} {format_percent(number / whole)}" if whole else NOTHING
+    return f"{number}/{whole} {format_percent(number / whole)}" if whole else NOT_AVAILABLE
 
 
 def format_stability(found: Stability) -> str:
@@ -112,7 +112,7 @@ def format_cost(found: TargetCost) -> str:
 
 def format_brier(found: Calibration) -> str:
     """Three decimals."""
-    return NOTHING if found.brier is None else f"{found.brier:.3f}"
+    return NOT_AVAILABLE if found.brier is None else f"{found.brier:.3f}"
 
 
 def format_calibration(found: Row) -> str:

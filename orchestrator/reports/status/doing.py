@@ -22,7 +22,7 @@ class Activity:
 
     position: int
     worker_id: int
-    what: str
+    waits_for: str
     since: int
     """Microseconds UTC."""
     until: int | None = None
@@ -31,39 +31,39 @@ class Activity:
     """False: it is claimed and waits for its turn."""
 
 
-def activity_of(doing: RunningAttempt, now: int) -> Activity:
+def activity_of(attempt: RunningAttempt, now: int) -> Activity:
     """What the run is about at *now* (microseconds UTC)."""
-    since = doing.claimed_at + (doing.at or 0) * 1000
+    since = attempt.claimed_at + (attempt.at or 0) * 1000
     until: int | None = None
-    facts = doing.payload
-    match doing.kind:
+    facts = attempt.payload
+    match attempt.kind:
         case None:
-            what = "its turn"
+            waits_for = "its turn"
         case "work_started" | "tool_completed":
-            what = GATE
+            waits_for = GATE
         case "call_sent":
-            what = f"an answer of {one_line(str(facts.get('account', '')))}"
+            waits_for = f"an answer of {one_line(str(facts.get('account', '')))}"
         case "call_responded":
-            what = "the rest of an answer"
+            waits_for = "the rest of an answer"
         case "call" if facts.get("retry_in_ms") is not None:
             until = since + int(facts["retry_in_ms"]) * 1000
             refusal = f"{one_line(str(facts.get('error')))}" + (f" ({facts['status']})" if "status" in facts else "")
-            what = f"a retry after {refusal}"
+            waits_for = f"a retry after {refusal}"
             if now > until + GRACE_US:
-                since, until, what = until, None, GATE
+                since, until, waits_for = until, None, GATE
         case "call":
-            what = "its next step"
+            waits_for = "its next step"
         case "tool_started":
-            what = f"the tool {one_line(str(facts.get('name', '')))}"
+            waits_for = f"the tool {one_line(str(facts.get('name', '')))}"
         case "work_ended":
-            what = "its verifiers"
+            waits_for = "its verifiers"
         case kind:
-            what = f"what follows {one_line(kind)}"
+            waits_for = f"what follows {one_line(kind)}"
     return Activity(
-        position=doing.position,
-        worker_id=doing.worker_id,
-        what=what,
+        position=attempt.position,
+        worker_id=attempt.worker_id,
+        waits_for=waits_for,
         since=since,
         until=until,
-        begun=doing.kind is not None,
+        begun=attempt.kind is not None,
     )

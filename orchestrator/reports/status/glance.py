@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 WINDOW_US = 600_000_000
 """The rate is that of the last ten minutes."""
-SHOWN = 6
+MAX_CHANGES = 6
 """Changes of limits, and orders, that are shown: the newest."""
-LIMITS = {"limit_cut": "cut to", "limit_raised": "raised to"}
+LIMIT_VERBS = {"limit_cut": "cut to", "limit_raised": "raised to"}
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Glance:
     """Final results a minute; None while nobody works."""
     limits: tuple[NoticeRow, ...]
     stalls: tuple[NoticeRow, ...]
-    orders: tuple[CommandRow, ...]
+    commands: tuple[CommandRow, ...]
 
     @property
     def left_s(self) -> float | None:
@@ -52,8 +52,8 @@ class Glance:
     @property
     def over(self) -> bool:
         """Nothing is left, and nobody works on it any more."""
-        found = self.standing
-        return not found.remaining and (found.state == "done" or not found.in_flight)
+        standing = self.standing
+        return not standing.remaining and (standing.state == "done" or not standing.in_flight)
 
 
 def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Glance:
@@ -72,9 +72,9 @@ def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[
             activity_of(doing, now) for doing in reader.list_running_attempts(sweep.id) if doing.worker_id in working
         ),
         rate=rate,
-        limits=tuple(_drop_unchanged(notice for notice in notices if notice.kind in LIMITS))[-SHOWN:],
-        stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-SHOWN:],
-        orders=tuple(row for row in reader.list_commands(sweep.id) if row.verb in CONTROL_COMMANDS)[-SHOWN:],
+        limits=tuple(_drop_unchanged(notice for notice in notices if notice.kind in LIMIT_VERBS))[-MAX_CHANGES:],
+        stalls=tuple(notice for notice in notices if notice.kind == "stalled")[-MAX_CHANGES:],
+        commands=tuple(row for row in reader.list_commands(sweep.id) if row.verb in CONTROL_COMMANDS)[-MAX_CHANGES:],
     )
 
 
@@ -87,7 +87,7 @@ def glance_to_json(glance: Glance) -> dict[str, Json]:
         "waiting": [
             {
                 "position": one.position,
-                "for": one.what,
+                "for": one.waits_for,
                 "since": format_time(one.since),
                 "until": None if one.until is None else format_time(one.until),
             }
@@ -96,7 +96,7 @@ def glance_to_json(glance: Glance) -> dict[str, Json]:
         "limits": [{"at": format_time(one.at), "kind": one.kind, **one.payload} for one in glance.limits],
         "stalls": [{"at": format_time(one.at), **one.payload} for one in glance.stalls],
         "orders": [
-            {"at": format_time(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.orders
+            {"at": format_time(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.commands
         ],
     }
 
@@ -121,13 +121,13 @@ def glance_lines(glance: Glance) -> Iterator[str]:
     for notice in glance.limits:
         limit = notice.payload.get("limit")
         requests = "request" if limit == 1 else "requests"
-        yield f"limit: {LIMITS[notice.kind]} {limit} {requests} at once, {format_time(notice.at)}"
+        yield f"limit: {LIMIT_VERBS[notice.kind]} {limit} {requests} at once, {format_time(notice.at)}"
     for notice in glance.stalls:
         what = one_line(str(notice.payload.get("waits") or "work that did not end"))
         why = notice.payload.get("why")
         after = f"after {notice.payload.get('seconds')} s" if why is None else f"not begun: {one_line(str(why))}"
         yield f"stalled: {what} {after}, {format_time(notice.at)}"
-    for row in glance.orders:
+    for row in glance.commands:
         yield f"order: {row.verb} by {one_line(row.who)}, {format_time(row.at)}" + (
             f" ({one_line(row.why)})" if row.why else ""
         )
@@ -135,31 +135,33 @@ def glance_lines(glance: Glance) -> Iterator[str]:
 
 def waiting_lines(glance: Glance) -> Iterator[str]:
     """`3 wait for an answer of openai#1 (longest 12 s)`, the most common first."""
-    by: dict[str, list[Activity]] = {}
+    groups: dict[str, list[Activity]] = {}
     for one in glance.activities:
-        by.setdefault(one.what, []).append(one)
-    for what, group in sorted(by.items(), key=lambda item: (-len(item[1]), item[0])):
+        groups.setdefault(one.waits_for, []).append(one)
+    for waits_for, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         ends = [one.until for one in group if one.until is not None]
         if ends:
             when = f"the next in {format_span(max(0, min(ends) - glance.at) / 1_000_000)}"
         else:
             when = f"longest {format_span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
-        whose = f"their {what.removeprefix('its ')}" if what.startswith("its ") else what
-        yield f"1 waits for {what} ({when})" if len(group) == 1 else f"{len(group)} wait for {whose} ({when})"
+        whose = f"their {waits_for.removeprefix('its ')}" if waits_for.startswith("its ") else waits_for
+        yield f"1 waits for {waits_for} ({when})" if len(group) == 1 else f"{len(group)} wait for {whose} ({when})"
 
 
 def heartbeat_line(glance: Glance) -> str:
     """One line, for where nothing can be drawn. The same as long as nothing has changed but the time."""
-    found = glance.standing
-    parts = [f"{found.state}: {found.sweep.runs - found.remaining} of {found.sweep.runs} done"]
-    for tally in found.tallies:
+    standing = glance.standing
+    parts = [f"{standing.state}: {standing.sweep.runs - standing.remaining} of {standing.sweep.runs} done"]
+    for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({one_line(tally.reason)})"
         parts.append(f"{tally.count} {word}")
-    by: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for one in glance.activities:
-        by[one.what] = by.get(one.what, 0) + 1
-    parts += [f"{count} {'waits' if count == 1 else 'wait'} for {what}" for what, count in sorted(by.items())]
-    parts.append(format_requests(found.spent.calls, found.spent.tokens))
+        counts[one.waits_for] = counts.get(one.waits_for, 0) + 1
+    parts += [
+        f"{count} {'waits' if count == 1 else 'wait'} for {waits_for}" for waits_for, count in sorted(counts.items())
+    ]
+    parts.append(format_requests(standing.spent.calls, standing.spent.tokens))
     return ", ".join(parts)
 
 

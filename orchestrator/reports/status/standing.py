@@ -52,10 +52,10 @@ class Standing:
     """Runs that `resume` would run: without a result, or with one that is to be run again."""
     workers: tuple[Worker, ...]
     spent: Amount
-    granted: Amount
+    allotted: Amount
     """What the sweep's processes hold of its caps, spent or not."""
     caps: Mapping[str, int]
-    order: CommandRow | None = None
+    command: CommandRow | None = None
     """The pause or the cancel that holds now."""
 
     @property
@@ -83,41 +83,43 @@ class Standing:
         """`done`; with work left `running`, `paused` (with processes that wait) or `stopped`; `cancelled` whether its
         processes have ended yet or not.
         """
-        if self.order is not None and self.order.verb == "cancel":
+        if self.command is not None and self.command.verb == "cancel":
             return "cancelled"
         if not self.remaining:
             return "done"
         if not any(worker.state == "running" for worker in self.workers):
             return "stopped"
-        return "running" if self.order is None else "paused"
+        return "running" if self.command is None else "paused"
 
 
 def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
     """How *sweep* stands at *now* (microseconds UTC)."""
-    left = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
-    controls = reader.list_commands(sweep.id)
+    left_ids = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
+    commands = reader.list_commands(sweep.id)
     return Standing(
         sweep=sweep,
         tallies=tuple(reader.count_outcomes(sweep.id)),
         remaining=reader.count_remaining(sweep.id),
-        workers=tuple(_make_worker(state, state.id in left, now, is_alive) for state in reader.list_workers(sweep.id)),
+        workers=tuple(
+            _make_worker(state, state.id in left_ids, now, is_alive) for state in reader.list_workers(sweep.id)
+        ),
         spent=reader.sum_spent(sweep.id),
-        granted=reader.sum_allotted(sweep.id),
-        caps=attrs.asdict(caps_of(sweep, controls), filter=lambda _field, cap: cap is not None),
-        order=find_active_command(controls),
+        allotted=reader.sum_allotted(sweep.id),
+        caps=attrs.asdict(caps_of(sweep, commands), filter=lambda _field, cap: cap is not None),
+        command=find_active_command(commands),
     )
 
 
-def _make_worker(found: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
+def _make_worker(row: WorkerState, left: bool, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Worker:
     return Worker(
-        id=found.id,
-        host=found.host,
-        pid=found.pid,
-        version=found.version,
-        state="left" if left else _worker_state(found.expires_at, now, is_alive(found.worker_row)),
-        attempts=found.attempts,
-        open=found.open,
-        started_at=found.started_at,
+        id=row.id,
+        host=row.host,
+        pid=row.pid,
+        version=row.version,
+        state="left" if left else _worker_state(row.expires_at, now, is_alive(row.worker_row)),
+        attempts=row.attempts,
+        open=row.open,
+        started_at=row.started_at,
     )
 
 
@@ -157,9 +159,9 @@ def standing_to_json(standing: Standing) -> dict[str, Json]:
             for tally in standing.tallies
         ],
         "workers": [attrs.asdict(worker) for worker in standing.workers],
-        "order": _command_to_json(standing.order),
+        "order": _command_to_json(standing.command),
         "spent": attrs.asdict(standing.spent),
-        "granted": attrs.asdict(standing.granted),
+        "granted": attrs.asdict(standing.allotted),
         "caps": dict(standing.caps),
     }
 
@@ -174,8 +176,8 @@ def standing_lines(standing: Standing) -> Iterator[Line]:
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result:,} of "
         f"{format_count(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
     )
-    if standing.order is not None:
-        yield describe_command(standing.order)
+    if standing.command is not None:
+        yield describe_command(standing.command)
     for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({tally.reason})"
         remarks = [] if tally.judged else ["in no rate"]
@@ -204,16 +206,16 @@ def standing_lines(standing: Standing) -> Iterator[Line]:
         yield Hint(f"resume {sweep.name}", lead=lead)
 
 
-def describe_command(order: CommandRow) -> str:
+def describe_command(command: CommandRow) -> str:
     """`paused by me@host at 2026-11-30 10:15:00 UTC (lunch)`, for people."""
-    word = "paused" if order.verb == "pause" else "cancelled"
-    return f"{word} by {one_line(order.who)} at {format_time(order.at)}" + (
-        f" ({one_line(order.why)})" if order.why else ""
+    word = "paused" if command.verb == "pause" else "cancelled"
+    return f"{word} by {one_line(command.who)} at {format_time(command.at)}" + (
+        f" ({one_line(command.why)})" if command.why else ""
     )
 
 
-def _command_to_json(order: CommandRow | None) -> dict[str, Json] | None:
-    return None if order is None else {"verb": order.verb, "who": order.who, "why": order.why, "at": order.at}
+def _command_to_json(command: CommandRow | None) -> dict[str, Json] | None:
+    return None if command is None else {"verb": command.verb, "who": command.who, "why": command.why, "at": command.at}
 
 
 def _spent_against_caps(standing: Standing) -> str:

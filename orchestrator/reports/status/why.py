@@ -23,7 +23,7 @@ SCHEMA = "evalctl.why/1"
 
 
 @attrs.frozen(kw_only=True)
-class Case:
+class RunStatus:
     """One run, and what is known of where it stands."""
 
     at: int
@@ -41,9 +41,9 @@ class Case:
         return self.run.outcome is not None and not self.run.again
 
 
-def case_of(
+def run_status_of(
     reader: Reader, sweep: SweepRow, position: int, *, now: int, is_alive: Callable[[WorkerRow], bool | None]
-) -> Case:
+) -> RunStatus:
     """Look at one run at *now* (microseconds UTC).
 
     Raises:
@@ -56,7 +56,7 @@ def case_of(
     doing = next(
         (one for one in reader.list_running_attempts(sweep.id) if last and one.attempt_id == last.attempt_id), None
     )
-    return Case(
+    return RunStatus(
         at=now,
         run=run,
         standing=standing,
@@ -66,23 +66,23 @@ def case_of(
     )
 
 
-def explain_unfinished(case: Case) -> str:
+def explain_unfinished(status: RunStatus) -> str:
     """Why it is unfinished, or that it is not."""
-    run, holder = case.run, case.holder
-    if case.finished:
+    run, holder = status.run, status.holder
+    if status.finished:
         return f"it is finished: {_format_outcome(run.outcome, run.reason)}"
     if holder is None:
         if run.outcome is not None:
             return f"{_format_outcome(run.outcome, run.reason)} is no final result"
         return "it has not been claimed yet"
     process = f"process {holder.pid} on {one_line(holder.host)}"
-    since = format_time(case.attempts[-1].claimed_at)
+    since = format_time(status.attempts[-1].claimed_at)
     match holder.state:
-        case "running" if case.activity is not None:
-            one = case.activity
+        case "running" if status.activity is not None:
+            one = status.activity
             waits = (
-                f"waits for {one.what} since {format_time(one.since)} "
-                f"({format_span(max(0, case.at - one.since) / 1_000_000)})"
+                f"waits for {one.waits_for} since {format_time(one.since)} "
+                f"({format_span(max(0, status.at - one.since) / 1_000_000)})"
             )
             ends = "" if one.until is None else f", until {format_time(one.until)}"
             return f"{process} {'works on it and' if one.begun else 'has claimed it, which'} {waits}{ends}"
@@ -98,16 +98,16 @@ def explain_unfinished(case: Case) -> str:
             return f"{process} claimed it, {since}, and its lease is over; whether it lives cannot be told from here"
 
 
-def explain_resume(case: Case) -> str:
+def explain_resume(status: RunStatus) -> str:
     """What `resume` would do with it."""
-    run, holder = case.run, case.holder
-    if case.finished:
+    run, holder = status.run, status.holder
+    if status.finished:
         if run.outcome == "error" and run.reason != "replay_divergence":
             return "only `resume --errors` runs it again"
         if run.outcome == "skipped" and run.reason == "cancelled":
             return "only `resume --cancelled` runs it"
         return "`resume` leaves it alone"
-    order = case.standing.order
+    order = status.standing.command
     if order is not None and order.verb == "cancel":
         return "`resume` skips it, because the sweep is cancelled; `resume --cancelled` runs it"
     if holder is not None and holder.state == "running":
@@ -120,14 +120,14 @@ def explain_resume(case: Case) -> str:
     return f"`resume` runs it{lifted}"
 
 
-def why_lines(case: Case) -> Iterator[str]:
+def why_lines(status: RunStatus) -> Iterator[str]:
     """For people; nothing in it is a control character."""
-    run, standing = case.run, case.standing
-    yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {explain_unfinished(case)}"
-    if standing.order is not None and not case.finished:
-        yield f"the sweep is {describe_command(standing.order)}"
+    run, standing = status.run, status.standing
+    yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {explain_unfinished(status)}"
+    if standing.command is not None and not status.finished:
+        yield f"the sweep is {describe_command(standing.command)}"
     workers = {worker.id: worker for worker in standing.workers}
-    for attempt in case.attempts:
+    for attempt in status.attempts:
         worker = workers.get(attempt.worker_id)
         by = "" if worker is None else f" by process {worker.pid} on {one_line(worker.host)} ({worker.state})"
         message = attempt.detail.get("message")
@@ -137,21 +137,21 @@ def why_lines(case: Case) -> Iterator[str]:
             f"{_format_outcome(attempt.outcome, attempt.reason)}{ended}"
             + (f": {one_line(str(message))}" if message else "")
         )
-    yield explain_resume(case)
+    yield explain_resume(status)
 
 
-def why_to_json(case: Case) -> dict[str, Json]:
+def why_to_json(status: RunStatus) -> dict[str, Json]:
     """As a JSON object."""
-    run = case.run
+    run = status.run
     return {
         "schema": SCHEMA,
-        "sweep": case.standing.sweep.name,
+        "sweep": status.standing.sweep.name,
         "position": run.position,
-        "finished": case.finished,
+        "finished": status.finished,
         "outcome": run.outcome,
         "reason": run.reason,
-        "because": explain_unfinished(case),
-        "resume": explain_resume(case),
+        "because": explain_unfinished(status),
+        "resume": explain_resume(status),
         "attempts": [
             {
                 "number": attempt.number,
@@ -160,7 +160,7 @@ def why_to_json(case: Case) -> dict[str, Json]:
                 "reason": attempt.reason,
                 "message": attempt.detail.get("message"),
             }
-            for attempt in case.attempts
+            for attempt in status.attempts
         ],
     }
 

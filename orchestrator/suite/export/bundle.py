@@ -54,7 +54,7 @@ def build_bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[s
     def add_run(run: RunRecord, cell: CellRecord) -> None:
         runs.append(runs_jsonl.run_to_json(sweep, run, cell))
 
-    report = build_report(reader, sweep, each=add_run, variant=variant)
+    report = build_report(reader, sweep, on_run=add_run, variant=variant)
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,

@@ -40,7 +40,7 @@ def build_report(
     reader: Reader,
     sweep: SweepRow,
     *,
-    each: Callable[[RunRecord, CellRecord], None] | None = None,
+    on_run: Callable[[RunRecord, CellRecord], None] | None = None,
     cleaner: Cleaner | None = None,
     variant: str | None = None,
 ) -> Report:
@@ -58,8 +58,8 @@ def build_report(
         whole.add_run(run)
         if run.measured.model_resolved is not None:
             models.add(run.measured.model_resolved)
-        if each is not None and run.outcome is not None:
-            each(run, cells[run.cell_id])
+        if on_run is not None and run.outcome is not None:
+            on_run(run, cells[run.cell_id])
     replay = sweep.mode in PLAYED_MODES
     price = rates_of(sweep.conditions)
     tasks = tuple(
@@ -76,7 +76,7 @@ def build_report(
         summary=summary,
         bounds=_pooled_interval(summary),
         reliability=dict(sorted(Counter(task.reliability or "none" for task in tasks).items())),
-        ledger=reader.sum_spent(sweep.id, variant),
+        spent=reader.sum_spent(sweep.id, variant),
         notes=(),
     )
     return clean_report(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
@@ -129,9 +129,9 @@ class _Tally:
             self._add_measurements(run)
 
     def _count_verdict(self, verdict: Verdict) -> None:
-        said = self.verifiers.setdefault((verdict.verifier, verdict.kind), Counter())
-        said[verdict.verdict] += 1
-        said["tampered"] += bool(verdict.detail.get("tampered"))
+        counts = self.verifiers.setdefault((verdict.verifier, verdict.kind), Counter())
+        counts[verdict.verdict] += 1
+        counts["tampered"] += bool(verdict.detail.get("tampered"))
 
     def _add_measurements(self, run: RunRecord) -> None:
         figures = run.measured
@@ -258,6 +258,6 @@ def _first_problem(run: RunRecord) -> str:
     """What the first verifier that could not run said."""
     for verdict in run.verdicts:
         if verdict.verdict == "error":
-            said = verdict.detail.get("message") or verdict.detail.get("reason") or "no reason given"
-            return f"{verdict.verifier}: {said}"
+            reason = verdict.detail.get("message") or verdict.detail.get("reason") or "no reason given"
+            return f"{verdict.verifier}: {reason}"
     return ""

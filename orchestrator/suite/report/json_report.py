@@ -36,7 +36,7 @@ def render_json(report: Report) -> str:
 
 def _task_to_json(task: TaskReport) -> dict[str, Json]:
     figures = task.figures
-    found: dict[str, Json] = {
+    document: dict[str, Json] = {
         "id": task.id,
         **({"variant": task.variant} if task.variant else {}),
         **_counts_to_json(figures),
@@ -47,11 +47,11 @@ def _task_to_json(task: TaskReport) -> dict[str, Json]:
         "measured": _measured_to_json(figures.measured, figures),
     }
     if figures.cached is not None:
-        found["cachedInputRatio"] = figures.cached.ratio
-        found["cachedInputRuns"] = figures.cached.runs_reporting
-    found |= _estimated_to_json(figures)
-    found["incidents"] = dict(figures.incidents)
-    found["verifiers"] = [
+        document["cachedInputRatio"] = figures.cached.ratio
+        document["cachedInputRuns"] = figures.cached.runs_reporting
+    document |= _estimated_to_json(figures)
+    document["incidents"] = dict(figures.incidents)
+    document["verifiers"] = [
         {
             "id": verifier.id,
             "kind": verifier.kind,
@@ -63,15 +63,15 @@ def _task_to_json(task: TaskReport) -> dict[str, Json]:
         for verifier in task.verifiers
     ]
     if task.first_not_passed is not None:
-        found["firstNotPassed"] = task.first_not_passed
+        document["firstNotPassed"] = task.first_not_passed
     if task.examples:
-        found["errorExamples"] = dict(task.examples)
-    return found
+        document["errorExamples"] = dict(task.examples)
+    return document
 
 
 def _summary_to_json(report: Report) -> dict[str, Json]:
     figures = report.summary
-    found: dict[str, Json] = {
+    document: dict[str, Json] = {
         "tasks": len(report.tasks),
         **_counts_to_json(figures),
         **_rate_to_json(figures),
@@ -81,11 +81,11 @@ def _summary_to_json(report: Report) -> dict[str, Json]:
         "measured": _measured_to_json(figures.measured, figures),
     }
     if figures.cached is not None:
-        found["cachedInput"] = _cached_to_json(figures.cached, figures.judged)
-    found |= _estimated_to_json(figures)
-    found["incidents"] = dict(figures.incidents)
-    found["ledger"] = {"calls": report.ledger.calls, "tokens": report.ledger.tokens, "nusd": report.ledger.nusd}
-    return found
+        document["cachedInput"] = _cached_to_json(figures.cached, figures.judged)
+    document |= _estimated_to_json(figures)
+    document["incidents"] = dict(figures.incidents)
+    document["ledger"] = {"calls": report.spent.calls, "tokens": report.spent.tokens, "nusd": report.spent.nusd}
+    return document
 
 
 def _counts_to_json(figures: Figures) -> dict[str, Json]:
@@ -115,7 +115,7 @@ def _rate_to_json(figures: Figures) -> dict[str, Json]:
 
 
 def _measured_to_json(measured: Measured, figures: Figures) -> dict[str, Json]:
-    found: dict[str, Json] = {
+    document: dict[str, Json] = {
         "wallMs": {"median": measured.wall_median_ms, "variance": measured.wall_variance_ms2},
         "turns": measured.turns,
         "toolCalls": measured.tool_calls,
@@ -124,21 +124,21 @@ def _measured_to_json(measured: Measured, figures: Figures) -> dict[str, Json]:
         "perSuccess": {"wallMs": measured.wall_ms_per_success},
     }
     if measured.input_tokens is not None and measured.output_tokens is not None:
-        found["inputTokens"] = measured.input_tokens
-        found["outputTokens"] = measured.output_tokens
-        found["totalTokens"] = measured.input_tokens + measured.output_tokens
-        found["perSuccess"]["tokens"] = measured.tokens_per_success
+        document["inputTokens"] = measured.input_tokens
+        document["outputTokens"] = measured.output_tokens
+        document["totalTokens"] = measured.input_tokens + measured.output_tokens
+        document["perSuccess"]["tokens"] = measured.tokens_per_success
     if figures.compaction is not None:
-        found["compaction"] = _compaction_to_json(figures.compaction)
-    return found
+        document["compaction"] = _compaction_to_json(figures.compaction)
+    return document
 
 
 def _compaction_to_json(compaction: Compaction) -> dict[str, Json]:
-    found: dict[str, Json] = {"runs": compaction.runs, "calls": compaction.calls}
+    document: dict[str, Json] = {"runs": compaction.runs, "calls": compaction.calls}
     if compaction.input_tokens is not None and compaction.output_tokens is not None:
-        found["inputTokens"] = compaction.input_tokens
-        found["outputTokens"] = compaction.output_tokens
-    return found
+        document["inputTokens"] = compaction.input_tokens
+        document["outputTokens"] = compaction.output_tokens
+    return document
 
 
 def _cached_to_json(cached: CachedInput, judged: int) -> dict[str, Json]:

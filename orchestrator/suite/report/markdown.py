@@ -107,7 +107,7 @@ def _measured_rows(report: Report) -> Iterator[Sequence[str]]:
             name,
             str(figures.judged),
             phrases.format_seconds(measured.wall_median_ms),
-            phrases.squared_seconds(measured.wall_variance_ms2),
+            phrases.format_squared_seconds(measured.wall_variance_ms2),
             phrases.format_number(measured.input_tokens),
             phrases.format_number(measured.output_tokens),
             phrases.format_number(measured.tokens_per_success),
@@ -118,10 +118,10 @@ def _measured_rows(report: Report) -> Iterator[Sequence[str]]:
 
 def _compaction_rows(report: Report) -> Iterator[Sequence[str]]:
     for name, figures in _all_figures(report):
-        found = figures.compaction
-        if found is not None:
-            tokens = phrases.format_number(found.input_tokens), phrases.format_number(found.output_tokens)
-            yield name, f"{found.runs} of {figures.judged}", str(found.calls), *tokens
+        compaction = figures.compaction
+        if compaction is not None:
+            tokens = phrases.format_number(compaction.input_tokens), phrases.format_number(compaction.output_tokens)
+            yield name, f"{compaction.runs} of {figures.judged}", str(compaction.calls), *tokens
 
 
 def _estimate_rows(report: Report) -> Iterator[Sequence[str]]:
@@ -131,9 +131,9 @@ def _estimate_rows(report: Report) -> Iterator[Sequence[str]]:
 
 def _verifier_rows(report: Report) -> Iterator[Sequence[str]]:
     for task in report.tasks:
-        for said in task.verifiers:
-            numbers = (said.passed, said.failed, said.errored, said.tampered)
-            yield wording.task_name(task), said.id, said.kind, *map(str, numbers)
+        for tally in task.verifiers:
+            numbers = (tally.passed, tally.failed, tally.errored, tally.tampered)
+            yield wording.task_name(task), tally.id, tally.kind, *map(str, numbers)
 
 
 def _error_rows(report: Report) -> Iterator[Sequence[str]]:

@@ -142,7 +142,7 @@ class Report:
     """The success rate if every run left out had failed, or passed; None without planned runs."""
     reliability: Mapping[str, int]
     """Tasks by reliability, and `none` where nothing was judged."""
-    ledger: Amount
+    spent: Amount
     """What every request of the sweep came to, those of late and repeated attempts too."""
     notes: tuple[str, ...]
     """What a reader must know before reading the figures."""

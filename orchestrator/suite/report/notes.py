@@ -23,31 +23,32 @@ def _find_notes(report: Report) -> Iterator[str]:
         )
     summary = report.summary
     if summary.left_out:
-        yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {wording.left_out(summary)}."
+        causes = wording.format_left_out(summary)
+        yield f"{summary.left_out} of {summary.planned} planned runs are in no rate: {causes}."
     weak = [task for task in report.tasks if task.figures.low_power]
     if weak:
         yield (
             f"low power: fewer than {MIN_JUDGED} judged runs for {_join_task_names(weak)}; repeat more often "
             f"before deciding."
         )
-    touched = [task for task in report.tasks if any(verifier.tampered for verifier in task.verifiers)]
-    if touched:
+    tampered = [task for task in report.tasks if any(verifier.tampered for verifier in task.verifiers)]
+    if tampered:
         yield (
-            f"tampered: runs of {_join_task_names(touched)} changed a check file; they were judged with the "
+            f"tampered: runs of {_join_task_names(tampered)} changed a check file; they were judged with the "
             f"pristine one."
         )
-    silent = [task for task in report.tasks if task.figures.judged and _tokens_missing(task.figures)]
-    if silent:
+    unreported = [task for task in report.tasks if task.figures.judged and _tokens_missing(task.figures)]
+    if unreported:
         priced = "inputRate" in report.conditions
         yield (
-            f"usage was not reported in every turn for {_join_task_names(silent)}; their token figures are omitted"
+            f"usage was not reported in every turn for {_join_task_names(unreported)}; their token figures are omitted"
             f"{', and so is every estimate of what they cost' if priced else ''}."
         )
-    forgetful = [task for task in report.tasks if task.figures.compaction is not None]
-    if forgetful and summary.compaction is not None:
+    compacted = [task for task in report.tasks if task.figures.compaction is not None]
+    if compacted and summary.compaction is not None:
         yield (
             f"the context was compacted in {summary.compaction.runs} of {summary.judged} judged runs, of "
-            f"{_join_task_names(forgetful)}: from there on the model worked from its own summary."
+            f"{_join_task_names(compacted)}: from there on the model worked from its own summary."
         )
     if isinstance(report.conditions.get("harnessVersion"), list):
         yield "several versions of the harness worked on this sweep."

@@ -13,7 +13,7 @@ from store.documents.structure import describe_value, suggest_nearest
 from store.errors import UsageError
 from store.events import Json
 
-DEEPEST = 8
+MAX_CONDITION_DEPTH = 8
 """Levels of a condition."""
 
 
@@ -29,16 +29,16 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
     tasks = [whole.read_item("tasks", place) for place in range(len(whole.read_list("tasks")))]
     variants = sorted({task.read_string("variant", default="") for task in tasks})
     chosen = _choose_variant(path, variants, variant)
-    found: dict[str, Counts] = {}
+    counts: dict[str, Counts] = {}
     for task in tasks:
         if task.read_string("variant", default="") == chosen:
             name = task.read_string("id")
-            if name in found:
+            if name in counts:
                 task.refuse_field("id", f"the task {describe_value(name)} is there twice")
-            found[name] = _read_counts(task, "verifiers")
+            counts[name] = _read_counts(task, "verifiers")
     conditions = whole.read_object("conditions")
     for name, value in conditions.value.items():
-        if _is_deeper_than(value, DEEPEST):
+        if _is_deeper_than(value, MAX_CONDITION_DEPTH):
             conditions.refuse_field(name, "nested more deeply than any condition is")
     summary = whole.read_object("summary")
     # A summary over several variants is nobody's: the tasks are summed up instead.
@@ -50,8 +50,8 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
         suite_version=conditions.read_string("suiteVersion"),
         mode=conditions.read_string("mode"),
         conditions=conditions.value,
-        tasks=dict(sorted(found.items())),
-        whole=_read_counts(summary, None) if len(variants) <= 1 else sum_counts(found.values()),
+        tasks=dict(sorted(counts.items())),
+        whole=_read_counts(summary, None) if len(variants) <= 1 else sum_counts(counts.values()),
     )
 
 
@@ -83,16 +83,16 @@ def _check_format(file: Path, value: Mapping[str, Json]) -> None:
 def _choose_variant(path: Path, variants: list[str], wanted: str | None) -> str:
     if wanted is None:
         if len(variants) > 1:
-            arms = ", ".join(f"{path}:{one_line(name)}" for name in variants[:10])
+            names = ", ".join(f"{path}:{one_line(name)}" for name in variants[:10])
             raise UsageError(
-                f"{path}: this report has {len(variants)} variants; one side is one of them", f"Say which: {arms}"
+                f"{path}: this report has {len(variants)} variants; one side is one of them", f"Say which: {names}"
             )
         return variants[0] if variants else ""
     if wanted not in variants:
-        named = ", ".join(one_line(name) for name in variants[:10] if name)
+        known = ", ".join(one_line(name) for name in variants[:10] if name)
         raise UsageError(
             f"{path}: this report has no variant {wanted!r}{suggest_nearest(wanted, variants)}",
-            f"It has {named}." if named else "It has none: give its path alone.",
+            f"It has {known}." if known else "It has none: give its path alone.",
         )
     return wanted
 
@@ -100,8 +100,8 @@ def _choose_variant(path: Path, variants: list[str], wanted: str | None) -> str:
 def _read_counts(fields: ReportFields, verifiers: str | None) -> Counts:
     """The counts of a task, or of the summary, which has no *verifiers* and tells what was cached in another place."""
     planned = fields.read_count("planned")
-    judged = fields.read_count("judged", most=planned)
-    passes = fields.read_count("passes", most=judged)
+    judged = fields.read_count("judged", maximum=planned)
+    passes = fields.read_count("passes", maximum=judged)
     measured = fields.read_object("measured")
     wall = measured.read_object("wallMs", default={})
     per_success = measured.read_object("perSuccess", default={}).read_number("wallMs")
@@ -113,28 +113,28 @@ def _read_counts(fields: ReportFields, verifiers: str | None) -> Counts:
         planned=planned,
         passes=passes,
         judged=judged,
-        budget_exceeded=fields.read_count("budgetExceeded", most=judged),
-        errored=fields.read_count("errored", most=planned - judged),
-        skipped=fields.read_count("skipped", most=planned - judged),
-        unfinished=fields.read_count("unfinished", most=planned - judged),
+        budget_exceeded=fields.read_count("budgetExceeded", maximum=judged),
+        errored=fields.read_count("errored", maximum=planned - judged),
+        skipped=fields.read_count("skipped", maximum=planned - judged),
+        unfinished=fields.read_count("unfinished", maximum=planned - judged),
         input_tokens=measured.read_tokens("inputTokens"),
         output_tokens=measured.read_tokens("outputTokens"),
         wall_total_ms=per_success * passes if per_success is not None and passes else None,
         wall_median_ms=wall.read_number("median"),
-        cached_ratio=cached.read_number(ratio, most=1e6),
-        cached_runs=0 if cached.value.get(runs) is None else cached.read_count(runs, most=judged),
+        cached_ratio=cached.read_number(ratio, maximum=1e6),
+        cached_runs=0 if cached.value.get(runs) is None else cached.read_count(runs, maximum=judged),
         cost_usd=fields.read_object("estimated", default={}).read_number("costUsd"),
-        compacted=0 if compaction.value.get("runs") is None else compaction.read_count("runs", most=judged),
+        compacted=0 if compaction.value.get("runs") is None else compaction.read_count("runs", maximum=judged),
         incidents={name: incidents.read_count(name) for name in sorted(incidents.value)},
         verifiers=_read_verifiers(fields, verifiers) if verifiers else (),
     )
 
 
 def _read_verifiers(fields: ReportFields, name: str) -> VerifierTallies:
-    said = [fields.read_item(name, place) for place in range(len(fields.read_list(name)))]
+    tallies = [fields.read_item(name, place) for place in range(len(fields.read_list(name)))]
     return tuple(
         sorted(
             (one.read_string("id"), one.read_count("passed"), one.read_count("failed"), one.read_count("errored"))
-            for one in said
+            for one in tallies
         )
     )

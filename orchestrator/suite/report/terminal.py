@@ -51,7 +51,7 @@ def propose_next(report: Report) -> Iterator[Hint]:
         report.sweep,
         left=summary.unfinished + summary.again,
         capped="budget" in summary.skipped,
-        errors=sum(count for cause, count in summary.errored.items() if cause not in phrases.NOT_BY_ERRORS),
+        errors=sum(count for cause, count in summary.errored.items() if cause not in phrases.NOT_RERUN_CAUSES),
         first_not_passed=min(
             (task.first_not_passed for task in report.tasks if task.first_not_passed is not None), default=None
         ),
@@ -77,7 +77,7 @@ def _header_lines(report: Report) -> Iterator[str]:
     if "configHash" in known:
         yield f"config {known['configHash']}"
     if report.replay:
-        yield phrases.PLAYING["replay"]
+        yield phrases.PLAYED_MODE_NOTICES["replay"]
 
 
 def _table_rows(report: Report) -> Iterator[Sequence[str]]:
@@ -100,8 +100,8 @@ def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
             f"estimated: {phrases.format_usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million "
             f"tokens in and out"
         )
-    cost = f", {format_usd(report.ledger.nusd)} USD" if report.ledger.nusd else ""
-    yield f"ledger, every request: {phrases.format_requests(report.ledger.calls, report.ledger.tokens)}{cost}"
+    cost = f", {format_usd(report.spent.nusd)} USD" if report.spent.nusd else ""
+    yield f"ledger, every request: {phrases.format_requests(report.spent.calls, report.spent.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
         yield (

@@ -12,8 +12,8 @@ import attrs
 from orchestrator.comparison import json_form, markdown
 from orchestrator.comparison.build import compare_arms
 from orchestrator.comparison.model import Comparison
-from orchestrator.comparison.sides import WIDE_US
-from orchestrator.comparison.stored import stored_arm
+from orchestrator.comparison.sides import WIDE_GAP_US
+from orchestrator.comparison.stored import read_stored_arm
 from orchestrator.files import replace_file
 from orchestrator.reports.phrases import format_condition
 from orchestrator.reports.tables import draw_table
@@ -49,19 +49,19 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
         UsageError: something cannot be written; the results are stored all the same.
     """
     reports = tuple((name, write_report(reader, sweep, directory / name, name)) for name in ids)
-    baseline, *others = [stored_arm(reader, sweep, name) for name in ids]
+    baseline, *others = [read_stored_arm(reader, sweep, name) for name in ids]
     comparisons = tuple(
         compare_arms(
             baseline,
             other,
-            gaps=reader.measure_start_gaps(sweep.id, baseline.variant, other.variant, bound_us=WIDE_US),
+            gaps=reader.measure_start_gaps(sweep.id, baseline.variant, other.variant, bound_us=WIDE_GAP_US),
         )
         for other in others
     )
-    found = Variants(sweep=sweep.name, reports=reports, comparisons=comparisons)
+    variants = Variants(sweep=sweep.name, reports=reports, comparisons=comparisons)
     for name, content in (
-        ("comparison.json", json.dumps(variants_to_json(found), indent=2, allow_nan=False) + "\n"),
-        ("comparison.md", render_markdown(found)),
+        ("comparison.json", json.dumps(variants_to_json(variants), indent=2, allow_nan=False) + "\n"),
+        ("comparison.md", render_markdown(variants)),
     ):
         try:
             with replace_file(directory / name) as file:
@@ -71,25 +71,27 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
                 f"{directory}: the comparison cannot be written: {error.strerror or error}",
                 f"The results are stored: `evalctl compare {sweep.name}:{ids[0]} {sweep.name}:{ids[1]}` shows them.",
             ) from error
-    return found
+    return variants
 
 
-def variants_to_json(found: Variants) -> dict[str, Json]:
+def variants_to_json(variants: Variants) -> dict[str, Json]:
     """The content of `comparison.json`: the same shape for two variants as for more."""
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
-        "runId": found.sweep,
-        "baseline": found.reports[0][0],
-        "variants": [_variant_to_json(name, report) for name, report in found.reports],
-        "comparisons": [json_form.comparison_to_json(comparison) for comparison in found.comparisons],
+        "runId": variants.sweep,
+        "baseline": variants.reports[0][0],
+        "variants": [_variant_to_json(name, report) for name, report in variants.reports],
+        "comparisons": [json_form.comparison_to_json(comparison) for comparison in variants.comparisons],
     }
 
 
-def render_markdown(found: Variants) -> str:
+def render_markdown(variants: Variants) -> str:
     """The content of `comparison.md`."""
     return (
-        "\n".join(_overview_lines(found)) + "\n" + "\n".join(markdown.render_markdown(one) for one in found.comparisons)
+        "\n".join(_overview_lines(variants))
+        + "\n"
+        + "\n".join(markdown.render_markdown(one) for one in variants.comparisons)
     )
 
 
@@ -105,14 +107,14 @@ def _variant_to_json(name: str, report: Report) -> dict[str, Json]:
     }
 
 
-def _overview_lines(found: Variants) -> Iterator[str]:
-    yield f"# Variants of sweep {escape_markdown(found.sweep)}"
+def _overview_lines(variants: Variants) -> Iterator[str]:
+    yield f"# Variants of sweep {escape_markdown(variants.sweep)}"
     yield ""
     yield "The first is the baseline; each other one is compared with it."
     yield ""
     yield from draw_table(
         ("Variant", "Overrides", "Compacted runs", "Incidents"),
-        (_overview_row(name, report) for name, report in found.reports),
+        (_overview_row(name, report) for name, report in variants.reports),
     )
 
 

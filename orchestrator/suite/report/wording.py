@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.reports.phrases import NOTHING, format_percent
+from orchestrator.reports.phrases import NOT_AVAILABLE, format_percent
 from orchestrator.suite.report.model import Figures, Report, TaskReport
 from orchestrator.text import format_count
 
@@ -33,23 +33,23 @@ def format_passed(figures: Figures) -> str:
     return f"{figures.passes}/{figures.judged}"
 
 
-def pass_at(task: TaskReport) -> str:
+def format_pass_at(task: TaskReport) -> str:
     """`pass@5 yes`: at least one of the judged runs passed."""
     return _reliability_answer("pass@", task.figures.judged, task.pass_at_k)
 
 
-def pass_hat(task: TaskReport) -> str:
+def format_pass_hat(task: TaskReport) -> str:
     """`pass^5 no`: all of the judged runs passed."""
     return _reliability_answer("pass^", task.figures.judged, task.pass_hat_k)
 
 
 def _reliability_answer(label: str, judged: int, holds: bool | None) -> str:
-    return NOTHING if holds is None else f"{label}{judged} {'yes' if holds else 'no'}"
+    return NOT_AVAILABLE if holds is None else f"{label}{judged} {'yes' if holds else 'no'}"
 
 
 def format_reliability(task: TaskReport) -> str:
     """`solved`, `flaky` or `unsolved`, and whether there were too few runs to say so."""
-    word = task.reliability or NOTHING
+    word = task.reliability or NOT_AVAILABLE
     return f"{word}, low power" if task.figures.low_power and task.reliability else word
 
 
@@ -79,7 +79,7 @@ def format_outcomes(figures: Figures) -> str:
     return ", ".join(parts)
 
 
-def left_out(figures: Figures) -> str:
+def format_left_out(figures: Figures) -> str:
     """The runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
     parts = [f"{number} error({reason})" for reason, number in figures.errored.items()]
     parts += [f"{number} skipped({reason})" for reason, number in figures.skipped.items()]
@@ -99,7 +99,9 @@ def result_rows(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
     Its columns: task, passed, rate, pass@n, pass^n, reliability, not passed, left out.
     """
     for task in report.tasks:
-        yield _result_row(task_name(task), task.figures, pass_at(task), pass_hat(task), format_reliability(task))
+        yield _result_row(
+            task_name(task), task.figures, format_pass_at(task), format_pass_hat(task), format_reliability(task)
+        )
     yield _result_row(whole, report.summary, "", "", summed_reliability(report))
 
 
@@ -112,5 +114,5 @@ def _result_row(name: str, figures: Figures, at: str, hat: str, word: str) -> tu
         hat,
         word,
         format_outcomes(figures),
-        left_out(figures),
+        format_left_out(figures),
     )

@@ -35,7 +35,7 @@ def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str 
                 file.write(cleaner.mask_text(runs_jsonl.run_line(sweep, run, cell)))
                 file.write("\n")
 
-            report = build_report(reader, sweep, each=write_run_line, cleaner=cleaner, variant=variant)
+            report = build_report(reader, sweep, on_run=write_run_line, cleaner=cleaner, variant=variant)
         for name, content in (
             ("report.json", json_report.render_json(report)),
             ("report.md", markdown.render_markdown(report)),

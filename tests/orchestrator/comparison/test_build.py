@@ -44,7 +44,7 @@ def test_an_errored_run_on_a_side_goes_before_everything_else() -> None:
 def test_modes_that_differ_are_not_comparable() -> None:
     found = compare_arms(arm({"a": (0, 5)}), arm({"a": (5, 5)}, name="b", mode="replay"), detail=True)
     assert (found.tasks[0].verdict, found.tasks[0].why) == ("not comparable", "the modes differ: live, replay")
-    assert found.beyond is None
+    assert found.detail is None
     assert {delta.why for delta in found.suite.deltas.values() if delta.why} >= {
         "not comparable: the modes differ: live, replay"
     }
@@ -63,7 +63,7 @@ def test_in_replay_a_task_has_changed_or_not(said: tuple[tuple[str, int, int, in
     after = arm({"a": counts(1, 1, verifiers=said)}, name="b", mode="replay")
     found = compare_arms(before, after, detail=True)
     assert (found.tasks[0].verdict, found.suite.verdict) == (word, word)
-    assert found.beyond is None
+    assert found.detail is None
     assert found.notes[0].startswith("replay: ")
     shown = json_form.comparison_to_json(found)
     assert shown["tasks"][0]["baseline"]["wilson"] is None
@@ -255,8 +255,8 @@ def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
     after = arm({"up": (5, 5), "near": (4, 5), "few": (3, 3), "none": (5, 5), "x": (2, 5)}, name="b")
     plain, found = compare_arms(before, after), compare_arms(before, after, detail=True)
     assert words(plain) == words(found)
-    assert plain.beyond is None
-    tasks = {task.id: task.beyond for task in found.tasks}
+    assert plain.detail is None
+    tasks = {task.id: task.detail for task in found.tasks}
     assert tasks["up"].fisher_p == pytest.approx(1 / 126)
     assert tasks["up"].holm_p == pytest.approx(3 / 126)
     assert tasks["up"].newcombe[0] == pytest.approx(0.3855, abs=1e-3)
@@ -267,7 +267,7 @@ def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
     assert (tasks["few"].fisher_p, tasks["few"].holm_p) == (None, None)
     assert tasks["few"].newcombe is not None
     assert tasks["none"] == attrs.evolve(tasks["none"], newcombe=None, fisher_p=None, repetitions_needed=None)
-    beyond = found.beyond
+    beyond = found.detail
     assert (beyond.cases, beyond.left_out, beyond.tests, beyond.survivors) == (4, ("none",), 3, 1)
     assert beyond.verdict == "low power"
     assert beyond.like_these.diff == pytest.approx((1 + 0.6 + 1 + 0) / 4)
@@ -288,11 +288,11 @@ def test_one_run_a_side_is_paired_case_by_case() -> None:
         detail=True,
     )
     assert set(words(found).values()) == {"low power"}
-    seen = found.beyond.outcomes
+    seen = found.detail.outcomes
     assert (seen.both, seen.only_candidate, seen.only_baseline, seen.neither) == (2, 8, 2, 0)
     assert seen.mcnemar_p == pytest.approx(0.109375)
-    assert found.beyond.these is None
-    assert found.beyond.needed.variances.assumed
+    assert found.detail.these is None
+    assert found.detail.needed.variances.assumed
     assert "McNemar p 0.11" in "\n".join(lines.render_lines(found))
 
 

@@ -16,7 +16,7 @@ from orchestrator.cli.common import Exit
 from orchestrator.reports.status import glance, why
 from orchestrator.reports.status.doing import GATE, activity_of
 from orchestrator.reports.status.glance import Glance
-from orchestrator.reports.status.why import Case
+from orchestrator.reports.status.why import RunStatus
 from store.events import Call, CallResponded, CallSent, Event, ToolStarted, WorkEnded, WorkStarted
 from store.records import RunningAttempt
 from store.rows import Claim
@@ -60,7 +60,7 @@ def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000
 )
 def test_the_last_event_tells_what_a_run_waits_for(found: RunningAttempt, what: str) -> None:
     one = activity_of(found, stored.AT)
-    assert one.what == what
+    assert one.waits_for == what
     assert one.begun == (found.kind is not None)
     assert one.since == stored.AT + (2 * SECOND if one.begun else 0)
 
@@ -68,8 +68,8 @@ def test_the_last_event_tells_what_a_run_waits_for(found: RunningAttempt, what: 
 def test_a_retry_is_waited_for_until_its_time_has_come() -> None:
     found = doing("call", {"error": "rate_limit", "status": 429, "retry_in_ms": 5000})
     one = activity_of(found, stored.AT + 3 * SECOND)
-    assert (one.what, one.until) == ("a retry after rate_limit (429)", stored.AT + 7 * SECOND)
-    assert activity_of(found, stored.AT + 9 * SECOND).what == GATE
+    assert (one.waits_for, one.until) == ("a retry after rate_limit (429)", stored.AT + 7 * SECOND)
+    assert activity_of(found, stored.AT + 9 * SECOND).waits_for == GATE
 
 
 def order(path: Path, verb: CommandVerb, why: str = "", who: str = "me@here") -> None:
@@ -114,9 +114,9 @@ def look(path: Path, *, alive: bool = True, after_s: int = 10) -> Glance:
         return glance.glance_of(reader, sweep, now=stored.AT + after_s * SECOND, is_alive=lambda _: alive)
 
 
-def asked(path: Path, case: str, *, alive: bool | None = True, after_s: int = 10) -> Case:
+def asked(path: Path, case: str, *, alive: bool | None = True, after_s: int = 10) -> RunStatus:
     with Reader(path) as reader:
-        return why.case_of(
+        return why.run_status_of(
             reader, reader.find_sweep("last"), PLACE[case], now=stored.AT + after_s * SECOND, is_alive=lambda _: alive
         )
 
@@ -231,7 +231,7 @@ def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
 
     anyio.run(plan)
     with Reader(path) as reader:
-        found = why.case_of(reader, reader.find_sweep("last"), 1, now=stored.AT, is_alive=lambda _: True)
+        found = why.run_status_of(reader, reader.find_sweep("last"), 1, now=stored.AT, is_alive=lambda _: True)
     assert why.explain_unfinished(found) == "it has not been claimed yet"
     assert why.explain_resume(found) == "`resume` runs it"
 
