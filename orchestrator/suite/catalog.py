@@ -21,7 +21,7 @@ SCRIPTS = "scripts"
 
 
 @attrs.frozen(kw_only=True)
-class Outline:
+class SuiteOutline:
     """What a list shows of a suite."""
 
     suite_id: str
@@ -32,14 +32,14 @@ class Outline:
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class SuitePlace:
     """A directory that holds a suite, as far as a glance tells."""
 
     directory: Path
     bundled: bool
     suite_id: str | None
     """What its file calls it; None where that cannot be read."""
-    outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
+    outline: SuiteOutline | None = attrs.field(default=None, eq=False, repr=False)
     """Of a bundled suite, unchecked: tests keep those sound."""
 
     @property
@@ -50,11 +50,11 @@ class Place:
 
 
 @attrs.frozen(kw_only=True)
-class Listed:
+class ListedSuite:
     """A suite, read or broken."""
 
-    place: Place
-    outline: Outline | None
+    place: SuitePlace
+    outline: SuiteOutline | None
     """None where it is broken."""
     suite: Suite | None = None
     """None where it is broken, or was only looked at."""
@@ -76,7 +76,7 @@ def find_suite(name: str, suite_dir: Path | None) -> Suite:
     return read_suite(place.directory, bundled=place.bundled)
 
 
-def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
+def find_planned_suite(suite_id: str, root: Path, *, bundled: bool) -> Suite:
     """The suite a sweep was planned with: where it was then; a bundled one also where the installation is now.
 
     Raises:
@@ -91,7 +91,7 @@ def find_again(suite_id: str, root: Path, *, bundled: bool) -> Suite:
     raise UsageError(f"the suite {suite_id!r} is gone: there is no directory {root}", "Put it back to go on.")
 
 
-def find_place(name: str, suite_dir: Path | None) -> Place:
+def find_place(name: str, suite_dir: Path | None) -> SuitePlace:
     """Where the suite called *name* is, without reading it. A *suite_dir* that is itself a suite of that name is it.
 
     Raises:
@@ -113,7 +113,7 @@ def find_place(name: str, suite_dir: Path | None) -> Place:
     return found[0]
 
 
-def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
+def list_suites(suite_dir: Path | None) -> tuple[ListedSuite, ...]:
     """All suites, bundled ones first; a broken one is listed with what is wrong with it.
 
     Of bundled ones only the file is looked at.
@@ -124,30 +124,30 @@ def list_suites(suite_dir: Path | None) -> tuple[Listed, ...]:
     return tuple(
         read_place(place)
         if place.outline is None
-        else Listed(place=place, outline=place.outline, scripted=_scripted_tasks(place))
+        else ListedSuite(place=place, outline=place.outline, scripted=_list_scripted_tasks(place))
         for place in find_places(suite_dir)
     )
 
 
-def read_place(place: Place) -> Listed:
+def read_place(place: SuitePlace) -> ListedSuite:
     """Read one suite; findings become part of the value."""
     from orchestrator.suite.formats.suite_json import read_suite
 
-    scripted = _scripted_tasks(place)
+    scripted = _list_scripted_tasks(place)
     try:
         suite = read_suite(place.directory, bundled=place.bundled)
     except UsageError as error:
-        return Listed(place=place, outline=None, errors=tuple(str(error).splitlines()), scripted=scripted)
-    outline = Outline(
+        return ListedSuite(place=place, outline=None, errors=tuple(str(error).splitlines()), scripted=scripted)
+    outline = SuiteOutline(
         suite_id=suite.suite_id,
         suite_version=suite.suite_version,
         description=suite.description,
         tasks={task.id: task.tags for task in suite.tasks},
     )
-    return Listed(place=place, outline=outline, suite=suite, scripted=scripted)
+    return ListedSuite(place=place, outline=outline, suite=suite, scripted=scripted)
 
 
-def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
+def check_place(place: SuitePlace) -> tuple[ListedSuite, tuple[str, ...]]:
     """Read one suite and its scripts: what it is, and every finding."""
     from providers.scripted.script import read_scripts
 
@@ -159,7 +159,7 @@ def check_place(place: Place) -> tuple[Listed, tuple[str, ...]]:
     return listed, listed.errors
 
 
-def script_warnings(listed: Listed) -> list[str]:
+def find_script_warnings(listed: ListedSuite) -> list[str]:
     """Scripts that no task would play: mostly a task that was renamed."""
     if listed.outline is None:
         return []
@@ -172,7 +172,7 @@ def script_warnings(listed: Listed) -> list[str]:
     ]
 
 
-def duplicate_ids(places: Iterable[Place]) -> list[str]:
+def find_duplicate_ids(places: Iterable[SuitePlace]) -> list[str]:
     """One line for every id that several suites have."""
     having: dict[str, list[str]] = {}
     for place in dict.fromkeys(places):
@@ -185,18 +185,18 @@ def duplicate_ids(places: Iterable[Place]) -> list[str]:
     ]
 
 
-def find_places(suite_dir: Path | None) -> tuple[Place, ...]:
+def find_places(suite_dir: Path | None) -> tuple[SuitePlace, ...]:
     """Where suites are: every directory with a `suite.json`, sorted by name, bundled ones first.
 
     Raises:
         UsageError: *suite_dir* is no directory, or holds no suite.
     """
-    places = [_glance_at_suite(directory, bundled=True) for directory in _suite_directories(BUNDLED)]
+    places = [_glance_at_suite(directory, bundled=True) for directory in _list_suite_directories(BUNDLED)]
     if suite_dir is None:
         return tuple(places)
     if not suite_dir.is_dir():
         raise UsageError(f"--suite-dir {suite_dir}: {'not a directory' if suite_dir.exists() else 'no such directory'}")
-    given = [suite_dir] if (suite_dir / FILE).is_file() else _suite_directories(suite_dir)
+    given = [suite_dir] if (suite_dir / FILE).is_file() else _list_suite_directories(suite_dir)
     if not given:
         raise UsageError(
             f"--suite-dir {suite_dir}: no suite here",
@@ -207,14 +207,14 @@ def find_places(suite_dir: Path | None) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _suite_directories(directory: Path) -> list[Path]:
+def _list_suite_directories(directory: Path) -> list[Path]:
     try:
         return sorted(entry for entry in directory.iterdir() if (entry / FILE).is_file())
     except OSError:
         return []
 
 
-def _glance_at_suite(directory: Path, *, bundled: bool) -> Place:
+def _glance_at_suite(directory: Path, *, bundled: bool) -> SuitePlace:
     """Learn a suite's id without checking anything: a broken suite must not hide the others."""
     suite_id = outline = None
     try:
@@ -224,13 +224,13 @@ def _glance_at_suite(directory: Path, *, bundled: bool) -> Place:
     except (OSError, ValueError, RecursionError):
         pass  # whoever asks for it by its directory's name is told what is wrong with it
     suite_id = suite_id if isinstance(suite_id, str) else None
-    return Place(directory=directory, bundled=bundled, suite_id=suite_id, outline=outline)
+    return SuitePlace(directory=directory, bundled=bundled, suite_id=suite_id, outline=outline)
 
 
-def _read_outline(document: Any) -> Outline | None:
+def _read_outline(document: Any) -> SuiteOutline | None:
     """What a suite's document says of it; None where that is not all there."""
     try:
-        return Outline(
+        return SuiteOutline(
             suite_id=document["suiteId"],
             suite_version=document["suiteVersion"],
             description=document.get("description", ""),
@@ -240,11 +240,11 @@ def _read_outline(document: Any) -> Outline | None:
         return None
 
 
-def _scripted_tasks(place: Place) -> frozenset[str]:
+def _list_scripted_tasks(place: SuitePlace) -> frozenset[str]:
     return frozenset(file.stem for file in (place.directory / SCRIPTS).glob("*.json"))
 
 
-def _make_unknown_error(name: str, places: Sequence[Place]) -> UsageError:
+def _make_unknown_error(name: str, places: Sequence[SuitePlace]) -> UsageError:
     from difflib import get_close_matches
 
     names = sorted({known for place in places for known in place.names})

@@ -109,10 +109,10 @@ def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None
         UsageError: a file is malformed (all its findings at once), or *explicit* is missing.
     """
     config = Config()
-    user = user_file(environment)
+    user = find_user_file(environment)
     if user is not None and user.is_file():
         config = _apply_file(config, user, trusted=True)
-    project = explicit or project_file(cwd)
+    project = explicit or find_project_file(cwd)
     if project is not None:
         config = _apply_file(config, project, trusted=trust_project or explicit is not None)
     return _activate_agent(config)
@@ -126,7 +126,7 @@ def with_values(config: Config, values: Mapping[str, Json], source: str) -> Conf
     """
     problems = []
     for name, value in values.items():
-        check = _check_of(name)
+        check = _find_check(name)
         problem = f"unknown key{suggest_nearest(name, _list_known_keys())}" if check is None else check(value)
         if problem:
             problems.append(f"{source}: {name}: {problem}")
@@ -175,7 +175,7 @@ def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str
     return attrs.evolve(settings, agent=name, instructions=definitions.get(name))
 
 
-def user_file(environment: Mapping[str, str]) -> Path | None:
+def find_user_file(environment: Mapping[str, str]) -> Path | None:
     """Where the user's own configuration would be; None where the environment names no home."""
     if environment.get("EVALCTL_CONFIG_HOME"):
         return Path(environment["EVALCTL_CONFIG_HOME"]) / USER_FILE
@@ -186,7 +186,7 @@ def user_file(environment: Mapping[str, str]) -> Path | None:
     return Path(home) / ".config" / "evalctl" / USER_FILE if home else None
 
 
-def project_file(cwd: Path) -> Path | None:
+def find_project_file(cwd: Path) -> Path | None:
     """The nearest `evalctl.json`, from *cwd* upwards."""
     here = cwd.resolve()
     return next((at / PROJECT_FILE for at in (here, *here.parents) if (at / PROJECT_FILE).is_file()), None)
@@ -235,7 +235,7 @@ def _find_problems(document: Json, *, trusted: bool) -> Iterator[PathMessage]:
         elif key in NEEDS_TRUST and not trusted:
             yield (key,), _explain_untrusted(key)
         else:
-            check = _check_of(key) if "." not in key else None
+            check = _find_check(key) if "." not in key else None
             if check is None:
                 known = [*GROUPS, *_list_known_keys(), table.PRICES_KEY, "schemaVersion"]
                 yield (key,), f"unknown field {key!r}{suggest_nearest(key, known)}"
@@ -252,7 +252,7 @@ def _check_group(group: str, value: Json, *, trusted: bool) -> Iterator[PathMess
         yield (group,), f"expected an object, got {describe_value(value)}"
         return
     for name, inner in value.items():
-        check = _check_of(f"{group}.{name}")
+        check = _find_check(f"{group}.{name}")
         if f"{group}.{name}" == DEFINITIONS:
             yield from _check_definitions(inner)
         elif check is None:
@@ -285,7 +285,7 @@ def _list_known_keys() -> list[str]:
     return [*MEASURED, *CONNECTION]
 
 
-def _check_of(name: str) -> Check | None:
+def _find_check(name: str) -> Check | None:
     if name in MEASURED:
         return MEASURED[name].check
     return CONNECTION[name][1] if name in CONNECTION else None

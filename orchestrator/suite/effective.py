@@ -58,7 +58,7 @@ class OfferedTool:
 
 
 @attrs.frozen(kw_only=True)
-class Effective:
+class EffectiveConfig:
     """All of it."""
 
     config_hash: str
@@ -77,26 +77,26 @@ def resolve_effective(
     environment: Mapping[str, str],
     tasks: Iterable[Task],
     effects: frozenset[str],
-) -> Effective:
+) -> EffectiveConfig:
     """Lay everything out: *flags* are the settings that only flags have, *effects* what the caller grants.
 
     Raises:
         UsageError: a task asks for an agent that is not defined.
     """
-    from orchestrator.suite.limits import FIXED
+    from orchestrator.suite.limits import FIXED_LIMITS
     from providers.agent.loop import TOOLS
 
-    return Effective(
+    return EffectiveConfig(
         config_hash=config_hash(config.agent),
-        settings=(*_measured_settings(config), *_connection_settings(config), *flags),
+        settings=(*_list_measured_settings(config), *_list_connection_settings(config), *flags),
         credential=_find_credential(config, environment),
-        agents=tuple(_agents_of_tasks(config, tasks)),
+        agents=tuple(_list_task_agents(config, tasks)),
         tools=tuple(OfferedTool(name=tool.name, effect=tool.effect, granted=tool.effect in effects) for tool in TOOLS),
-        limits=FIXED,
+        limits=FIXED_LIMITS,
     )
 
 
-def effective_to_json(found: Effective) -> dict[str, Json]:
+def effective_to_json(found: EffectiveConfig) -> dict[str, Json]:
     """As a JSON object."""
     return {
         "schema": SCHEMA,
@@ -115,12 +115,12 @@ def effective_to_json(found: Effective) -> dict[str, Json]:
     }
 
 
-def effective_rows(found: Effective) -> list[tuple[Literal["*", ""], str, Json, str]]:
+def list_effective_rows(found: EffectiveConfig) -> list[tuple[Literal["*", ""], str, Json, str]]:
     """For people: whether it is measured, key, value, origin."""
     return [("*" if one.measured else "", one.key, one.value, one.origin) for one in found.settings]
 
 
-def _measured_settings(config: Config) -> Iterable[Setting]:
+def _list_measured_settings(config: Config) -> Iterable[Setting]:
     for name, value in measured_document(config.agent).items():
         key = "agents.definitions" if name == "agents.definition" else name
         used = value is not None or key != "agents.definitions"
@@ -129,7 +129,7 @@ def _measured_settings(config: Config) -> Iterable[Setting]:
         )
 
 
-def _connection_settings(config: Config) -> Iterable[Setting]:
+def _list_connection_settings(config: Config) -> Iterable[Setting]:
     for name, (field, _check) in CONNECTION.items():
         yield Setting(key=name, value=getattr(config, field), origin=config.origins.get(name, DEFAULT))
     for model, price in config.prices.items():
@@ -147,7 +147,7 @@ def _find_credential(config: Config, environment: Mapping[str, str]) -> Credenti
     return Credential(variable=variable, is_set=bool(environment.get(variable)), origin=origin)
 
 
-def _agents_of_tasks(config: Config, tasks: Iterable[Task]) -> Iterable[AgentOfTask]:
+def _list_task_agents(config: Config, tasks: Iterable[Task]) -> Iterable[AgentOfTask]:
     for task in tasks:
         if task.agent is not None:
             own = with_agent(config.agent, task.agent, config.definitions, where=f"task '{task.id}': agent")

@@ -52,7 +52,7 @@ def refuse_ungranted(tasks: Iterable[Task], grants: Grants) -> None:
         raise UsageError("\n".join(problems), hint)
 
 
-def policy_for(task: Task, grants: Grants) -> Policy:
+def make_policy(task: Task, grants: Grants) -> Policy:
     """The task's policy under these grants (checked before by `refuse_ungranted`)."""
     read: frozenset[Effect] = frozenset({"read"})
     if task.policy.read_only or grants.read_only:

@@ -12,7 +12,7 @@ from orchestrator.engine.ending import AttemptResult
 from orchestrator.engine.gate.gate import Gate, GateOfRun
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.kind import RunContext
-from orchestrator.suite.effects import policy_for
+from orchestrator.suite.effects import make_policy
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.settings import Settings
 from orchestrator.workspaces.fixture import Fixtures, Workspace, open_workspace
@@ -143,7 +143,7 @@ class Executor:
             prompt=task.prompt,
             workspace=made.path,
             model=settings.model,
-            policy=policy_for(task, settings.grants),
+            policy=make_policy(task, settings.grants),
             settings=agent,
             max_turns=min(task.budget.max_turns, agent.max_turns),
             max_tokens=task.budget.max_tokens,
@@ -165,7 +165,7 @@ class Executor:
         """The sandbox with a network only where the task's policy grants `external`."""
         if self.sandbox is None:
             return None
-        return attrs.evolve(self.sandbox, network="external" in policy_for(task, self.settings.grants).granted)
+        return attrs.evolve(self.sandbox, network="external" in make_policy(task, self.settings.grants).granted)
 
     def _build_ending(self, work: AgentWork, result: AttemptResult) -> Ending:
         done, tally = work.done_so_far(result.reason or ""), work.attempt.requests.work

@@ -10,7 +10,7 @@ from providers.agent import calls, fetch, files, loop, search, searcher, shell
 from providers.system.http import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BODY_BYTES
 from store.events import Json
 
-FIXED: Mapping[str, Json] = {
+FIXED_LIMITS: Mapping[str, Json] = {
     "agent.callsPerTurn": loop.MAX_CALLS_PER_TURN,
     "agent.readsAtOnce": calls.MAX_PARALLEL_READS,
     "agent.toolOutputCharsShown": calls.MODEL_OUTPUT_CHARS,

@@ -55,7 +55,7 @@ def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> Cel
         ),
         suite_version=suite.suite_version,
         content={
-            "task": compute_digest(_task_document(task)).hex(),
+            "task": compute_digest(_make_task_document(task)).hex(),
             "fixture": compute_digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
         },
         config_hash=config_hash(settings.agent_for(task.agent, variant)),
@@ -105,7 +105,7 @@ def plan_sweep(
     )
 
 
-def _task_document(task: Task) -> dict[str, Json]:
+def _make_task_document(task: Task) -> dict[str, Json]:
     """Everything in the task that a run can notice; tags are for people."""
     values = attrs.asdict(task, filter=lambda field, _: field.name not in ("tags", "verifiers"))
     values["verifiers"] = [

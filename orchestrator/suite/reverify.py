@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from orchestrator.engine.open_store import open_for_writing
-from orchestrator.suite.catalog import find_again
+from orchestrator.suite.catalog import find_planned_suite
 from orchestrator.suite.kind import VERIFIER_VARIABLES
 from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import select_tasks
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from store.sql.writer import Writer
 
 Say = Callable[[str], None]
-CHANGES_NAMED = 20
+MAX_LISTED_CHANGES = 20
 """Runs whose change is told one by one."""
 
 
@@ -45,21 +45,21 @@ CHANGES_NAMED = 20
 class NotVerifiable(EvalctlError):
     """What a run left behind is not all there; the run keeps the result it has."""
 
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return self.why
+        return self.reason
 
 
 @attrs.define(kw_only=True)
-class Verified:
+class Reverification:
     """What asking again came to."""
 
     sweep: str
     verified: int = 0
     changed: list[tuple[str, str, str]] = attrs.field(factory=list[tuple[str, str, str]])
     """Run, outcome before, outcome now."""
-    left: Counter[str] = attrs.field(factory=Counter[str])
+    skipped: Counter[str] = attrs.field(factory=Counter[str])
     """Runs that were left as they are, by reason."""
 
     def to_json(self) -> dict[str, Json]:
@@ -68,20 +68,20 @@ class Verified:
             "sweep": self.sweep,
             "verified": self.verified,
             "changed": [{"run": run, "before": before, "now": now} for run, before, now in self.changed],
-            "left": dict(sorted(self.left.items())),
+            "left": dict(sorted(self.skipped.items())),
         }
 
     def result_lines(self) -> Iterator[str]:
         """For people."""
         again = format_count(self.verified, "run")
         yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with another outcome"
-        yield from list_lines((f"{run}: {before} -> {now}" for run, before, now in self.changed), CHANGES_NAMED)
-        yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.left.items()))
+        yield from list_lines((f"{run}: {before} -> {now}" for run, before, now in self.changed), MAX_LISTED_CHANGES)
+        yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.skipped.items()))
 
 
 async def verify_sweep(
     store: Path, name: str, tasks: Sequence[str], world: World, say: Say, *, check: Callable[[SweepRow], None]
-) -> Verified:
+) -> Reverification:
     """Ask the suite's verifiers, as they are now, about every run of the sweep that verifiers had decided.
 
     *check* raises where the sweep is of a kind that has no verifiers.
@@ -95,9 +95,9 @@ async def verify_sweep(
         row = reader.find_sweep(name)
         check(row)
         planned = row.conditions["suite"]
-        suite = find_again(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
+        suite = find_planned_suite(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
         settings = Settings.from_json(row.conditions["settings"])
-        round_ = _Round(
+        round_ = _ReverifyRound(
             reader=reader,
             sweep=row,
             suite=suite,
@@ -106,7 +106,7 @@ async def verify_sweep(
             environment={name: world.environment[name] for name in VERIFIER_VARIABLES if name in world.environment},
             sandbox=await _open_sandbox(settings, store, world),
             redactor=redactor,
-            found=Verified(sweep=row.name),
+            report=Reverification(sweep=row.name),
         )
         if settings.suite != suite.suite_id or planned["version"] != suite.suite_version:
             say(f"warning: the sweep was run with version {planned['version']}, this is {suite.suite_version}")
@@ -114,7 +114,7 @@ async def verify_sweep(
             with tempfile.TemporaryDirectory(prefix="evalctl-verify-") as place:
                 for run in reader.iterate_runs(row.id):
                     await round_.verify_run(run, Path(place), writer)
-        return round_.found
+        return round_.report
 
 
 async def _open_sandbox(settings: Settings, store: Path, world: World) -> Sandbox | None:
@@ -129,7 +129,7 @@ async def _open_sandbox(settings: Settings, store: Path, world: World) -> Sandbo
 
 
 @attrs.frozen(kw_only=True)
-class _Round:
+class _ReverifyRound:
     """One round over a sweep."""
 
     reader: Reader
@@ -140,27 +140,27 @@ class _Round:
     environment: dict[str, str]
     sandbox: Sandbox | None
     redactor: Redactor
-    found: Verified
+    report: Reverification
 
     async def verify_run(self, run: RunRecord, place: Path, writer: Writer) -> None:
         """Verify one run and store what was said."""
         task, case = self.tasks.get(self.cases[run.cell_id]), self.cases[run.cell_id]
         if task is None:
             if case not in {one.id for one in self.suite.tasks}:
-                self.found.left["the suite has no such task any more"] += 1
+                self.report.skipped["the suite has no such task any more"] += 1
             return
         try:
             verification = await self._run_verifiers(run, task, place)
         except NotVerifiable as error:
-            self.found.left[str(error)] += 1
+            self.report.skipped[str(error)] += 1
             return
         if not await writer.submit_and_wait(store_verification(verification, self.redactor)):
-            self.found.left["it got another result meanwhile"] += 1
+            self.report.skipped["it got another result meanwhile"] += 1
             return
-        self.found.verified += 1
+        self.report.verified += 1
         if verification.outcome != run.outcome:
             where = f"{self.sweep.name}/{run.position} ({task.id})"
-            self.found.changed.append((where, str(run.outcome), verification.outcome))
+            self.report.changed.append((where, str(run.outcome), verification.outcome))
 
     async def _run_verifiers(self, run: RunRecord, task: Task, place: Path) -> Verification:
         if run.attempt_id is None:
@@ -169,7 +169,7 @@ class _Round:
         if not decided or (run.outcome == "fail" and run.reason is not None):
             raise NotVerifiable("no verifier had decided it")
         root = self.suite.root / task.fixture
-        self._same_fixture(task, root)
+        self._require_same_fixture(task, root)
         changes = tuple(self.reader.iterate_file_changes(run.attempt_id))
         _check_changes(changes)
         marker = f"{self.sweep.name}/{run.position}/{run.attempt_number}"
@@ -210,7 +210,7 @@ class _Round:
             return None
         return attrs.evolve(self.sandbox, network="external" in task.policy.allow)
 
-    def _same_fixture(self, task: Task, root: Path) -> None:
+    def _require_same_fixture(self, task: Task, root: Path) -> None:
         """What a run had changed belongs to the fixture that it was given; check files are put in fresh anyway."""
         before, prefix = self.sweep.conditions["suite"]["content"], f"{task.fixture}/"
         now = self.suite.content

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from providers.system.sandbox import SandboxKind
 
 
-STORED = (
+STORED_FIELDS = (
     *("suite", "tasks", "k", "seed", "mode", "cassette_dir", "replay_of", "played", "provider", "model", "base_url"),
     *("api_key_env", "context_window", "fetch_private", "agent", "agents", "config_hash", "variants", "grants"),
     *("caps", "prices", "concurrency", "rpm", "tpm", "max_wall_s", "max_wait_s", "max_stall_s", "input_rate"),
@@ -100,7 +100,7 @@ class Settings(Terms):
         values["tasks"] = list(self.tasks)
         values["agents"] = dict(self.agents)
         values["variants"] = [{"id": one.id, "overrides": dict(one.overrides)} for one in self.variants]
-        return {name: values[name] for name in STORED}
+        return {name: values[name] for name in STORED_FIELDS}
 
     @classmethod
     def read_values(cls, stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from orchestrator.engine.kind import Terms
 from orchestrator.lab.report.conditions import flow_conditions
 from orchestrator.lab.settings import LabSettings
-from orchestrator.suite.settings import STORED, Settings
+from orchestrator.suite.settings import STORED_FIELDS, Settings
 from providers.prices.price import Price
 from store.documents.encoding import encode_json
 from store.rows import Caps, CellRecord, SweepRow
@@ -39,7 +39,7 @@ def test_settings_of_a_suite_are_written_back_byte_for_byte() -> None:
 
 
 def test_every_field_of_a_suites_settings_has_its_place_in_the_stored_order() -> None:
-    assert sorted(STORED) == sorted(field.name for field in attrs.fields(Settings))
+    assert sorted(STORED_FIELDS) == sorted(field.name for field in attrs.fields(Settings))
 
 
 def test_settings_of_a_lab_are_read_from_an_older_version() -> None:

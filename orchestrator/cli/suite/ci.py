@@ -12,7 +12,7 @@ from orchestrator.cli.common import COMMON, Exit, not_ours, print_data, print_er
 
 if TYPE_CHECKING:
     from orchestrator.suite.model import Suite
-    from orchestrator.suite.recordings.rehearsal import Rehearsed
+    from orchestrator.suite.recordings.rehearsal import ReplayedSuite
 
 
 def ci(
@@ -72,12 +72,12 @@ def ci(
 
 def _find_suites(suite_dir: Path | None) -> dict[str, Suite]:
     """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
-    from orchestrator.suite.catalog import duplicate_ids, find_places
+    from orchestrator.suite.catalog import find_duplicate_ids, find_places
     from orchestrator.suite.formats.suite_json import read_suite
     from store.errors import UsageError
 
     places = [place for place in find_places(suite_dir) if suite_dir is None or _is_inside(place.directory, suite_dir)]
-    if double := duplicate_ids(places):
+    if double := find_duplicate_ids(places):
         raise UsageError("\n".join(double))
     suites = [read_suite(place.directory, bundled=place.bundled) for place in places]
     return {suite.suite_id: suite for suite in suites}
@@ -87,7 +87,7 @@ def _is_inside(directory: Path, given: Path) -> bool:
     return directory.resolve() == given.resolve() or directory.resolve().parent == given.resolve()
 
 
-def _print_results(found: list[Rehearsed], where: Path) -> None:
+def _print_results(found: list[ReplayedSuite], where: Path) -> None:
     import json
 
     from orchestrator.reports.phrases import format_error
@@ -106,7 +106,7 @@ def _print_results(found: list[Rehearsed], where: Path) -> None:
     print_data(f"reports: {where}")
 
 
-def _result_line(one: Rehearsed) -> str:
+def _result_line(one: ReplayedSuite) -> str:
     if one.report is None:
         return f"{one.suite_id}: skipped, it has no cassettes"
     from orchestrator.text import format_count
@@ -116,7 +116,7 @@ def _result_line(one: Rehearsed) -> str:
     return f"{one.suite_id}: {passes} of {one.replayed} replayed and passed, {one.diverged} diverged{skipped}"
 
 
-def _result_to_json(one: Rehearsed) -> dict[str, object]:
+def _result_to_json(one: ReplayedSuite) -> dict[str, object]:
     if one.report is None:
         return {"suiteId": one.suite_id, "skipped": "no_cassette"}
     return {
@@ -130,7 +130,7 @@ def _result_to_json(one: Rehearsed) -> dict[str, object]:
     }
 
 
-def _exit_code(found: list[Rehearsed]) -> int:
+def _exit_code(found: list[ReplayedSuite]) -> int:
     """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
     from orchestrator.cli.sweep_setup import signal_exit_code
 

@@ -35,19 +35,19 @@ def gen_stress(
     The same N gives the same bytes. Files that were not generated, or were changed since, are never overwritten: then
     nothing is written.
     """
-    from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
-    from orchestrator.suite.stress.target import bundled_directory, check_own
-    from orchestrator.suite.stress.writing import carry_out, plan_changes
+    from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, make_long_context, make_long_context_stress
+    from orchestrator.suite.stress.target import check_own, find_bundled_directory
+    from orchestrator.suite.stress.writing import apply_changes, plan_changes
 
-    stress = long_context_stress(instances)
+    stress = make_long_context_stress(instances)
     if directory is None:
-        home = bundled_directory()
-        planned = [plan_changes(home / STRESS, stress), plan_changes(home / LONG_CONTEXT, long_context())]
+        home = find_bundled_directory()
+        planned = [plan_changes(home / STRESS, stress), plan_changes(home / LONG_CONTEXT, make_long_context())]
     else:
         check_own(directory)
         planned = [plan_changes(directory, stress)]
     for changes in planned:
-        carry_out(changes)
+        apply_changes(changes)
     if COMMON.json:
         import json
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestrator.cli.common import COMMON, print_data
-from orchestrator.suite.effective import DEFAULT, Effective, Setting, effective_rows, effective_to_json
+from orchestrator.suite.effective import DEFAULT, EffectiveConfig, Setting, effective_to_json, list_effective_rows
 from orchestrator.text import align_rows, make_printable, one_line
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _flag_origin(context: typer.Context, name: str) -> str:
     return "flag" if source is not None and source.name == "COMMANDLINE" else DEFAULT
 
 
-def print_effective(found: Effective) -> None:
+def print_effective(found: EffectiveConfig) -> None:
     """Print it."""
     if COMMON.json:
         print_data(json.dumps(effective_to_json(found)))
@@ -82,13 +82,13 @@ def print_effective(found: Effective) -> None:
         print_data(make_printable("\n".join(_effective_lines(found)), sys.stdout.encoding))
 
 
-def _effective_lines(found: Effective) -> Iterator[str]:
+def _effective_lines(found: EffectiveConfig) -> Iterator[str]:
     yield f"configuration hash {found.config_hash}, over the settings marked *"
     yield ""
     yield from _table_lines(
         [
             ("", "SETTING", "VALUE", "FROM"),
-            *((mark, key, _format_value(v), o) for mark, key, v, o in effective_rows(found)),
+            *((mark, key, _format_value(v), o) for mark, key, v, o in list_effective_rows(found)),
         ]
     )
     yield ""
@@ -104,7 +104,7 @@ def _effective_lines(found: Effective) -> Iterator[str]:
     yield from _table_lines([("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in found.limits.items())])
 
 
-def _describe_credential(found: Effective) -> str:
+def _describe_credential(found: EffectiveConfig) -> str:
     key = found.credential
     if key is None:
         return "credential: none is sent"

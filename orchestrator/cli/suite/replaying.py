@@ -11,7 +11,7 @@ from orchestrator.cli.common import print_notice
 from orchestrator.cli.sweep_setup import store_of
 from orchestrator.suite.config import Config
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.recordings import Recordings, find_differences, of_directory
+from orchestrator.suite.recordings.recordings import Recordings, find_differences, read_recordings
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World
 from providers.recording.replay import Replay
@@ -38,12 +38,12 @@ def open_replay(suite: Suite, tasks: Sequence[Task], settings: Settings, store: 
 
 def _find_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> Recordings:
     if settings.replay_of is None:
-        return of_directory(suite, tasks, settings)
-    from orchestrator.suite.recordings.stored_recordings import of_sweep
+        return read_recordings(suite, tasks, settings)
+    from orchestrator.suite.recordings.stored_recordings import rebuild_recordings
     from store.sql.reader import Reader
 
     with Reader(store) as reader:
-        return of_sweep(reader, reader.find_sweep(settings.replay_of), suite, tasks)
+        return rebuild_recordings(reader, reader.find_sweep(settings.replay_of), suite, tasks)
 
 
 def without_provider(config: Config) -> Config:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.suite import sweeping
-from orchestrator.suite.catalog import find_again
+from orchestrator.suite.catalog import find_planned_suite
 from orchestrator.suite.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def resume_sweep(request: ResumeRequest) -> int:
     planned = Settings.from_json(conditions["settings"])
     settings, raised = request.apply_to(planned, models=[planned.model])
     about = conditions["suite"]
-    suite = find_again(about["id"], Path(about["root"]), bundled=about["bundled"])
+    suite = find_planned_suite(about["id"], Path(about["root"]), bundled=about["bundled"])
     return sweeping.go_on(
         suite,
         settings,

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
 
 if TYPE_CHECKING:
-    from orchestrator.suite.catalog import Listed
+    from orchestrator.suite.catalog import ListedSuite
     from store.events import Json
 
 SuiteDir = Annotated[
@@ -58,8 +58,8 @@ def check(
     places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
     results = [bundled.check_place(place) for place in dict.fromkeys(places)]
     findings = [line for _, lines in results for line in lines]
-    findings += bundled.duplicate_ids(places)
-    warnings = [*(line for listed, _ in results for line in bundled.script_warnings(listed)), *list_warnings()]
+    findings += bundled.find_duplicate_ids(places)
+    warnings = [*(line for listed, _ in results for line in bundled.find_script_warnings(listed)), *list_warnings()]
     if COMMON.json:
         _print_json(
             {
@@ -83,7 +83,7 @@ def check(
         raise typer.Exit(Exit.FAILED)
 
 
-def _suite_to_json(listed: Listed) -> dict[str, Json]:
+def _suite_to_json(listed: ListedSuite) -> dict[str, Json]:
     suite, place = listed.outline, listed.place
     common = {"directory": str(place.directory), "bundled": place.bundled, "broken": suite is None}
     if suite is None:
@@ -99,7 +99,7 @@ def _suite_to_json(listed: Listed) -> dict[str, Json]:
     }
 
 
-def _suite_row(listed: Listed) -> tuple[str, str, str, str, str, str]:
+def _suite_row(listed: ListedSuite) -> tuple[str, str, str, str, str, str]:
     from orchestrator.text import format_count
     from store.documents.text import blank_unprintable
 

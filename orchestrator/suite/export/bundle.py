@@ -15,7 +15,7 @@ import attrs
 
 from orchestrator.files import replace_file
 from orchestrator.reports import runs_jsonl
-from orchestrator.suite.export.scrub import PLAIN, Scrubber, names_of_endpoint
+from orchestrator.suite.export.scrub import PLAIN, Scrubber, list_endpoint_names
 from orchestrator.suite.report import json_report, markdown
 from orchestrator.suite.report.build import build_report
 from orchestrator.text import list_names
@@ -37,12 +37,12 @@ SCHEMA_VERSION = 1
 class HoldsSecret(EvalctlError):
     """What was to be shared holds a secret. Names the fields and never a value."""
 
-    what: str
+    subject: str
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"{self.what} cannot be shared: there is a secret, or the mark of one, in "
+            f"{self.subject} cannot be shared: there is a secret, or the mark of one, in "
             f"{list_names(self.fields, noun='fields')}\nNothing was written. `evalctl show` shows what the sweep holds."
         )
 
@@ -69,15 +69,15 @@ def make_scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, t
     settings = sweep.conditions.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     provider = settings.get("provider")
-    endpoints = names_of_endpoint(settings.get("base_url"))
+    endpoints = list_endpoint_names(settings.get("base_url"))
     if isinstance(provider, str) and PLAIN.fullmatch(provider) is None:
         endpoints.append(provider)
     return Scrubber(
         {
-            "<run-dir>": _path_spellings(run),
-            "<data-dir>": _path_spellings(data),
-            "<home>": _path_spellings(Path(home)) if home else (),
-            "<tmp>": [path for folder in temporary for path in _path_spellings(Path(folder))],
+            "<run-dir>": _list_path_spellings(run),
+            "<data-dir>": _list_path_spellings(data),
+            "<home>": _list_path_spellings(Path(home)) if home else (),
+            "<tmp>": [path for folder in temporary for path in _list_path_spellings(Path(folder))],
         },
         endpoints,
     )
@@ -92,7 +92,7 @@ def render_bundle(document: Mapping[str, Json], scrubbing: Scrubber, redactor: R
     order = ("runs", "report", "markdown")
     found = [path for name in order for path, _ in find_secret_fields(document[name], (name,), redactor)]
     if found:
-        raise HoldsSecret(what=what, fields=tuple(dict.fromkeys(map(format_path, found))))
+        raise HoldsSecret(subject=what, fields=tuple(dict.fromkeys(map(format_path, found))))
     return json.dumps(scrubbing.scrub_json(dict(document)), indent=2, allow_nan=False) + "\n"
 
 
@@ -133,6 +133,6 @@ def _make_exists_error(file: Path) -> UsageError:
     return UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
 
 
-def _path_spellings(path: Path) -> list[Path]:
+def _list_path_spellings(path: Path) -> list[Path]:
     """A directory as it is named and as it is when links are followed."""
     return list(dict.fromkeys((path.absolute(), path.resolve())))

@@ -56,7 +56,7 @@ class Scrubber:
             for mark, paths in directories.items()
             for path in paths
             if len(path.parts) > 1
-            for form in _path_patterns(str(path))
+            for form in _make_path_patterns(str(path))
         }
         # the longest first: what lies in the run directory lies in the home directory, too
         self._known = [
@@ -119,14 +119,14 @@ def _is_tag(found: re.Match[str]) -> bool:
     return text[start - 1 : start] == "<" and text[end : end + 1] == ">" and bool(_TAG.fullmatch(found.group()))
 
 
-def _path_patterns(path: str) -> Iterator[str]:
+def _make_path_patterns(path: str) -> Iterator[str]:
     """Patterns of a path: as it is, with escaped separators, and percent-encoded."""
     for form in dict.fromkeys((path, quote(path))):
         pieces = [re.escape(piece) for piece in re.split(r"[\\/]", form)]
         yield r"(?:\\*/|\\+|%2[Ff])".join(pieces)
 
 
-def names_of_endpoint(base_url: str | None) -> list[str]:
+def list_endpoint_names(base_url: str | None) -> list[str]:
     """The texts by which an error or a condition may name the endpoint at *base_url*."""
     if base_url is None:
         return []

@@ -41,7 +41,7 @@ def inspect_fixture(root: Path) -> FixtureFiles:
             mode = entry.lstat().st_mode
             if stat.S_ISLNK(mode):
                 target = os.readlink(entry)  # noqa: PTH115 - the spelling; Path.readlink normalizes it
-                problem = _link_problem(entry, target, real)
+                problem = _find_link_problem(entry, target, real)
                 if problem:
                     problems.append(f"{relative}: {problem}")
                 elif not ignored:
@@ -76,7 +76,7 @@ def _walk_files(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tupl
             yield relative, Path(entry.path), ignored
 
 
-def _link_problem(link: Path, target: str, root: Path) -> str | None:
+def _find_link_problem(link: Path, target: str, root: Path) -> str | None:
     """A link of a fixture has to lead to the same place in every copy: relative, and never out of it."""
     if os.path.isabs(target):  # noqa: PTH117 - the spelling decides
         return f"a symbolic link to an absolute path ({target})"

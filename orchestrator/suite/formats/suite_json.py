@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from orchestrator.suite.formats.fixture_files import FixtureFiles, inspect_fixture
-from orchestrator.suite.formats.suite_rules import suite_problems
+from orchestrator.suite.formats.suite_rules import find_suite_problems
 from orchestrator.suite.model import Suite, Task
 from providers.system.paths import PathEscapes, check_relative, resolve_inside
 from store.documents.positions import Document, DocumentProblem, read_json
@@ -58,7 +58,7 @@ def read_suite(directory: Path, *, bundled: bool) -> Suite:
     """
     document = read_json(directory / FILE)
     read, mismatches = structure_document(document, SuiteFile, _make_converter())
-    values = [document.locate_problem(path, message) for path, message in suite_problems(document.value)]
+    values = [document.locate_problem(path, message) for path, message in find_suite_problems(document.value)]
     # a value that is wrong by a rule has the right type: then the rule's words replace those of a class's validator
     told = {finding.path for finding in values}
     findings = [*values, *(finding for finding in mismatches if finding.path not in told)]
@@ -128,7 +128,7 @@ def _hash_fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[P
     seen: dict[str, FixtureFiles] = {}
     content: dict[str, str] = {}
     problems: list[PathMessage] = []
-    for index, fixture in _named_fixtures(suite):
+    for index, fixture in _list_named_fixtures(suite):
         at = ("tasks", index, "fixture")
         if fixture in seen:
             found = seen[fixture]
@@ -142,7 +142,7 @@ def _hash_fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[P
     return content, problems
 
 
-def _named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
+def _list_named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
     """The fixtures that tasks name by a path that is one."""
     tasks = suite.get("tasks") if isinstance(suite, dict) else None
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):

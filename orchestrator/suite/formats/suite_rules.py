@@ -34,7 +34,7 @@ MAX_COUNT = 2**53 - 1
 """Beyond it, JSON readers do not agree on integers."""
 
 
-def suite_problems(suite: Json) -> Iterator[PathMessage]:
+def find_suite_problems(suite: Json) -> Iterator[PathMessage]:
     """Everything wrong with a whole document."""
     if not isinstance(suite, dict):
         return
@@ -109,20 +109,20 @@ def _check_file_verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iter
     yield from _check_path(verifier, "path", at)
 
 
-def _file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+def _check_file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     yield from _check_path(verifier, "path", at)
     sha256 = _get_typed(verifier, "sha256", str)
     if sha256 is not None and re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
         yield (*at, "sha256"), f"expected 64 hexadecimal digits in lower case, got {describe_value(sha256)}"
 
 
-def _file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+def _check_file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     yield from _check_path(verifier, "path", at)
     if _get_typed(verifier, "text", str) == "":
         yield (*at, "text"), "every file contains ''; expected some text"
 
 
-def _tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+def _check_tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     for index, allowed in enumerate(_get_typed(verifier, "allowed", list) or []):
         if isinstance(allowed, str):
             problem = check_relative(allowed.removesuffix("/"))
@@ -130,7 +130,7 @@ def _tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathM
                 yield (*at, "allowed", index), f"{describe_value(allowed)} {problem}"
 
 
-def _tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
+def _check_tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     rule = _get_typed(verifier, "rule", dict) or {}
     for key in ("first", "then", "tool"):
         yield from _check_not_empty(rule, key, (*at, "rule"))
@@ -139,11 +139,11 @@ def _tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[P
 
 VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterator[PathMessage]]] = {
     "command": _check_command,
-    "file-equals": _file_equals,
-    "file-contains": _file_contains,
+    "file-equals": _check_file_equals,
+    "file-contains": _check_file_contains,
     "file-absent": _check_file_verifier,
-    "tree-diff-within": _tree_diff,
-    "tool-sequence": _tool_sequence,
+    "tree-diff-within": _check_tree_diff,
+    "tool-sequence": _check_tool_sequence,
 }
 """Rules of the built-in kinds. The classes of other packages bring their own validators."""
 

@@ -16,13 +16,13 @@ from store.documents.positions import DocumentPath, read_json
 from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.events import Json
 
-LEAST = 2
-MOST = 100
+MIN_VARIANTS = 2
+MAX_VARIANTS = 100
 """Each has a report of its own and is compared with the first: more than a person looks at."""
-TAKEN = frozenset({"comparison.json", "comparison.md"})
+RESERVED_NAMES = frozenset({"comparison.json", "comparison.md"})
 """Files that stand beside the variants' directories."""
 FIELDS = ("schemaVersion", "suite", "variants")
-INSTEAD: Mapping[str, str] = {
+ALTERNATIVES: Mapping[str, str] = {
     "model": "to compare models, run the suite once for each with --model and compare the sweeps",
     DEFINITIONS: "define agents in the configuration and let each variant choose one with 'agents.active'",
 }
@@ -67,10 +67,13 @@ def _check_variants(variants: Json, agents: Mapping[str, str]) -> Iterator[PathM
     if not isinstance(variants, list):
         yield ("variants",), f"expected an array of variants, got {describe_value(variants)}"
         return
-    if len(variants) < LEAST:
+    if len(variants) < MIN_VARIANTS:
         yield ("variants",), f"expected at least two variants to compare, got {len(variants)}"
-    if len(variants) > MOST:
-        yield ("variants",), f"expected at most {MOST} variants, got {len(variants):,}: compare them in several files"
+    if len(variants) > MAX_VARIANTS:
+        yield (
+            ("variants",),
+            f"expected at most {MAX_VARIANTS} variants, got {len(variants):,}: compare them in several files",
+        )
         return
     first: dict[str, int] = {}
     for index, variant in enumerate(variants):
@@ -98,7 +101,7 @@ def _check_id(variant: Mapping[str, Json], first: dict[str, int], index: int) ->
     name = variant["id"]
     if not isinstance(name, str) or ID.fullmatch(name) is None:
         yield (*at, "id"), f"{ID_RULE}; got {describe_value(name)}"
-    elif name.lower() in TAKEN:
+    elif name.lower() in RESERVED_NAMES:
         yield (*at, "id"), f"{name!r} is the name of a file of the comparison"
     elif name.lower() in first:
         yield (*at, "id"), f"another variant is called {name!r}: variants[{first[name.lower()]}]"
@@ -114,8 +117,8 @@ def _find_override_fault(key: str, value: Json, agents: Mapping[str, str]) -> st
             known = sorted({BUILT_IN_AGENT, *agents})
             return f"no agent called {value!r}{suggest_nearest(value, known)}; defined: {', '.join(known)}"
         return problem
-    if key in INSTEAD:
-        return f"a variant cannot set it: {INSTEAD[key]}"
+    if key in ALTERNATIVES:
+        return f"a variant cannot set it: {ALTERNATIVES[key]}"
     if key in CONNECTION:
         return "a variant cannot set it: it does not enter the configuration hash; it holds for the whole sweep"
     group = [name for name in MEASURED if name.startswith(f"{key}.")]

@@ -26,20 +26,20 @@ from store.secrets.redactor import Redactor
 FOLDER = "cassettes"
 MAX_DIRECTORY_BYTES = 2 * 2**20
 """Of all cassettes of a directory."""
-REVIEWED = "The search for secrets is a safety net: read a cassette before you share it."
+REVIEW_NOTICE = "The search for secrets is a safety net: read a cassette before you share it."
 
 
-def directory_of(suite: Suite, given: str | None) -> Path:
+def find_cassette_directory(suite: Suite, given: str | None) -> Path:
     """Where the cassettes of a suite are: the directory that was given, else the suite's own."""
     return Path(given) if given is not None else suite.root / FOLDER
 
 
-def rules_of(task: Task) -> tuple[NormalizeRule, ...]:
+def make_rules(task: Task) -> tuple[NormalizeRule, ...]:
     """A task's `replayNormalize`."""
     return tuple(NormalizeRule(pattern=rule.pattern, replace=rule.replace) for rule in task.replay_normalize)
 
 
-def recorded_tasks(suite: Suite, directory: Path) -> tuple[Task, ...]:
+def list_recorded_tasks(suite: Suite, directory: Path) -> tuple[Task, ...]:
     """The tasks that have a cassette in *directory*, in the suite's order."""
     return tuple(task for task in suite.tasks if (directory / f"{task.id}{FILE_SUFFIX}").is_file())
 
@@ -102,16 +102,16 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
         texts[path] = encode_cassette(documents)
         if len(texts[path]) > MAX_CASSETTE_BYTES:
             problems.append(f"{path.name}: {len(texts[path]):,} bytes; a cassette has at most {MAX_CASSETTE_BYTES:,}")
-    problems += _too_full(texts)
+    problems += _find_full_directories(texts)
     if problems:
-        raise UsageError("\n".join(problems), f"Nothing was written. {REVIEWED}")
+        raise UsageError("\n".join(problems), f"Nothing was written. {REVIEW_NOTICE}")
     try:
         replace_files(texts)
     except OSError as error:
         raise UsageError(f"{error.filename}: the cassettes cannot be written: {error.strerror or error}") from error
 
 
-def _too_full(texts: Mapping[Path, bytes]) -> Iterator[str]:
+def _find_full_directories(texts: Mapping[Path, bytes]) -> Iterator[str]:
     for directory in sorted({path.parent for path in texts}):
         others = [path for path in directory.glob(f"*{FILE_SUFFIX}") if path not in texts]
         total = sum(path.stat().st_size for path in others)

@@ -7,9 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from orchestrator.measured import config_hash
-from orchestrator.suite.effects import policy_for
+from orchestrator.suite.effects import make_policy
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.cassettes import directory_of, read_cassette, recorded_tasks, rules_of
+from orchestrator.suite.recordings.cassettes import (
+    find_cassette_directory,
+    list_recorded_tasks,
+    make_rules,
+    read_cassette,
+)
 from orchestrator.suite.settings import Settings
 from providers.recording.cassette import Cassette
 from providers.recording.divergence import NotRecorded
@@ -53,21 +58,21 @@ class Recordings:
 
     def make_replayer(self, suite: Suite) -> Replay:
         """Who plays them."""
-        rules = {task.id: rules_of(task) for task in suite.tasks}
+        rules = {task.id: make_rules(task) for task in suite.tasks}
         return Replay(self.find_cassette, rules.__getitem__)
 
 
-def of_directory(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Recordings:
+def read_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Recordings:
     """The cassettes of *tasks*.
 
     Raises:
         UsageError: cassettes cannot be used; all of them are told at once.
     """
-    directory = directory_of(suite, settings.cassette_dir)
+    directory = find_cassette_directory(suite, settings.cassette_dir)
     chosen = {task.id for task in tasks}
     cassettes: dict[tuple[str, int], Cassette] = {}
     problems: list[UsageError] = []
-    for task in recorded_tasks(suite, directory):
+    for task in list_recorded_tasks(suite, directory):
         if task.id in chosen:
             try:
                 cassettes[task.id, 0] = read_cassette(suite, task, directory)
@@ -91,7 +96,7 @@ def find_differences(recordings: Recordings, tasks: Sequence[Task], settings: Se
         for header in headers:
             if header.config_hash != config_hash(settings.agent_for(task.agent)):
                 configured.append(task.id)
-            if tuple(sorted(policy_for(task, settings.grants).granted)) != header.effects:
+            if tuple(sorted(make_policy(task, settings.grants).granted)) != header.effects:
                 granted.append(task.id)
     if configured:
         yield (

@@ -20,8 +20,8 @@ from orchestrator.suite.catalog import find_places, read_place
 from orchestrator.suite.effects import Grants, refuse_ungranted
 from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.cassettes import FOLDER, directory_of, recorded_tasks
-from orchestrator.suite.recordings.recordings import find_differences, of_directory
+from orchestrator.suite.recordings.cassettes import FOLDER, find_cassette_directory, list_recorded_tasks
+from orchestrator.suite.recordings.recordings import find_differences, read_recordings
 from orchestrator.suite.recordings.taping import Taping
 from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @attrs.frozen(kw_only=True)
-class Rehearsed:
+class ReplayedSuite:
     """How one suite went."""
 
     suite_id: str
@@ -97,7 +97,7 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
             redactor = Redactor(find_credentials(world.environment))
             taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)
             kind = taping.record_kind(SuiteKind(suite=suite, tasks=chosen, settings=settings, provider=provider))
-            setup = _set_up(kind, store=store, world=world)
+            setup = _make_setup(kind, store=store, world=world)
             end = anyio.run(partial(sweep.start_sweep, setup, command="record", purpose="record"))
             whole = taping.write_cassettes(store, end.name, say) and whole
         if end.signal is not None:
@@ -107,7 +107,7 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
 
 def replay_suites(
     places: Mapping[str, Suite], cassettes: str | None, out: Path, world: World, say: Say
-) -> list[Rehearsed]:
+) -> list[ReplayedSuite]:
     """Replay every suite that has cassettes, each into a directory of its own below *out*; those that were come to.
 
     A signal ends it with the suite that it met.
@@ -123,14 +123,14 @@ def replay_suites(
     return found
 
 
-def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> Rehearsed:
-    directory = directory_of(suite, cassettes)
+def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> ReplayedSuite:
+    directory = find_cassette_directory(suite, cassettes)
     tasks = suite.tasks
-    if not recorded_tasks(suite, directory):
-        return Rehearsed(suite_id=suite.suite_id, directory=None, report=None, end=None)
+    if not list_recorded_tasks(suite, directory):
+        return ReplayedSuite(suite_id=suite.suite_id, directory=None, report=None, end=None)
     settings = _make_settings(suite, tasks, mode="replay", directory=directory, provider="replay")
-    refuse_ungranted(recorded_tasks(suite, directory), settings.grants)
-    recordings = of_directory(suite, tasks, settings)
+    refuse_ungranted(list_recorded_tasks(suite, directory), settings.grants)
+    recordings = read_recordings(suite, tasks, settings)
     for warning in find_differences(recordings, tasks, settings):
         say(warning)
     settings = attrs.evolve(settings, model=recordings.model)
@@ -139,11 +139,11 @@ def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, 
     kind = SuiteKind(
         suite=suite, tasks=tasks, settings=settings, provider=player, subject=player.wrap_subjects(BuiltinAgent)
     )
-    setup = attrs.evolve(_set_up(kind, store=store, world=world), say=say)
+    setup = attrs.evolve(_make_setup(kind, store=store, world=world), say=say)
     end = anyio.run(partial(sweep.start_sweep, setup, command="ci", purpose="ci"))
     with Reader(store) as reader:
         report = write_report(reader, reader.find_sweep(end.name), out / suite.suite_id)
-    return Rehearsed(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
+    return ReplayedSuite(suite_id=suite.suite_id, directory=out / suite.suite_id, report=report, end=end)
 
 
 def _select_bundled(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
@@ -164,7 +164,7 @@ def _select_bundled(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]
         )
     chosen = []
     for suite in suites:
-        there = recorded_tasks(suite, suite.root / FOLDER)
+        there = list_recorded_tasks(suite, suite.root / FOLDER)
         wanted = tuple(task for task in suite.tasks if f"{suite.suite_id}/{task.id}" in tasks) if tasks else there
         if wanted:
             chosen.append((suite, wanted))
@@ -189,7 +189,7 @@ def _make_settings(suite: Suite, tasks: Sequence[Task], *, mode: str, directory:
     )
 
 
-def _set_up(kind: SuiteKind, *, store: Path, world: World) -> WorkerSetup:
+def _make_setup(kind: SuiteKind, *, store: Path, world: World) -> WorkerSetup:
     return WorkerSetup(
         kind=kind,
         redactor=Redactor(find_credentials(world.environment)),

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from orchestrator.suite.effects import policy_for
+from orchestrator.suite.effects import make_policy
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.cassettes import rules_of
+from orchestrator.suite.recordings.cassettes import make_rules
 from orchestrator.suite.recordings.recordings import Recordings
 from orchestrator.suite.settings import Settings
 from providers.agent.calls import MODEL_OUTPUT_CHARS, make_sendable, truncate_output
@@ -50,7 +50,7 @@ from store.secrets.redactor import MARK_PREFIX
 if TYPE_CHECKING:
     from store.sql.reader import Reader
 
-SPOILING = ("compaction", "context_reduced", "duplicate_tool_call_id")
+UNREPLAYABLE_INCIDENTS = ("compaction", "context_reduced", "duplicate_tool_call_id")
 """Incidents after which the requests cannot be told from what happened."""
 
 
@@ -58,10 +58,10 @@ SPOILING = ("compaction", "context_reduced", "duplicate_tool_call_id")
 class Unplayable(Exception):
     """A stored run cannot be replayed; caught in this module."""
 
-    why: str
+    reason: str
 
 
-def of_sweep(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task]) -> Recordings:
+def rebuild_recordings(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task]) -> Recordings:
     """The recordings of every run of *tasks* in the sweep; those that cannot be replayed are told with the reason.
 
     Raises:
@@ -82,7 +82,7 @@ def of_sweep(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task
         try:
             cassettes[task.id, run.repetition] = _rebuild_cassette(reader, sweep, run, cell, task, stored, suite)
         except Unplayable as error:
-            missing[task.id, run.repetition] = f"{sweep.name}/{run.position}: {error.why}"
+            missing[task.id, run.repetition] = f"{sweep.name}/{run.position}: {error.reason}"
     why = f"sweep {sweep.name} did not run it"
     for task_id in chosen:
         for repetition in range(sweep.repetitions):
@@ -108,7 +108,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
     pairs = [
         (path, WORKSPACE_MARK) for path in _find_workspaces(text, sweep.name, run.position, run.attempt_number)
     ] + pairs
-    rules = rules_of(task)
+    rules = make_rules(task)
     rebuilt = _Rebuilt(
         agent=stored.agent_for(task.agent),
         origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=run.repetition),
@@ -116,7 +116,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
         normalizer=Normalizer(RunPlaces(tuple(pairs)), rules),
     )
     for event in events:
-        rebuilt.take_event(event)
+        rebuilt.add_event(event)
     rebuilt.close_call()
     return Cassette(
         header=CassetteHeader(
@@ -125,7 +125,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
             task_id=task.id,
             config_hash=cell.config_hash,
             model=rebuilt.model,
-            effects=tuple(sorted(policy_for(task, stored.grants).granted)),
+            effects=tuple(sorted(make_policy(task, stored.grants).granted)),
             rules=rules,
         ),
         calls=tuple(rebuilt.calls),
@@ -159,7 +159,7 @@ class _Rebuilt:
     outputs: dict[str, ToolAnswer] = attrs.field(factory=dict[str, ToolAnswer])
     emitted: list[RecordedEvent] = attrs.field(factory=list[RecordedEvent])
 
-    def take_event(self, event: EventRow) -> None:
+    def add_event(self, event: EventRow) -> None:
         """The next event."""
         payload: Mapping[str, Any] = event.payload
         if "forgotten" in payload or "unreadable" in payload:
@@ -185,7 +185,7 @@ class _Rebuilt:
                     text=truncate_output(payload["output"], MODEL_OUTPUT_CHARS),
                     is_error=payload["is_error"],
                 )
-            case "incident" if payload["name"] in SPOILING:
+            case "incident" if payload["name"] in UNREPLAYABLE_INCIDENTS:
                 raise Unplayable(f"its requests cannot be made up again after {payload['name']}")
             case _:
                 pass

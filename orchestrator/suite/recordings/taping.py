@@ -8,10 +8,16 @@ from pathlib import Path
 import attrs
 
 from orchestrator.measured import config_hash
-from orchestrator.suite.effects import policy_for
+from orchestrator.suite.effects import make_policy
 from orchestrator.suite.kind import SuiteKind
 from orchestrator.suite.model import Suite, Task
-from orchestrator.suite.recordings.cassettes import REVIEWED, directory_of, refuse_installed, rules_of, write_cassettes
+from orchestrator.suite.recordings.cassettes import (
+    REVIEW_NOTICE,
+    find_cassette_directory,
+    make_rules,
+    refuse_installed,
+    write_cassettes,
+)
 from orchestrator.suite.settings import Settings
 from orchestrator.text import format_count
 from providers.recording.cassette import FILE_SUFFIX, Cassette, CassetteHeader
@@ -33,13 +39,13 @@ class Taping:
         self._tasks = {task.id: task for task in tasks}
         self._settings = settings
         self._redactor = redactor
-        self._directory = directory_of(suite, settings.cassette_dir)
+        self._directory = find_cassette_directory(suite, settings.cassette_dir)
         self._recorder: Recorder | None = None
         refuse_installed(self._directory)
 
     def record_kind(self, kind: SuiteKind) -> SuiteKind:
         """The kind with its provider and its subjects recorded."""
-        self._recorder = Recorder(kind.provider, lambda task: rules_of(self._tasks[task]))
+        self._recorder = Recorder(kind.provider, lambda task: make_rules(self._tasks[task]))
         return attrs.evolve(kind, provider=self._recorder, subject=self._recorder.wrap_subjects(kind.subject))
 
     def write_cassettes(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
@@ -67,7 +73,7 @@ class Taping:
         for remark in remarks:
             say(remark)
         if cassettes:
-            say(f"{format_count(len(cassettes), 'cassette')} written to {self._directory}. {REVIEWED}")
+            say(f"{format_count(len(cassettes), 'cassette')} written to {self._directory}. {REVIEW_NOTICE}")
         return len(cassettes) == len(self._tasks)
 
     def _find_tape(self, sweep: str, run: RunRecord) -> RunRecording | None:
@@ -83,8 +89,8 @@ class Taping:
                 task_id=task.id,
                 config_hash=config_hash(settings.agent_for(task.agent)),
                 model=settings.model,
-                effects=tuple(sorted(policy_for(task, settings.grants).granted)),
-                rules=rules_of(task),
+                effects=tuple(sorted(make_policy(task, settings.grants).granted)),
+                rules=make_rules(task),
             ),
             calls=tuple(tape.calls),
         )

@@ -38,7 +38,7 @@ Write {ANSWERS} with exactly two lines, one for each of them, sorted by the stat
 "east amber-ford-10": the station, a space, and the code of the relay that it sent. Change nothing else."""
 
 
-def manual_task(seed: int) -> GeneratedTask:
+def make_manual_task(seed: int) -> GeneratedTask:
     """Facts of one long file, two of them corrected later."""
     draw = Draw(seed)
     opens, load, keeper = (
@@ -70,7 +70,7 @@ def manual_task(seed: int) -> GeneratedTask:
         max_turns=30,
         max_tokens=600_000,
         max_tool_calls=40,
-        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope_check("scope", ANSWERS)],
+        verifiers=[checks.make_lines_check("answers", ANSWERS, expected), checks.make_scope_check("scope", ANSWERS)],
         tags=["long-context", "facts"],
         answers=turns.end_play("The four facts are in answers.txt; the load and the day are the corrected ones."),
         checkpoint={
@@ -86,7 +86,7 @@ def manual_task(seed: int) -> GeneratedTask:
     )
 
 
-def reports_task(seed: int) -> GeneratedTask:
+def make_reports_task(seed: int) -> GeneratedTask:
     """Facts that only say something together, each in a long file of its own."""
     draw = Draw(seed)
     first, second, third, fourth = draw.shuffle_items(STATIONS)
@@ -110,7 +110,7 @@ def reports_task(seed: int) -> GeneratedTask:
         max_turns=30,
         max_tokens=800_000,
         max_tool_calls=40,
-        verifiers=[checks.equal_lines("answers", ANSWERS, expected), checks.scope_check("scope", ANSWERS)],
+        verifiers=[checks.make_lines_check("answers", ANSWERS, expected), checks.make_scope_check("scope", ANSWERS)],
         tags=["long-context", "facts"],
         answers=turns.end_play(f"{first.capitalize()} and {second} sent their relays to each other."),
         checkpoint={

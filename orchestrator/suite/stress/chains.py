@@ -57,9 +57,9 @@ class Chain:
     @property
     def start(self) -> str:
         """The path of the first segment."""
-        return self.segment_path(0)
+        return self.locate_segment(0)
 
-    def segment_path(self, index: int) -> str:
+    def locate_segment(self, index: int) -> str:
         """The path of the segment at *index*."""
         return f"segments/{self.names[index]}"
 
@@ -77,12 +77,12 @@ def make_chain(seed: int, segments: int = SEGMENTS) -> Chain:
         if index + 1 < segments:
             following = draw.pick_item(_NEXT).format(file=f"segments/{names[index + 1]}")
         facts = {0: f"This is {name}.", places[0]: draw.pick_item(_CODE).format(code=its_code), places[1]: following}
-        facts |= {place: draw.pick_item(_DECOY).format(code=_draw_other_codes(draw, own)) for place in places[2:]}
+        facts |= {place: draw.pick_item(_DECOY).format(code=_draw_foreign_code(draw, own)) for place in places[2:]}
         files[f"segments/{name}"] = draw_text(draw, LINES, facts)
     return Chain(names=names, codes=own, files=files)
 
 
-def _draw_other_codes(draw: Draw, own: Sequence[str]) -> str:
+def _draw_foreign_code(draw: Draw, own: Sequence[str]) -> str:
     while True:
         found = draw_code(draw)
         if found not in own:
@@ -99,7 +99,7 @@ def write_report_line(found: Sequence[str], *, forgotten: str | None = None) -> 
     return "\n".join([*header, *shaped, *footer]) + "\n"
 
 
-def rules_task(number: int, seed: int) -> GeneratedTask:
+def make_rules_task(number: int, seed: int) -> GeneratedTask:
     """An instance of chain-walk-rules: three rules that are stated once, before the walk."""
     chain = make_chain(seed)
     shape = (
@@ -115,7 +115,7 @@ def rules_task(number: int, seed: int) -> GeneratedTask:
     rules = [shape, header, footer]
     stated = "\n".join(f"{index}. {one}." for index, one in enumerate(rules, 1))
     prompt = (
-        f"{_follow_chain(chain)}\n\nAt the end of the walk write {REPORT}, with one call of write_file. "
+        f"{_describe_walk(chain)}\n\nAt the end of the walk write {REPORT}, with one call of write_file. "
         f"These three rules for "
         "it are stated here and nowhere else; backticks only show where a text begins and ends:\n\n"
         f"{stated}\n\nChange nothing else."
@@ -127,21 +127,21 @@ def rules_task(number: int, seed: int) -> GeneratedTask:
         written=write_report_line(chain.codes),
         rules=rules,
         verifiers=[
-            checks.program_check("r1-line-shape", checks.LINE_SHAPE, REPORT, str(SEGMENTS)),
-            checks.program_check("r2-header", checks.HEADER, REPORT),
-            checks.program_check("r3-footer", checks.FOOTER, REPORT),
+            checks.make_program_check("r1-line-shape", checks.LINE_SHAPE, REPORT, str(SEGMENTS)),
+            checks.make_program_check("r2-header", checks.HEADER, REPORT),
+            checks.make_program_check("r3-footer", checks.FOOTER, REPORT),
         ],
     )
 
 
-def format_rule_task(seed: int) -> GeneratedTask:
+def make_format_rule_task(seed: int) -> GeneratedTask:
     """The first chain walk. Its rule can be misread, which is known and kept: what was measured with it stays
     comparable.
     """
     chain = make_chain(seed)
     rule = f"Every line of {REPORT} has the form NN|CODE: where NN is the segment's number in the walk"
     prompt = (
-        f"{_follow_chain(chain)}\n\nAt the end of the walk write {REPORT}, with one line for every segment, "
+        f"{_describe_walk(chain)}\n\nAt the end of the walk write {REPORT}, with one line for every segment, "
         f"in the order of "
         f"the walk. {rule}, two digits, beginning with 01.\n\nChange nothing else."
     )
@@ -151,11 +151,11 @@ def format_rule_task(seed: int) -> GeneratedTask:
         chain,
         written="".join(f"{number:02}|{one}:\n" for number, one in enumerate(chain.codes, 1)),
         rules=[rule],
-        verifiers=[checks.program_check("line-form", checks.LINE_FORM, REPORT, str(SEGMENTS))],
+        verifiers=[checks.make_program_check("line-form", checks.LINE_FORM, REPORT, str(SEGMENTS))],
     )
 
 
-def _follow_chain(chain: Chain) -> str:
+def _describe_walk(chain: Chain) -> str:
     return (
         f"segments/ holds the {len(chain.names)} segments of a walk, a file each. Begin with {chain.start}. Somewhere "
         "in its text every segment tells its own code (two words and a number, with hyphens between them) and which "
@@ -175,7 +175,7 @@ def _make_task(
 ) -> GeneratedTask:
     turns = Turns(prompt=prompt)
     for index in range(len(chain.names)):
-        turns.add_read(chain.segment_path(index), chain.files[chain.segment_path(index)])
+        turns.add_read(chain.locate_segment(index), chain.files[chain.locate_segment(index)])
     turns.add_write(REPORT, written)
     return GeneratedTask(
         id=name,
@@ -185,9 +185,9 @@ def _make_task(
         max_tokens=1_500_000,
         max_tool_calls=80,
         verifiers=[
-            checks.same_codes("codes", REPORT, chain.codes),
+            checks.make_codes_check("codes", REPORT, chain.codes),
             *verifiers,
-            checks.scope_check("scope", REPORT),
+            checks.make_scope_check("scope", REPORT),
         ],
         tags=["long-context", "chain-walk"],
         answers=turns.end_play(f"The walk has {len(chain.names)} segments; their codes are in {REPORT}."),

@@ -46,7 +46,7 @@ held = len(lines) == int(sys.argv[2]) and all(re.fullmatch(form.format(n), line)
 """NN|CODE: and nothing after it."""
 
 
-def program_check(name: str, judged: str, *arguments: str) -> dict[str, Json]:
+def make_program_check(name: str, judged: str, *arguments: str) -> dict[str, Json]:
     """A `command` that passes where *judged* sets `held`; it sees `text` and `lines` of the file that the first of
     *arguments* names. Nothing in the workspace can get between it and Python's own modules.
     """
@@ -58,27 +58,27 @@ def program_check(name: str, judged: str, *arguments: str) -> dict[str, Json]:
     }
 
 
-def equal_lines(name: str, path: str, expected: Iterable[str]) -> dict[str, Json]:
+def make_lines_check(name: str, path: str, expected: Iterable[str]) -> dict[str, Json]:
     """The file holds exactly the *expected* lines."""
-    return program_check(name, LINES, path, hash_content("\n".join(expected)))
+    return make_program_check(name, LINES, path, hash_content("\n".join(expected)))
 
 
-def same_codes(name: str, path: str, expected: Iterable[str]) -> dict[str, Json]:
+def make_codes_check(name: str, path: str, expected: Iterable[str]) -> dict[str, Json]:
     """The file names exactly the *expected* codes, in their order."""
-    return program_check(name, CODES, path, hash_content("\n".join(expected)))
+    return make_program_check(name, CODES, path, hash_content("\n".join(expected)))
 
 
-def equal_file(name: str, path: str, content: str) -> dict[str, Json]:
+def make_file_check(name: str, path: str, content: str) -> dict[str, Json]:
     """The file is *content* to the byte."""
     return {"kind": "file-equals", "id": name, "path": path, "sha256": hash_content(content)}
 
 
-def scope_check(name: str, *allowed: str) -> dict[str, Json]:
+def make_scope_check(name: str, *allowed: str) -> dict[str, Json]:
     """Nothing else was changed."""
     return {"kind": "tree-diff-within", "id": name, "allowed": [*allowed]}
 
 
-def tool_rule(name: str, **words: Json) -> dict[str, Json]:
+def make_tool_rule(name: str, **words: Json) -> dict[str, Json]:
     """A rule over the tools that were called."""
     return {"kind": "tool-sequence", "id": name, "rule": {**words}}
 

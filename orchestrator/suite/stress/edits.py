@@ -46,7 +46,7 @@ next one needs.
 Never rewrite the list with write_file, and change nothing else."""
 
 
-def edits_task(seed: int) -> GeneratedTask:
+def make_edits_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
     sections = {
@@ -77,10 +77,10 @@ def edits_task(seed: int) -> GeneratedTask:
         max_tokens=2_000_000,
         max_tool_calls=110,
         verifiers=[
-            checks.equal_file("result", STOCK, stock),
-            checks.tool_rule("read-first", type="before", first="read_file", then="edit_file"),
-            checks.tool_rule("not-rewritten", type="never", tool="write_file"),
-            checks.scope_check("scope", STOCK),
+            checks.make_file_check("result", STOCK, stock),
+            checks.make_tool_rule("read-first", type="before", first="read_file", then="edit_file"),
+            checks.make_tool_rule("not-rewritten", type="never", tool="write_file"),
+            checks.make_scope_check("scope", STOCK),
         ],
         tags=["long-context", "edit"],
         answers=turns.end_play(f"All {NOTES} notes are in {STOCK}, which is at revision {REVISION + NOTES}."),

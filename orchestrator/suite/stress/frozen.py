@@ -30,7 +30,7 @@ occurs once in each. At the end write names.txt: the paths of the files in {FROZ
 line, sorted. Change nothing else."""
 
 
-def frozen_task(seed: int) -> GeneratedTask:
+def make_frozen_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
     fixture: dict[str, str] = {}
@@ -53,7 +53,7 @@ def frozen_task(seed: int) -> GeneratedTask:
         turns.add_read(path, fixture[path])
         if not path.startswith(f"{FROZEN}/"):
             edited = turns.add_edit(path, fixture[path], OLD, NEW)
-            verifiers.append(checks.equal_file(path.replace("/", "-").removesuffix(".txt"), path, edited))
+            verifiers.append(checks.make_file_check(path.replace("/", "-").removesuffix(".txt"), path, edited))
     turns.add_write("names.txt", "\n".join(kept) + "\n")
     return GeneratedTask(
         id="frozen-directory",
@@ -63,8 +63,8 @@ def frozen_task(seed: int) -> GeneratedTask:
         max_tokens=2_000_000,
         max_tool_calls=100,
         verifiers=[
-            checks.scope_check("frozen", *(f"{folder}/" for folder in LIVE), "names.txt"),
-            checks.equal_lines("names", "names.txt", kept),
+            checks.make_scope_check("frozen", *(f"{folder}/" for folder in LIVE), "names.txt"),
+            checks.make_lines_check("names", "names.txt", kept),
             *verifiers,
         ],
         tags=["long-context", "edit"],

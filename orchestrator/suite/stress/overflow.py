@@ -35,7 +35,7 @@ Write {FINDING} with a line for each of them, in the order of the journal, such 
 the reading as printed, a space, and the code of the relay. Do not change journal.py or anything else."""
 
 
-def overflow_task(seed: int) -> GeneratedTask:
+def make_overflow_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
     numbers = sorted([*draw.draw_sample(range(650, 1100), 3), draw.draw_between(200, 400), LATEST_DRIFTING])
@@ -59,7 +59,7 @@ def overflow_task(seed: int) -> GeneratedTask:
         max_tokens=400_000,
         max_tool_calls=30,
         allow=("write", "process"),
-        verifiers=[checks.equal_lines("finding", FINDING, expected), checks.scope_check("scope", FINDING)],
+        verifiers=[checks.make_lines_check("finding", FINDING, expected), checks.make_scope_check("scope", FINDING)],
         tags=["long-context", "truncated-output"],
         answers=turns.end_play(
             f"{len(expected)} relays are adrift; most of them are in the part of the output that was cut."

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from orchestrator.suite.stress.buried import manual_task, reports_task
-from orchestrator.suite.stress.chains import format_rule_task, rules_task
-from orchestrator.suite.stress.edits import edits_task
-from orchestrator.suite.stress.frozen import frozen_task
-from orchestrator.suite.stress.overflow import overflow_task
+from orchestrator.suite.stress.buried import make_manual_task, make_reports_task
+from orchestrator.suite.stress.chains import make_format_rule_task, make_rules_task
+from orchestrator.suite.stress.edits import make_edits_task
+from orchestrator.suite.stress.frozen import make_frozen_task
+from orchestrator.suite.stress.overflow import make_overflow_task
 from orchestrator.suite.stress.task import GeneratedTask
-from orchestrator.suite.stress.totals import totals_task
+from orchestrator.suite.stress.totals import make_totals_task
 from store.events import Json
 
 LONG_CONTEXT = "long-context"
 STRESS = "long-context-stress"
 
 COMMITTED_INSTANCES = 5
-MOST_INSTANCES = 99
+MAX_INSTANCES = 99
 """An instance is named by two digits."""
 
 LOWERED_CONTEXT_CHARS = 24_000
@@ -29,28 +29,28 @@ SEED = 4100
 RULES_SEED = 5000
 
 
-def long_context() -> dict[str, str]:
+def make_long_context() -> dict[str, str]:
     """The suite `long-context`."""
-    tasks = [manual_task(SEED), reports_task(SEED + 1), overflow_task(SEED + 2)]
+    tasks = [make_manual_task(SEED), make_reports_task(SEED + 1), make_overflow_task(SEED + 2)]
     return _render_files(
         LONG_CONTEXT, "1.0.0", "Facts in long files, and in the part of an output that was cut.", tasks
     )
 
 
-def long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
+def make_long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
     """The suite `long-context-stress` with so many instances of chain-walk-rules; the first ones are always the same.
 
     Raises:
         ValueError: fewer than are committed, or more than there are names for.
     """
-    if not COMMITTED_INSTANCES <= instances <= MOST_INSTANCES:
-        raise ValueError(f"expected {COMMITTED_INSTANCES} to {MOST_INSTANCES} instances, got {instances}")
+    if not COMMITTED_INSTANCES <= instances <= MAX_INSTANCES:
+        raise ValueError(f"expected {COMMITTED_INSTANCES} to {MAX_INSTANCES} instances, got {instances}")
     tasks = [
-        format_rule_task(SEED + 10),
-        edits_task(SEED + 11),
-        frozen_task(SEED + 12),
-        totals_task(SEED + 13),
-        *(rules_task(number, RULES_SEED + number) for number in range(1, instances + 1)),
+        make_format_rule_task(SEED + 10),
+        make_edits_task(SEED + 11),
+        make_frozen_task(SEED + 12),
+        make_totals_task(SEED + 13),
+        *(make_rules_task(number, RULES_SEED + number) for number in range(1, instances + 1)),
     ]
     description = "Long tasks that lean on what was said early; they discriminate only where the context is compacted."
     files = _render_files(STRESS, "1.1.0", description, tasks)

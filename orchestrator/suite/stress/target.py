@@ -17,7 +17,7 @@ def is_checkout(suites: Path = BUNDLED) -> bool:
     return (suites.parent / "pyproject.toml").is_file() and not INSTALLED & {*suites.resolve().parts}
 
 
-def bundled_directory(suites: Path = BUNDLED) -> Path:
+def find_bundled_directory(suites: Path = BUNDLED) -> Path:
     """The directory of the bundled *suites*, in order to write there.
 
     Raises:

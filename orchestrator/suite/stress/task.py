@@ -10,10 +10,10 @@ import attrs
 from orchestrator.suite.stress.checks import hash_content
 from store.events import Json
 
-FIRST_INPUT = 900
+BASE_INPUT_TOKENS = 900
 """Tokens that a script reports for its first request beside the prompt: instructions and tools."""
 CHARS_PER_TOKEN = 4
-CACHED_IN_STEPS_OF = 128
+CACHE_STEP_TOKENS = 128
 SUMMARY_TOKENS = 300
 
 
@@ -105,8 +105,8 @@ class Turns:
         return self.answers
 
     def _add_turn(self, said: Mapping[str, Json], called: Mapping[str, Json], chars: int) -> None:
-        tokens = FIRST_INPUT + (len(self.prompt) + self._chars) // CHARS_PER_TOKEN
-        cached = self._before // CACHED_IN_STEPS_OF * CACHED_IN_STEPS_OF
+        tokens = BASE_INPUT_TOKENS + (len(self.prompt) + self._chars) // CHARS_PER_TOKEN
+        cached = self._before // CACHE_STEP_TOKENS * CACHE_STEP_TOKENS
         usage = {"input": tokens, "output": 12 + chars // CHARS_PER_TOKEN, "cached": cached}
         self.answers.append({**said, **called, "usage": usage})
         self._before = tokens

@@ -22,7 +22,7 @@ as "day-01 73": the day, a space, and the number of crates accepted on all days 
 out yourself, and change nothing else."""
 
 
-def totals_task(seed: int) -> GeneratedTask:
+def make_totals_task(seed: int) -> GeneratedTask:
     """The task that *seed* stands for."""
     draw = Draw(seed)
     fixture: dict[str, str] = {}
@@ -54,7 +54,10 @@ def totals_task(seed: int) -> GeneratedTask:
         max_turns=50,
         max_tokens=1_000_000,
         max_tool_calls=60,
-        verifiers=[checks.equal_lines("totals", "totals.txt", totals), checks.scope_check("scope", "totals.txt")],
+        verifiers=[
+            checks.make_lines_check("totals", "totals.txt", totals),
+            checks.make_scope_check("scope", "totals.txt"),
+        ],
         tags=["long-context", "totals"],
         answers=turns.end_play(f"After {DAYS} days {total} crates have been accepted."),
         checkpoint={

@@ -22,13 +22,13 @@ from providers.system.paths import check_relative
 from store.errors import UsageError
 from store.events import Json
 
-LIST = "generated.json"
+LISTING_FILE = "generated.json"
 SCHEMA = "evalctl.generated/1"
-LARGEST_LIST = 4 << 20
+MAX_LISTING_BYTES = 4 << 20
 """Bytes of a list that is read."""
-OWN = ("fixtures/", "scripts/")
+REMOVABLE_FOLDERS = ("fixtures/", "scripts/")
 """Where files may be taken back from."""
-MOST_TOLD = 20
+MAX_LISTED_FILES = 20
 """Files that one refusal names."""
 
 
@@ -42,7 +42,7 @@ class Changes:
     remove: tuple[str, ...]
     """Files that were generated before, and have not been changed since."""
     unchanged: int
-    listed: str
+    listing: str
     """The content of `generated.json`."""
 
 
@@ -65,22 +65,22 @@ def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
         elif found != wanted:
             lost.append(path)
     if lost:
-        named = "\n".join(list_lines(lost, MOST_TOLD))
+        named = "\n".join(list_lines(lost, MAX_LISTED_FILES))
         raise UsageError(
             f"{directory} holds files that were not generated, or were changed since:\n{named}",
             "Nothing was written. Choose another directory, or move them away.",
         )
-    gone = (path for path in before if path not in files and path.startswith(OWN))
+    gone = (path for path in before if path not in files and path.startswith(REMOVABLE_FOLDERS))
     return Changes(
         directory=directory,
         write=write,
         remove=tuple(path for path in gone if _hash_existing(directory, path) == before[path]),
         unchanged=len(files) - len(write),
-        listed=render_listing(files),
+        listing=render_listing(files),
     )
 
 
-def carry_out(changes: Changes) -> None:
+def apply_changes(changes: Changes) -> None:
     """Make the changes: each file as a whole or not at all, the list last.
 
     Raises:
@@ -91,7 +91,7 @@ def carry_out(changes: Changes) -> None:
             _write_file(changes.directory / path, content)
         for path in changes.remove:
             _remove_file(changes.directory, path)
-        _write_file(changes.directory / LIST, changes.listed)
+        _write_file(changes.directory / LISTING_FILE, changes.listing)
     except OSError as error:
         raise UsageError(
             f"{error.filename or changes.directory}: {error.strerror or error}", "Some files may have been written."
@@ -110,11 +110,11 @@ def _read_list(directory: Path) -> dict[str, str]:
     Raises:
         UsageError: what has its name is something else.
     """
-    file = directory / LIST
+    file = directory / LISTING_FILE
     if not os.path.lexists(file):
         return {}
     foreign = UsageError(f"{file} is no list of generated files", "Choose another directory, or move it away.")
-    if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST_LIST:
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_LISTING_BYTES:
         raise foreign
     try:
         document: Json = json.loads(file.read_bytes())

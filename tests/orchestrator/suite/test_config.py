@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.credentials import resolve_key
 from orchestrator.measured import MEASURED, config_hash, measured_document
-from orchestrator.suite.config import Config, load_config, project_file, with_agent, with_flags, with_values
+from orchestrator.suite.config import Config, find_project_file, load_config, with_agent, with_flags, with_values
 from providers.base import AgentSettings
 from store.errors import UsageError
 
@@ -65,7 +65,7 @@ def test_flags_win_over_files(home: Path) -> None:
 def test_the_nearest_project_file_counts(home: Path) -> None:
     write(home / "work" / "evalctl.json", limits={"maxTurns": 1})
     near = write(home / "work" / "deep" / "evalctl.json", limits={"maxTurns": 2})
-    assert project_file(home / "work" / "deep") == near
+    assert find_project_file(home / "work" / "deep") == near
     assert load(home).agent.max_turns == 2
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.suite.effects import Grants, policy_for, refuse_ungranted
+from orchestrator.suite.effects import Grants, make_policy, refuse_ungranted
 from orchestrator.suite.model import Task, TaskBudget, TaskPolicy
 from store.errors import UsageError
 
@@ -35,27 +35,27 @@ def test_mode_full_needs_its_own_flag() -> None:
 def test_read_only_grants_nothing_but_reading() -> None:
     with pytest.raises(UsageError):
         refuse_ungranted([task(allow=("write",))], Grants(effects=frozenset({"write"}), read_only=True))
-    assert policy_for(task(), Grants(effects=frozenset({"write"}), read_only=True)).granted == {"read"}
+    assert make_policy(task(), Grants(effects=frozenset({"write"}), read_only=True)).granted == {"read"}
 
 
 def test_auto_gets_what_it_asks_and_not_what_the_caller_could_give() -> None:
     grants = Grants(effects=frozenset({"write", "process"}))
-    assert policy_for(task(allow=("write",)), grants).granted == {"read", "write"}
+    assert make_policy(task(allow=("write",)), grants).granted == {"read", "write"}
 
 
 def test_full_gets_all_the_callers_flags() -> None:
     grants = Grants(effects=frozenset({"write", "process"}), suite_full=True)
-    assert policy_for(task(mode="full"), grants).granted == {"read", "write", "process"}
+    assert make_policy(task(mode="full"), grants).granted == {"read", "write", "process"}
 
 
 def test_ask_gets_what_it_asks_and_would_need_approval_for_the_rest() -> None:
-    policy = policy_for(task(mode="ask", allow=("write",)), Grants(effects=frozenset({"write", "process"})))
+    policy = make_policy(task(mode="ask", allow=("write",)), Grants(effects=frozenset({"write", "process"})))
     assert policy.granted == {"read", "write"}
     assert policy.askable == {"process", "external", "analysis"}
 
 
 def test_a_read_only_task_in_ask_mode_is_offered_nothing_more() -> None:
-    policy = policy_for(task(mode="ask", allow=("write",), read_only=True), Grants(effects=frozenset({"write"})))
+    policy = make_policy(task(mode="ask", allow=("write",), read_only=True), Grants(effects=frozenset({"write"})))
     assert policy.granted == {"read"}
     assert policy.askable == frozenset()
 
@@ -63,4 +63,4 @@ def test_a_read_only_task_in_ask_mode_is_offered_nothing_more() -> None:
 def test_a_read_only_task_may_name_effects_it_will_not_get() -> None:
     restricted = task(allow=("write",), read_only=True)
     refuse_ungranted([restricted], Grants())
-    assert policy_for(restricted, Grants(effects=frozenset({"write"}))).granted == {"read"}
+    assert make_policy(restricted, Grants(effects=frozenset({"write"}))).granted == {"read"}

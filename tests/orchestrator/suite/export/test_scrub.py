@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.suite.export.scrub import PATH, Scrubber, names_of_endpoint
+from orchestrator.suite.export.scrub import PATH, Scrubber, list_endpoint_names
 from tests.growth import assert_in_proportion
 
 SCRUBBER = Scrubber(
@@ -16,7 +16,7 @@ SCRUBBER = Scrubber(
         "<run-dir>": [PurePosixPath("/home/mia/.local/state/evalctl/eval/s1")],
         "<tmp>": [PurePosixPath("/tmp")],
     },
-    names_of_endpoint("https://models.corp.example:8443/v1"),
+    list_endpoint_names("https://models.corp.example:8443/v1"),
 )
 
 ABSOLUTE = re.compile(
@@ -158,11 +158,11 @@ def test_long_texts_take_time_in_proportion(unit: str) -> None:
 
 
 def test_an_endpoint_is_told_by_its_address_host_and_port() -> None:
-    assert names_of_endpoint("http://user@10.1.2.3:80/v1/") == [
+    assert list_endpoint_names("http://user@10.1.2.3:80/v1/") == [
         "http://user@10.1.2.3:80/v1",
         "http://10.1.2.3:80",
         "10.1.2.3:80",
         "10.1.2.3",
     ]
-    assert "localhost" not in names_of_endpoint("http://localhost:1/v1")
-    assert names_of_endpoint(None) == []
+    assert "localhost" not in list_endpoint_names("http://localhost:1/v1")
+    assert list_endpoint_names(None) == []

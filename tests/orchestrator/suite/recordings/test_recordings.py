@@ -10,7 +10,7 @@ from orchestrator.installation import BUNDLED
 from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.formats.suite_json import read_suite
-from orchestrator.suite.recordings.recordings import UNKNOWN_MODEL, of_directory
+from orchestrator.suite.recordings.recordings import UNKNOWN_MODEL, read_recordings
 from orchestrator.suite.settings import Settings
 from providers.base import AgentSettings
 from providers.recording.divergence import NotRecorded
@@ -31,5 +31,5 @@ def test_what_makes_a_missing_cassette_is_told_with_the_directory_as_it_is_calle
     )
     task = suite.tasks[0].id
     with pytest.raises(NotRecorded) as caught:
-        of_directory(suite, suite.tasks, settings).find_cassette(task, 3)
+        read_recordings(suite, suite.tasks, settings).find_cassette(task, 3)
     assert f"no cassette in {directory}; `evalctl record demo --tasks {task}` makes one" in str(caught.value)

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.cli.app import make_application, run_command
 from orchestrator.installation import BUNDLED
-from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, long_context, long_context_stress
-from orchestrator.suite.stress.target import bundled_directory, check_own, is_checkout
-from orchestrator.suite.stress.writing import LIST, Changes, carry_out, plan_changes, render_listing
+from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, make_long_context, make_long_context_stress
+from orchestrator.suite.stress.target import check_own, find_bundled_directory, is_checkout
+from orchestrator.suite.stress.writing import LISTING_FILE, Changes, apply_changes, plan_changes, render_listing
 from store.errors import UsageError
 
 FILES = {"suite.json": "{}\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1\n", "fixtures/b/two.txt": "2\n"}
@@ -20,7 +20,7 @@ FEWER = {"suite.json": "[]\n", "scripts/a.json": "a\n", "fixtures/a/one.txt": "1
 
 def put(directory: Path, files: dict[str, str]) -> Changes:
     changes = plan_changes(directory, files)
-    carry_out(changes)
+    apply_changes(changes)
     return changes
 
 
@@ -38,7 +38,7 @@ def cli(*arguments: int | str | Path) -> Result:
 def test_what_is_written_is_the_files_and_their_list(tmp_path: Path) -> None:
     changes = put(tmp_path / "new" / "suite", FILES)
     assert (len(changes.write), changes.remove, changes.unchanged) == (4, (), 0)
-    assert tree(tmp_path / "new" / "suite") == {**FILES, LIST: render_listing(FILES)}
+    assert tree(tmp_path / "new" / "suite") == {**FILES, LISTING_FILE: render_listing(FILES)}
 
 
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_is_no_longer_generated_is_taken_back_and_its_empty_directory_too(t
     put(tmp_path, FILES)
     changes = put(tmp_path, FEWER)
     assert (list(changes.write), changes.remove) == (["suite.json"], ("fixtures/b/two.txt",))
-    assert tree(tmp_path) == {**FEWER, LIST: render_listing(FEWER)}
+    assert tree(tmp_path) == {**FEWER, LISTING_FILE: render_listing(FEWER)}
     assert not (tmp_path / "fixtures" / "b").exists()
 
 
@@ -66,7 +66,7 @@ def test_files_of_somebody_else_stay_wherever_they_lie(tmp_path: Path) -> None:
     put(tmp_path, FEWER)
     assert tree(tmp_path) == {
         **FEWER,
-        LIST: render_listing(FEWER),
+        LISTING_FILE: render_listing(FEWER),
         "notes.txt": "mine",
         "cassettes/a.jsonl": "mine",
         "fixtures/b/two.txt": "changed",
@@ -97,7 +97,7 @@ def test_a_write_that_was_broken_off_can_be_made_again(tmp_path: Path) -> None:
     (tmp_path / "fixtures" / "b" / "two.txt").write_text(FILES["fixtures/b/two.txt"])
     (tmp_path / "suite.json").write_text(FILES["suite.json"])
     put(tmp_path, FILES)
-    assert tree(tmp_path) == {**FILES, LIST: render_listing(FILES)}
+    assert tree(tmp_path) == {**FILES, LISTING_FILE: render_listing(FILES)}
 
 
 def test_links_are_never_written_through(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alo
     "content", ["", "[]", '{"schema": "other/1", "files": {}}', '{"schema": "evalctl.generated/1"}']
 )
 def test_a_foreign_list_is_left_alone(tmp_path: Path, content: str) -> None:
-    (tmp_path / LIST).write_text(content)
+    (tmp_path / LISTING_FILE).write_text(content)
     with pytest.raises(UsageError, match="no list of generated files"):
         plan_changes(tmp_path, FILES)
 
@@ -137,7 +137,7 @@ def test_a_list_cannot_ask_for_files_elsewhere_to_be_removed(tmp_path: Path) -> 
         {"../mine.txt": "1\n", "fixtures/../../mine.txt": "1\n", "mine.txt": "1\n", str(secret): "1\n"}
     )
     suite.mkdir()
-    (suite / LIST).write_text(lie)
+    (suite / LISTING_FILE).write_text(lie)
     (suite / "mine.txt").write_text("1\n")
     assert put(suite, FILES).remove == ()
     assert secret.exists()
@@ -165,7 +165,7 @@ def installed(tmp_path: Path) -> Path:
 def test_an_installed_package_is_not_written_to(installed: Path) -> None:
     assert not is_checkout(installed)
     with pytest.raises(UsageError, match=r"installed package.*\n.*--out DIR"):
-        bundled_directory(installed)
+        find_bundled_directory(installed)
     for directory in (installed / STRESS, installed / "more", installed.parent / "other"):
         with pytest.raises(UsageError, match="installed package"):
             check_own(directory, installed)
@@ -182,7 +182,7 @@ def test_one_without_a_source_tree_is_none_either(tmp_path: Path) -> None:
 
 def test_the_bundled_suites_of_a_checkout_may_be_written_again() -> None:
     assert is_checkout()
-    assert bundled_directory() == BUNDLED
+    assert find_bundled_directory() == BUNDLED
     check_own(BUNDLED / STRESS)
     with pytest.raises(UsageError, match="among the bundled suites"):
         check_own(BUNDLED / "demo")
@@ -199,10 +199,10 @@ def test_a_name_that_a_bundled_suite_has_is_refused_with_another(tmp_path: Path)
 def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path: Path) -> None:
     done = cli("gen-stress", "--instances", 7, "--out", tmp_path / "seven")
     assert done.exit_code == 0
-    files = long_context_stress(7)
+    files = make_long_context_stress(7)
     assert f"{tmp_path}/seven: {len(files)} files; {len(files)} written, 0 removed, 0 as they were" in done.stdout
     assert f"check seven --suite-dir {tmp_path}/seven" in done.stderr
-    assert tree(tmp_path / "seven") == {**files, LIST: render_listing(files)}
+    assert tree(tmp_path / "seven") == {**files, LISTING_FILE: render_listing(files)}
     checked = cli("check", "seven", "--suite-dir", tmp_path / "seven")
     assert (checked.exit_code, checked.stdout) == (0, "")
     assert "long-context-stress 1.1.0: ok, 11 tasks" in checked.stderr
@@ -219,8 +219,8 @@ def test_fewer_instances_take_the_others_back(tmp_path: Path) -> None:
 
 
 def test_without_a_directory_it_would_leave_the_committed_suites_as_they_are() -> None:
-    for name, files in ((STRESS, long_context_stress()), (LONG_CONTEXT, long_context())):
-        changes = plan_changes(bundled_directory() / name, files)
+    for name, files in ((STRESS, make_long_context_stress()), (LONG_CONTEXT, make_long_context())):
+        changes = plan_changes(find_bundled_directory() / name, files)
         assert (changes.write, changes.remove) == ({}, ())
 
 

@@ -17,22 +17,22 @@ from orchestrator.suite.stress.draw import Draw
 from orchestrator.suite.stress.suites import (
     COMMITTED_INSTANCES,
     LONG_CONTEXT,
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     STRESS,
-    long_context,
-    long_context_stress,
+    make_long_context,
+    make_long_context_stress,
 )
-from orchestrator.suite.stress.writing import LIST, render_listing
+from orchestrator.suite.stress.writing import LISTING_FILE, render_listing
 from providers.agent.compaction import MAX_ITEM_CHARS
 
 LARGEST = 2 << 20
 """Bytes of all bundled suites together."""
 
 
-@pytest.mark.parametrize(("name", "make"), [(LONG_CONTEXT, long_context), (STRESS, long_context_stress)])
+@pytest.mark.parametrize(("name", "make"), [(LONG_CONTEXT, make_long_context), (STRESS, make_long_context_stress)])
 def test_generating_again_gives_the_committed_bytes(name: str, make: Callable[..., Any]) -> None:
     made = make()
-    made[LIST] = render_listing(made)
+    made[LISTING_FILE] = render_listing(made)
     committed = {
         file.relative_to(BUNDLED / name).as_posix(): file.read_bytes()
         for file in (BUNDLED / name).rglob("*")
@@ -63,7 +63,7 @@ def test_the_suites_are_what_the_documents_say() -> None:
 
 
 def test_more_instances_leave_the_first_ones_as_they_are() -> None:
-    few, many = long_context_stress(), long_context_stress(12)
+    few, many = make_long_context_stress(), make_long_context_stress(12)
     same = few.keys() - {"suite.json"}
     assert {path: many[path] for path in same} == {path: few[path] for path in same}
     short, long = json.loads(few["suite.json"]), json.loads(many["suite.json"])
@@ -72,14 +72,14 @@ def test_more_instances_leave_the_first_ones_as_they_are() -> None:
     assert {**long, "tasks": []} == {**short, "tasks": []}
 
 
-@pytest.mark.parametrize("instances", [0, COMMITTED_INSTANCES - 1, MOST_INSTANCES + 1])
+@pytest.mark.parametrize("instances", [0, COMMITTED_INSTANCES - 1, MAX_INSTANCES + 1])
 def test_a_number_of_instances_without_names_is_refused(instances: int) -> None:
     with pytest.raises(ValueError, match="5 to 99"):
-        long_context_stress(instances)
+        make_long_context_stress(instances)
 
 
 def test_the_command_line_allows_what_the_generator_does() -> None:
-    assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MOST_INSTANCES)
+    assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MAX_INSTANCES)
 
 
 @settings(max_examples=30)
@@ -90,7 +90,7 @@ def test_every_segment_names_the_next_and_its_own_code_once(seed: int) -> None:
     assert len({*chain.codes}) == len({*chain.names}) == len(chain.files) == SEGMENTS
     following = [*chain.names[1:], None]
     for index, after in enumerate(following):
-        content = chain.files[chain.segment_path(index)]
+        content = chain.files[chain.locate_segment(index)]
         assert [code for code in chain.codes if code in content] == [chain.codes[index]]
         named = [path for path in chain.files if path in content]
         assert named == ([f"segments/{after}"] if after else [])

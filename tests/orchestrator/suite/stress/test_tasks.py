@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.suite.config import load_config
 from orchestrator.suite.model import Task
-from orchestrator.suite.stress.chains import RULES, Chain, make_chain, rules_task, write_report_line
+from orchestrator.suite.stress.chains import RULES, Chain, make_chain, make_rules_task, write_report_line
 from orchestrator.suite.stress.suites import COMMITTED_INSTANCES, LOWERED_CONTEXT_CHARS, RULES_SEED
 from providers.base import Answer, Ask, Request, UserText
 from providers.scripted.script import read_scripts
@@ -46,7 +46,7 @@ class Forgetful:
 
     def __init__(self, instance: str, rule: str, tmp_path: Path) -> None:
         number = int(instance[-2:])
-        task = rules_task(number, RULES_SEED + number)
+        task = make_rules_task(number, RULES_SEED + number)
         (self.stated,) = [
             text for name, text in zip(RULES, task.checkpoint["instructions"], strict=True) if name == rule
         ]
