@@ -80,11 +80,11 @@ LAB = SweepKind(
     name="lab",
     nouns=lab_nouns.NOUNS,
     resume="orchestrator.cli.lab.resuming:resume_sweep",
-    report="orchestrator.lab.report.stored:stored_report",
+    report="orchestrator.lab.report.stored:build_stored_report",
     printer="orchestrator.lab.report.terminal:print_report",
     proposer="orchestrator.lab.report.terminal:propose_next",
     encoder="orchestrator.lab.report.json_form:render_json_line",
-    conditions="orchestrator.lab.report.conditions:flow_conditions",
+    conditions="orchestrator.lab.report.conditions:read_conditions",
     refusals={
         "verify": (
             "ran a decision lab, whose runs no verifier judges",

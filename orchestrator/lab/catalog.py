@@ -9,9 +9,9 @@ import attrs
 from orchestrator.installation import BUNDLED
 from store.errors import UsageError
 
-FILE = "lab.yaml"
-CONFIG = "config.yaml"
-HERE = Path("config/lab")
+LAB_FILE = "lab.yaml"
+CONFIG_FILE = "config.yaml"
+PROJECT_LAB = Path("config/lab")
 """Where a project's lab is, seen from its root."""
 BUNDLED_LAB = BUNDLED / "decision-lab"
 
@@ -36,13 +36,15 @@ def find_lab(lab_dir: Path | None, config: Path | None) -> LabPlace:
     Raises:
         UsageError: there is no lab, or no such configuration.
     """
-    root = lab_dir if lab_dir is not None else HERE if HERE.exists() else BUNDLED_LAB
+    root = lab_dir if lab_dir is not None else PROJECT_LAB if PROJECT_LAB.exists() else BUNDLED_LAB
     name = f"--lab-dir {root}" if lab_dir is not None else str(root)
     try:
         if not root.is_dir():
             raise UsageError(f"{name}: {'not a directory' if root.exists() else 'no such directory'}")
-        if not (root / FILE).exists():
-            raise UsageError(f"{name}: no lab here", f"Expected a {FILE} in it, beside {CONFIG} and fixtures/.")
+        if not (root / LAB_FILE).exists():
+            raise UsageError(
+                f"{name}: no lab here", f"Expected a {LAB_FILE} in it, beside {CONFIG_FILE} and fixtures/."
+            )
         if config is not None and not config.is_file():
             raise UsageError(f"--config {config}: {'not a file' if config.exists() else 'no such file'}")
     except (OSError, ValueError) as error:
@@ -54,4 +56,4 @@ def find_lab(lab_dir: Path | None, config: Path | None) -> LabPlace:
 def place_of(root: Path, config: Path | None = None) -> LabPlace:
     """The lab in *root* without a look at whether it is there."""
     bundled = root.resolve().is_relative_to(BUNDLED)
-    return LabPlace(root=root, config=config if config is not None else root / CONFIG, bundled=bundled)
+    return LabPlace(root=root, config=config if config is not None else root / CONFIG_FILE, bundled=bundled)

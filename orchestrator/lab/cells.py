@@ -27,7 +27,7 @@ class Skip:
 class Cell:
     """One fixture under one target."""
 
-    fixture: LabCase
+    case: LabCase
     target: str
     """A target's id, or `replay`."""
     capability: Capability
@@ -44,7 +44,7 @@ class Cell:
     @property
     def key(self) -> tuple[str, str]:
         """Case and variant, as claims name them."""
-        return self.fixture.case_id, self.target
+        return self.case.case_id, self.target
 
     def to_document(self) -> dict[str, Json]:
         """What the flow is, down to the last prompt: the measured configuration."""
@@ -57,27 +57,29 @@ class Cell:
         }
 
 
-def live_cells(capabilities: Mapping[str, Capability], selection: Selection, mode: Mode = "live") -> Iterator[Cell]:
+def list_live_cells(
+    capabilities: Mapping[str, Capability], selection: Selection, mode: Mode = "live"
+) -> Iterator[Cell]:
     """Every fixture under every target; those that do not run in *mode* are skipped."""
-    for fixture in selection.fixtures:
+    for fixture in selection.cases:
         for target in selection.targets:
             yield Cell(
-                fixture=fixture,
+                case=fixture,
                 target=target.id,
                 aim=target,
                 capability=capabilities[fixture.capability].replace_model(target.backend, target.model),
-                skip=not_in(fixture, mode),
+                skip=find_mode_skip(fixture, mode),
             )
 
 
-def not_in(fixture: LabCase, mode: Mode) -> Skip | None:
+def find_mode_skip(case: LabCase, mode: Mode) -> Skip | None:
     """The reason not to run *fixture* in *mode*, if there is one."""
-    if mode in fixture.modes:
+    if mode in case.modes:
         return None
-    return Skip(reason="mode", message=f"its modes are {', '.join(fixture.modes)}")
+    return Skip(reason="mode", message=f"its modes are {', '.join(case.modes)}")
 
 
-def most_calls(capability: Capability) -> int:
+def count_max_calls(capability: Capability) -> int:
     """The most answers that one run of the flow asks for; retries come on top.
 
     A node's fallback is tried only when the node abstains or fails; what decides ends the flow.
@@ -86,13 +88,13 @@ def most_calls(capability: Capability) -> int:
     reached_by_fallback = {node.fallback for node in capability.list_asking_nodes() if node.fallback is not None}
     most_after = 0
     for main in reversed([node for node in capability.flow if node.id not in reached_by_fallback]):
-        most_after = _most_from(main.id, nodes, most_after)
+        most_after = _count_max_calls_from(main.id, nodes, most_after)
     return most_after
 
 
-def _most_from(node_id: str, nodes: Mapping[str, Node], most_after: int) -> int:
+def _count_max_calls_from(node_id: str, nodes: Mapping[str, Node], calls_after: int) -> int:
     node = nodes[node_id]
     if isinstance(node, RuleNode):
-        return most_after
-    fallback = _most_from(node.fallback, nodes, most_after) if node.fallback is not None else 0
-    return 1 + max(fallback, 0 if node.decides else most_after)
+        return calls_after
+    fallback = _count_max_calls_from(node.fallback, nodes, calls_after) if node.fallback is not None else 0
+    return 1 + max(fallback, 0 if node.decides else calls_after)

@@ -32,7 +32,7 @@ RECORDED = "recorded"
 
 OnEnding = Callable[[Cell, Ending], None]
 
-LARGEST = 64 * 1024
+MAX_DECISION_CHARS = 64 * 1024
 """Characters of a decision, written as JSON, that are stored. Assertions are over all of it."""
 
 
@@ -81,8 +81,8 @@ class Decider:
             with attempt.work_time():
                 decision = await run_flow(
                     cell.capability,
-                    cell.fixture.input,
-                    ask_of=lambda name: self._ask_node(work, name),
+                    cell.case.input,
+                    ask_of=lambda name: self._make_ask(work, name),
                     origin=Origin(
                         suite_id=self.suite_id,
                         case_id=claim.case_id,
@@ -97,9 +97,9 @@ class Decider:
         work.decision = decision
         reason = decision.abstain if decision.error is None else decision.error.message
         attempt.record_event(WorkEnded(stop=decision.status, reason=reason, text=""))
-        return self._judge_decision(cell.fixture, decision)
+        return self._judge_decision(cell.case, decision)
 
-    def _ask_node(self, work: DecisionWork, name: str) -> Ask:
+    def _make_ask(self, work: DecisionWork, name: str) -> Ask:
         """The way to the provider *name*, which keeps what answers report.
 
         What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
@@ -169,4 +169,8 @@ def _shorten_decision(decision: Decision) -> dict[str, Json]:
     """The decision as it is stored: one that is very large says what matters in little room."""
     told = {**decision.to_json(), "confidence": decision.confidence}
     size = len(encode_json(decision.decision))
-    return told if size <= LARGEST else {**told, "decision": shorten_value(decision.decision), "decisionCutFrom": size}
+    return (
+        told
+        if size <= MAX_DECISION_CHARS
+        else {**told, "decision": shorten_value(decision.decision), "decisionCutFrom": size}
+    )

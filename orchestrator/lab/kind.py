@@ -27,7 +27,7 @@ class LabKind:
     settings: LabSettings
     providers: Mapping[str, PricedProvider]
     """By the names of `Capability.find_provider_name`; offline the one player, as `recorded`."""
-    chosen: Mapping[str, Json]
+    stored_selection: Mapping[str, Json]
     """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
     on_ending: OnEnding = lambda _cell, _ending: None
     """Called with each ending before it is stored."""
@@ -55,7 +55,7 @@ class LabKind:
     def content(self) -> Mapping[str, str]:
         """Of `lab.yaml`, the daemon configuration, the fixtures and the cassettes that are played."""
         played = {
-            cell.fixture.cassette_path(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None
+            cell.case.cassette_path(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None
         }
         return {**self.lab.content, **played}
 
@@ -86,7 +86,7 @@ class LabKind:
                     target.id: {"backend": target.backend, "model": target.model, "local": target.local}
                     for target in lab.targets.values()
                 },
-                **self.chosen,
+                **self.stored_selection,
             },
         }
 

@@ -96,7 +96,7 @@ class Lab:
     repeat: int
     prices: Mapping[str, Price]
     """By model."""
-    fixtures: tuple[LabCase, ...]
+    cases: tuple[LabCase, ...]
     """Sorted by capability and id."""
     content: Mapping[str, str]
     """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab (the configuration by

@@ -14,19 +14,19 @@ from store.documents.canonical import compute_digest
 from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
-TARGET = "decision"
+FLOW_TARGET = "decision"
 """A decision flow. The backend that it calls is the variant."""
 
 
 def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
     """The cell as it is stored."""
-    fixture, aim = cell.fixture, cell.aim
+    fixture, aim = cell.case, cell.aim
     return identify_cell(
         Identity(
             suite=lab.id,
             case=fixture.case_id,
             case_version=str(fixture.version),
-            target=TARGET,
+            target=FLOW_TARGET,
             variant=cell.target,
             mode=mode,
             exec="flow",
@@ -47,9 +47,9 @@ def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
 def plan_sweep(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest) -> NewSweep:
     """Lay out every run in its order: each cell as often as the settings say, one that is skipped once."""
     mode: Mode = "offline" if settings.mode == "offline" else "live"
-    cases = _number_names(cell.fixture.case_id for cell in cells)
+    cases = _number_names(cell.case.case_id for cell in cells)
     targets = _number_names(cell.target for cell in cells)
-    places = {(cases[cell.fixture.case_id], targets[cell.target]): index for index, cell in enumerate(cells)}
+    places = {(cases[cell.case.case_id], targets[cell.target]): index for index, cell in enumerate(cells)}
     slots = (
         (slot, places[slot.case, slot.variant])
         for slot in order_runs(cases=len(cases), variants=len(targets), repetitions=settings.k, seed=settings.seed)

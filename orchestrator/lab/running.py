@@ -19,10 +19,10 @@ from providers.prices.table import Prices
 from store.events import Json
 from store.rows import Caps
 
-FREE = Price(input=0, output=0)
+FREE_PRICE = Price(input=0, output=0)
 
 
-def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: int = 1, **more: Json) -> LabSettings:
+def build_settings(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: int = 1, **more: Json) -> LabSettings:
     """The settings of a sweep over *cells*; *more* are further fields of `LabSettings`."""
     chosen = list(cells)
     models = {cell.aim.model for cell in chosen if cell.aim is not None}
@@ -36,12 +36,12 @@ def settings_of(lab: Lab, cells: Iterable[Cell], *, mode: str, caps: Caps, k: in
     )
 
 
-def played_by(player: AnswerPlayer) -> dict[str, PricedProvider]:
+def list_player(player: AnswerPlayer) -> dict[str, PricedProvider]:
     """The providers of an offline sweep: one player that answers for all."""
     return {RECORDED: PricedProvider(provider=player, prices={}, allow_unpriced=True)}
 
 
-def asked_of(
+def open_priced_providers(
     cells: Iterable[Cell],
     prices: Prices,
     open_all: Callable[[Iterable[Capability]], Mapping[str, Provider]],
@@ -62,10 +62,10 @@ def asked_of(
         for node in capability.list_asking_nodes():
             name = capability.find_provider_name(node)
             if isinstance(node, SpecialistNode):
-                found[name] = {"": FREE} if node.local else {}
+                found[name] = {"": FREE_PRICE} if node.local else {}
                 specialists.add(name)
             else:
-                free = {model: FREE for backend, model in local if backend == name}
+                free = {model: FREE_PRICE for backend, model in local if backend == name}
                 found[name] = {**prices, **free}
     opened = open_all(capabilities) if found else {}
     asked = {
@@ -77,19 +77,19 @@ def asked_of(
     return asked or {"nobody": PricedProvider(provider=AnswerPlayer({}, {}), prices={})}
 
 
-def key_of(environment: Mapping[str, str]) -> KeyLookup:
+def make_key_lookup(environment: Mapping[str, str]) -> KeyLookup:
     """What finds the credentials of a daemon configuration."""
     return lambda variable, kind: resolve_key(variable, kind, environment, named_by="api_key_env")
 
 
-def credentials_of(
+def list_credentials(
     daemon: DaemonConfig, capabilities: Iterable[Capability], environment: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """The credentials that the backends and specialists of *capabilities* use, with their variables: what is never
     stored or told.
     """
     found: dict[str, str] = {}
-    find = key_of(environment)
+    find = make_key_lookup(environment)
     for capability in capabilities:
         for node in capability.list_asking_nodes():
             if isinstance(node, ModelNode):

@@ -18,7 +18,7 @@ from store.events import Json
 class Selection:
     """Fixtures in the lab's order, and the targets they are run against in the order of `lab.yaml`."""
 
-    fixtures: tuple[LabCase, ...]
+    cases: tuple[LabCase, ...]
     targets: tuple[Target, ...]
     replay: bool = True
     """Whether fixtures that are answered by their own `replay` are wanted, too; only offline."""
@@ -26,30 +26,30 @@ class Selection:
     def to_json(self) -> dict[str, Json]:
         """As a sweep stores it."""
         return {
-            "fixtures": [fixture.case_id for fixture in self.fixtures],
+            "fixtures": [fixture.case_id for fixture in self.cases],
             "targets": [target.id for target in self.targets],
             "replay": self.replay,
         }
 
 
-def stored_selection(lab: Lab, chosen: Mapping[str, Any]) -> Selection:
+def restore_selection(lab: Lab, stored: Mapping[str, Any]) -> Selection:
     """What a sweep stored, as far as the lab still has it; that the rest is gone is told as a change of files."""
     return Selection(
-        fixtures=tuple(fixture for fixture in lab.fixtures if fixture.case_id in chosen["fixtures"]),
-        targets=tuple(target for target in lab.targets.values() if target.id in chosen["targets"]),
-        replay=chosen["replay"],
+        cases=tuple(fixture for fixture in lab.cases if fixture.case_id in stored["fixtures"]),
+        targets=tuple(target for target in lab.targets.values() if target.id in stored["targets"]),
+        replay=stored["replay"],
     )
 
 
 def select_cases(
-    lab: Lab, *, capability: str | None = None, fixtures: Sequence[str] = (), targets: Sequence[str] = ()
+    lab: Lab, *, capability: str | None = None, cases: Sequence[str] = (), targets: Sequence[str] = ()
 ) -> Selection:
     """The part of *lab* that is named; what is not narrowed is taken whole.
 
     Args:
         lab: the lab.
         capability: its fixtures alone.
-        fixtures: ids, or `capability/id`.
+        cases: ids, or `capability/id`.
         targets: ids; `replay` among them means the fixtures' own answers.
 
     Raises:
@@ -57,17 +57,17 @@ def select_cases(
     """
     if capability is not None:
         _refuse_unknown("CAPABILITY", "capability", [capability], lab.daemon.capabilities)
-    chosen = [one for one in lab.fixtures if capability in (None, one.capability)]
-    if fixtures:
+    chosen = [one for one in lab.cases if capability in (None, one.capability)]
+    if cases:
         known = {name for one in chosen for name in (one.id, one.case_id)}
-        _refuse_unknown("--fixture", "fixture", fixtures, known, of=capability)
-        chosen = [one for one in chosen if one.id in fixtures or one.case_id in fixtures]
+        _refuse_unknown("--fixture", "fixture", cases, known, of=capability)
+        chosen = [one for one in chosen if one.id in cases or one.case_id in cases]
     if not chosen:
         named = f"capability {capability!r} has" if capability is not None else "it has"
         raise UsageError(f"{lab.root}: {named} no fixtures", "Write one: fixtures/CAPABILITY/ID.yaml.")
     _refuse_unknown("--target", "target", targets, [*lab.targets, REPLAY])
     return Selection(
-        fixtures=tuple(chosen),
+        cases=tuple(chosen),
         targets=tuple(one for one in lab.targets.values() if not targets or one.id in targets),
         replay=not targets or REPLAY in targets,
     )

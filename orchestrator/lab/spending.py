@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.lab.cells import Cell, most_calls
+from orchestrator.lab.cells import Cell, count_max_calls
 from orchestrator.lab.model import Lab, Target
 from orchestrator.text import format_count
 from providers.decisions.excerpts import render_line
@@ -14,7 +14,7 @@ from store.money import format_usd
 from store.rows import Caps
 
 
-def budget_of(lab: Lab) -> Caps:
+def get_budget(lab: Lab) -> Caps:
     """The caps that `lab.yaml` sets.
 
     Raises:
@@ -28,37 +28,38 @@ def budget_of(lab: Lab) -> Caps:
     return lab.budget
 
 
-def runs_of(cells: Iterable[Cell], repeat: int) -> int:
+def count_runs(cells: Iterable[Cell], repeat: int) -> int:
     """Runs that ask somebody, or may."""
     return sum(repeat for cell in cells if cell.skip is None)
 
 
-def calls_of(cells: Iterable[Cell], repeat: int) -> int:
+def count_calls(cells: Iterable[Cell], repeat: int) -> int:
     """The most calls that these runs make, retries not counted."""
-    return sum(repeat * most_calls(cell.capability) for cell in cells if cell.skip is None)
+    return sum(repeat * count_max_calls(cell.capability) for cell in cells if cell.skip is None)
 
 
-def spending_lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
+def describe_spending(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
     """The runs, the calls, the caps, and for everybody who is asked what is known of the price."""
     asking = [cell for cell in cells if cell.skip is None]
-    fixtures = len({cell.fixture.case_id for cell in asking})
+    fixtures = len({cell.case.case_id for cell in asking})
     targets = [lab.targets[name] for name in dict.fromkeys(cell.target for cell in asking)]
-    runs = runs_of(cells, repeat)
+    runs = count_runs(cells, repeat)
     yield (
         f"lab {lab.id}: {format_count(fixtures, 'fixture')}, {format_count(len(targets), 'target')}, "
         f"{format_count(repeat, 'repetition')}: {format_count(runs, 'run')}"
     )
-    skipped = {cell.fixture.case_id for cell in cells if cell.skip is not None}
+    skipped = {cell.case.case_id for cell in cells if cell.skip is not None}
     if skipped:
         yield f"  skipped for their modes: {format_count(len(skipped), 'fixture')}"
-    calls = calls_of(cells, repeat)
+    calls = count_calls(cells, repeat)
     stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
     yield f"  at most {format_count(calls, 'call')}, and retries; {stop}"
     yield f"  cost: {f'stopped at {format_usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
     capabilities = {cell.capability.name: cell.capability for cell in asking}.values()
     if any(isinstance(node, ModelNode) for capability in capabilities for node in capability.flow):
         for target in targets:
-            yield f"  target {target.id} ({render_line(target.model)} at {target.backend}): {_price_of(lab, target)}"
+            model = render_line(target.model)
+            yield f"  target {target.id} ({model} at {target.backend}): {_describe_price(lab, target)}"
     for name, local in _find_specialists(capabilities):
         yield f"  specialist {name}: {'local, costs nothing' if local else _UNKNOWN}"
 
@@ -66,7 +67,7 @@ def spending_lines(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) 
 _UNKNOWN = "no price: its cost stays unknown, and outside the cap on cost"
 
 
-def _price_of(lab: Lab, target: Target) -> str:
+def _describe_price(lab: Lab, target: Target) -> str:
     if target.local:
         return "local, costs nothing"
     price = lab.prices.get(target.model)

@@ -14,7 +14,7 @@ from store.documents.yaml import YamlDocument, read_yaml
 from store.errors import UsageError
 from store.events import Json
 
-OPEN = frozenset(
+OPEN_KEYWORDS = frozenset(
     {
         "$dynamicRef",
         "$ref",
@@ -34,7 +34,7 @@ OPEN = frozenset(
 """Keywords that may name properties in another way than `properties`: beside one, nothing is said."""
 
 
-def strange_fields(config: Path, file: str, capabilities: Iterable[Capability]) -> Iterator[str]:
+def find_unknown_fields(config: Path, file: str, capabilities: Iterable[Capability]) -> Iterator[str]:
     """A warning for each field in the templates of *capabilities* that the schema of what is asked about does not name.
 
     Args:
@@ -57,7 +57,7 @@ def find_missing_field(schema: Json, steps: Sequence[str]) -> tuple[str, list[st
     while nothing beside them allows more.
     """
     for step in steps:
-        if not isinstance(schema, Mapping) or OPEN & schema.keys():
+        if not isinstance(schema, Mapping) or OPEN_KEYWORDS & schema.keys():
             return None
         fields = schema.get("properties")
         if not isinstance(fields, Mapping) or not fields:

@@ -10,34 +10,34 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.lab.catalog import CONFIG
+from orchestrator.lab.catalog import CONFIG_FILE
 from orchestrator.lab.model import CASSETTES, Lab, LabCase, Target
 from orchestrator.lab.recordings import cassettes
 from orchestrator.lab.selection import Selection
-from orchestrator.lab.template_fields import strange_fields
+from orchestrator.lab.template_fields import find_unknown_fields
 from providers.decisions.excerpts import render_line
 from providers.decisions.model import ModelNode
 from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 
-DEPTH = 3
+CASSETTE_DEPTH = 3
 """Below it: capability, fixture, target."""
 
 
 @attrs.frozen(kw_only=True)
-class Doubts:
+class LabProblems:
     """What is wrong, and what only looks so; one text each."""
 
     findings: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
-def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
+def find_problems(lab: Lab, selection: Selection, root: Path) -> LabProblems:
     """Look at the cassettes, targets and templates of what was chosen. Messages call the lab's directory *root*."""
     findings: list[str] = []
-    warnings = list(_find_orphans(lab, root)) if _is_whole_lab(lab, chosen) else []
-    for fixture in chosen.fixtures:
-        for target in chosen.targets:
+    warnings = list(_find_orphans(lab, root)) if _is_whole_lab(lab, selection) else []
+    for fixture in selection.cases:
+        for target in selection.targets:
             name = str(root / fixture.cassette_path(target.id))
             try:
                 reason = _explain_stale(lab, fixture, target, name)
@@ -45,13 +45,13 @@ def doubts_about(lab: Lab, chosen: Selection, root: Path) -> Doubts:
                 findings += str(error).splitlines()
             else:
                 warnings += [f"{name}: {reason}"] if reason is not None else []
-    warnings += _find_unaskable(lab, chosen)
-    warnings += _find_misnamed_fields(lab, chosen, root)
-    return Doubts(findings=tuple(findings), warnings=tuple(warnings))
+    warnings += _find_unusable_targets(lab, selection)
+    warnings += _find_misnamed_fields(lab, selection, root)
+    return LabProblems(findings=tuple(findings), warnings=tuple(warnings))
 
 
-def _is_whole_lab(lab: Lab, chosen: Selection) -> bool:
-    return len(chosen.fixtures) == len(lab.fixtures) and len(chosen.targets) == len(lab.targets)
+def _is_whole_lab(lab: Lab, selection: Selection) -> bool:
+    return len(selection.cases) == len(lab.cases) and len(selection.targets) == len(lab.targets)
 
 
 def _explain_stale(lab: Lab, fixture: LabCase, target: Target, name: str) -> str | None:
@@ -71,12 +71,12 @@ def _explain_stale(lab: Lab, fixture: LabCase, target: Target, name: str) -> str
 
 def _find_orphans(lab: Lab, root: Path) -> Iterator[str]:
     """Files among the cassettes that belong to no fixture and target."""
-    wanted = {fixture.cassette_path(target) for fixture in lab.fixtures for target in lab.targets}
+    wanted = {fixture.cassette_path(target) for fixture in lab.cases for target in lab.targets}
     folder = lab.root / CASSETTES
     for directory, folders, files in os.walk(folder):
         folders.sort()
         depth = len(Path(directory).relative_to(folder).parts)
-        if depth >= DEPTH:
+        if depth >= CASSETTE_DEPTH:
             folders.clear()
         for name in sorted(files):
             relative = (Path(directory) / name).relative_to(lab.root)
@@ -86,24 +86,24 @@ def _find_orphans(lab: Lab, root: Path) -> Iterator[str]:
                 )
 
 
-def _find_unaskable(lab: Lab, chosen: Selection) -> Iterator[str]:
+def _find_unusable_targets(lab: Lab, selection: Selection) -> Iterator[str]:
     """Targets that a capability's model nodes cannot be aimed at: a typesafe backend answers closed questions alone."""
     from providers.endpoints.typesafe import list_schema_problems
 
-    for target in chosen.targets:
+    for target in selection.targets:
         if lab.daemon.backends[target.backend].kind != "typesafe":
             continue
-        for name in sorted({fixture.capability for fixture in chosen.fixtures}):
+        for name in sorted({fixture.capability for fixture in selection.cases}):
             for node in lab.daemon.capabilities[name].flow:
                 if isinstance(node, ModelNode) and (problems := list_schema_problems(node.answer)):
                     asked = f"target {target.id!r} cannot be asked node {node.id!r} of {name!r}"
                     yield f"{asked}: {'; '.join(problems)}"
 
 
-def _find_misnamed_fields(lab: Lab, chosen: Selection, root: Path) -> Iterator[str]:
+def _find_misnamed_fields(lab: Lab, selection: Selection, root: Path) -> Iterator[str]:
     """Fields in templates that no input has; of every capability where everything was chosen."""
-    wanted = {fixture.capability for fixture in chosen.fixtures}
+    wanted = {fixture.capability for fixture in selection.cases}
     capabilities = lab.daemon.capabilities.values()
-    looked_at = [one for one in capabilities if one.name in wanted or _is_whole_lab(lab, chosen)]
-    own = lab.config == (lab.root / CONFIG).resolve()
-    yield from strange_fields(lab.config, str(root / CONFIG if own else lab.config), looked_at)
+    looked_at = [one for one in capabilities if one.name in wanted or _is_whole_lab(lab, selection)]
+    own = lab.config == (lab.root / CONFIG_FILE).resolve()
+    yield from find_unknown_fields(lab.config, str(root / CONFIG_FILE if own else lab.config), looked_at)

@@ -19,11 +19,11 @@ import anyio
 from orchestrator.engine.kind import PlanRequest
 from orchestrator.installation import BUNDLED
 from orchestrator.lab.catalog import BUNDLED_LAB, place_of
-from orchestrator.lab.cells import live_cells
+from orchestrator.lab.cells import list_live_cells
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.plan import plan_sweep as plan_lab
 from orchestrator.lab.recordings.offline import plan_playback
-from orchestrator.lab.running import settings_of
+from orchestrator.lab.running import build_settings
 from orchestrator.lab.selection import select_cases
 from orchestrator.measured import config_hash
 from orchestrator.suite.effects import Grants
@@ -74,9 +74,9 @@ def lab_cells() -> Iterator[tuple[str, CellRow]]:
     lab = read_lab(place_of(BUNDLED_LAB))
     chosen = select_cases(lab)
     offline = anyio.run(partial(plan_playback, lab, chosen)).cells
-    live = tuple(live_cells(lab.daemon.capabilities, chosen))
+    live = tuple(list_live_cells(lab.daemon.capabilities, chosen))
     for mode, cells in (("offline", offline), ("live", live)):
-        settings = settings_of(lab, cells, mode=mode, caps=Caps(calls=1))
+        settings = build_settings(lab, cells, mode=mode, caps=Caps(calls=1))
         planning = PlanRequest(name="n", command="lab", purpose="sweep", planned_at=1, conditions={})
         for cell in plan_lab(lab, cells, settings, planning).cells:
             yield f"{LAB} {mode}", cell

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from orchestrator.engine.kind import Terms
-from orchestrator.lab.report.conditions import flow_conditions
+from orchestrator.lab.report.conditions import read_conditions
 from orchestrator.lab.settings import LabSettings
 from orchestrator.suite.settings import STORED_FIELDS, Settings
 from providers.prices.price import Price
@@ -68,7 +68,7 @@ def test_a_field_of_a_newer_version_is_left_out() -> None:
 def test_conditions_of_a_lab_are_reported_alike_from_both_forms(targets: tuple[str, ...]) -> None:
     now = LAB | {"settings": LabSettings.from_json(LAB["settings"]).to_json()}
     cells = [cell_of(name) for name in targets]
-    old, new = (flow_conditions(sweep_with(form), cells, ["0.1.0"], []) for form in (LAB, now))
+    old, new = (read_conditions(sweep_with(form), cells, ["0.1.0"], []) for form in (LAB, now))
     assert list(old.items()) == list(new.items())
     assert new["subject"] == "decision flow"
     assert "provider" not in new

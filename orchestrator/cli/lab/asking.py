@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.cli.sweep_setup import read_seconds
-from orchestrator.lab.cells import live_cells
-from orchestrator.lab.recordings.offline import answered_by_themselves
+from orchestrator.lab.cells import list_live_cells
+from orchestrator.lab.recordings.offline import find_self_answering_cases
 from orchestrator.lab.recordings.recording import Recording
-from orchestrator.lab.running import asked_of, credentials_of, key_of
+from orchestrator.lab.running import list_credentials, make_key_lookup, open_priced_providers
 from orchestrator.world import World, hide_environment
 from providers.decisions.backends import open_providers
 from store.secrets.redactor import Redactor, find_credentials
@@ -30,7 +30,7 @@ IDLE = "EVALCTL_IDLE_SECONDS"
 
 def cells_of(verb: str, lab: Lab, chosen: Selection) -> tuple[Cell, ...]:
     """The plan's cells; what is recorded is for offline."""
-    return tuple(live_cells(lab.daemon.capabilities, chosen, "offline" if verb == "record" else "live"))
+    return tuple(list_live_cells(lab.daemon.capabilities, chosen, "offline" if verb == "record" else "live"))
 
 
 def asking_sweep(
@@ -51,7 +51,7 @@ def asking_sweep(
     """
     hide_environment()
     capabilities = [cell.capability for cell in cells]
-    used = credentials_of(lab.daemon, capabilities, world.environment)
+    used = list_credentials(lab.daemon, capabilities, world.environment)
     redactor = Redactor([*used, *find_credentials(world.environment)])
     recording = _make_recording(lab, cells, redactor) if verb == "record" else None
     # without a word of anybody's, nodes say how long they wait
@@ -61,14 +61,14 @@ def asking_sweep(
         return open_providers(
             lab.daemon,
             capabilities,
-            key_of=key_of(world.environment),
+            key_of=make_key_lookup(world.environment),
             base=lab.config.parent,
             idle_timeout_ms=idle_ms,
             wall=world.wall,
             keep_bodies=recording is not None,
         )
 
-    asked = asked_of(cells, settings.prices, open_all)
+    asked = open_priced_providers(cells, settings.prices, open_all)
     if recording is not None:
         asked = recording.record_providers(asked)
     return lab_sweeping.lab_sweep(
@@ -94,6 +94,6 @@ def _make_recording(lab: Lab, cells: Iterable[Cell], redactor: Redactor) -> Reco
     """
     import anyio
 
-    fixtures = [cell.fixture for cell in cells if cell.skip is None]
-    unplayed = anyio.run(answered_by_themselves, lab, fixtures)
+    fixtures = [cell.case for cell in cells if cell.skip is None]
+    unplayed = anyio.run(find_self_answering_cases, lab, fixtures)
     return Recording(lab=lab, redactor=redactor, unplayed=unplayed)

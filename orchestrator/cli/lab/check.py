@@ -30,7 +30,7 @@ def check(
     """
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.formats.lab_yaml import check_lab
-    from orchestrator.lab.warnings import doubts_about
+    from orchestrator.lab.warnings import find_problems
     from orchestrator.text import format_count
     from orchestrator.world import real_world
 
@@ -42,7 +42,7 @@ def check(
     chosen = None
     if checked.lab is not None:
         chosen = lab_options.select_lab_cases(checked.lab, capability, fixture, target)
-        doubts = doubts_about(checked.lab, chosen, place.root)
+        doubts = find_problems(checked.lab, chosen, place.root)
         findings += doubts.findings
         warnings += doubts.warnings
     if COMMON.json:
@@ -62,11 +62,11 @@ def check(
 def _describe_size(chosen: Selection) -> str:
     from orchestrator.text import format_count
 
-    capabilities = len({fixture.capability for fixture in chosen.fixtures})
+    capabilities = len({fixture.capability for fixture in chosen.cases})
     return ", ".join(
         (
             format_count(capabilities, "capability", "capabilities"),
-            format_count(len(chosen.fixtures), "fixture"),
+            format_count(len(chosen.cases), "fixture"),
             format_count(len(chosen.targets), "target"),
         )
     )
@@ -90,8 +90,8 @@ def _print_json(
         document |= {
             "id": lab.id,
             "version": lab.version,
-            "capabilities": sorted({fixture.capability for fixture in chosen.fixtures}),
-            "fixtures": [fixture.case_id for fixture in chosen.fixtures],
+            "capabilities": sorted({fixture.capability for fixture in chosen.cases}),
+            "fixtures": [fixture.case_id for fixture in chosen.cases],
             "targets": [target.id for target in chosen.targets],
         }
     print_data(json.dumps(document, ensure_ascii=False, indent=2))

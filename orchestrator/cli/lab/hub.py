@@ -67,13 +67,13 @@ async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, w
 
     from orchestrator.cli.sweep_setup import log_of
     from orchestrator.lab.hub.app import Hub
-    from orchestrator.lab.running import credentials_of, key_of
+    from orchestrator.lab.running import list_credentials, make_key_lookup
     from orchestrator.serving import serve_hub as answering
     from orchestrator.world import sweep_name
     from providers.decisions.backends import open_providers
     from store.secrets.redactor import Redactor, find_credentials
 
-    used = credentials_of(daemon, daemon.capabilities.values(), world.environment)
+    used = list_credentials(daemon, daemon.capabilities.values(), world.environment)
     redactor = Redactor([*used, *find_credentials(world.environment)])
     log = log_of(redactor)
 
@@ -84,7 +84,7 @@ async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, w
         providers = open_providers(
             daemon,
             daemon.capabilities.values(),
-            key_of=key_of(world.environment),
+            key_of=make_key_lookup(world.environment),
             base=config.parent,
             wall=world.wall,
         )
@@ -96,7 +96,7 @@ async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, w
             name=sweep_name(world.wall()),
             concurrency=concurrency,
             names=frozenset([listener.host]),
-            told=log_decision,
+            on_decision=log_decision,
             clean=redactor.redact_json,
         )
         return await answering(hub, listener, lambda: _print_addresses(daemon, listener))

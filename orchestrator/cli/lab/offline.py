@@ -28,14 +28,14 @@ def offline(  # noqa: PLR0917 - typer takes options by position
 
     from orchestrator.cli.lab import sweeping as lab_sweeping
     from orchestrator.lab.recordings.offline import plan_playback
-    from orchestrator.lab.running import played_by, settings_of
+    from orchestrator.lab.running import build_settings, list_player
     from orchestrator.world import real_world
     from store.rows import Caps
 
     lab = lab_options.open_lab(lab_dir, config)
     chosen = lab_options.select_lab_cases(lab, capability, fixture, target)
     found = anyio.run(partial(plan_playback, lab, chosen))
-    settings = settings_of(
+    settings = build_settings(
         lab,
         found.cells,
         mode="offline",
@@ -49,7 +49,7 @@ def offline(  # noqa: PLR0917 - typer takes options by position
         found.cells,
         settings,
         real_world(),
-        providers=played_by(found.player),
+        providers=list_player(found.player),
         chosen=lab_options.selection_to_json(chosen),
     )
     raise typer.Exit(sweep.start_sweep())

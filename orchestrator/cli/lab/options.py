@@ -139,7 +139,7 @@ def select_lab_cases(
     return select_cases(
         lab,
         capability=capability,
-        fixtures=split_names(fixtures, "--fixture"),
+        cases=split_names(fixtures, "--fixture"),
         targets=split_names(targets, "--target"),
     )
 

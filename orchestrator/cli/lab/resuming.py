@@ -11,7 +11,7 @@ import typer
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.lab.catalog import place_of
 from orchestrator.lab.formats.lab_yaml import read_lab
-from orchestrator.lab.selection import Selection, stored_selection
+from orchestrator.lab.selection import Selection, restore_selection
 from orchestrator.lab.settings import LabSettings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def resume_sweep(request: ResumeRequest) -> int:
     about = row.conditions["lab"]
     lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(about["config"])))
     verb = row.command.removeprefix("lab ")
-    selection = stored_selection(lab, about["chosen"])
+    selection = restore_selection(lab, about["chosen"])
     open_sweep = _open_offline if verb == "offline" else _open_asking
     sweep = open_sweep(
         verb, lab, selection, settings, request, chosen={name: about[name] for name in ("runs", "chosen")}
@@ -59,7 +59,7 @@ def _open_offline(
     import anyio
 
     from orchestrator.lab.recordings.offline import plan_playback
-    from orchestrator.lab.running import played_by
+    from orchestrator.lab.running import list_player
 
     play = anyio.run(partial(plan_playback, lab, selection))
     return lab_sweeping.lab_sweep(
@@ -68,7 +68,7 @@ def _open_offline(
         play.cells,
         settings,
         request.world,
-        providers=played_by(play.player),
+        providers=list_player(play.player),
         chosen=chosen,
         errors=request.errors,
         cancelled=request.cancelled,

@@ -15,8 +15,8 @@ from orchestrator.cli.lab import asking as lab_asking
 from orchestrator.cli.lab import options as lab_options
 from orchestrator.cli.lab.request import LabRequest
 from orchestrator.lab import spending
-from orchestrator.lab.catalog import HERE
-from orchestrator.lab.running import settings_of
+from orchestrator.lab.catalog import PROJECT_LAB
+from orchestrator.lab.running import build_settings
 from orchestrator.world import real_world
 from store.errors import UsageError
 
@@ -35,7 +35,7 @@ def run_request(request: LabRequest) -> int:
     lab = lab_options.open_lab(request.lab_dir, request.config, programs=True)
     if request.verb == "live" and lab.bundled and request.lab_dir is None:
         raise UsageError(
-            f"there is no {HERE} here, and the bundled lab is asked live only where it is named",
+            f"there is no {PROJECT_LAB} here, and the bundled lab is asked live only where it is named",
             f"Go to your project's directory, or say --lab-dir {lab.root}.",
         )
     chosen = lab_options.select_lab_cases(lab, request.capability, request.fixtures, request.targets)
@@ -55,9 +55,9 @@ def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSe
         UsageError: the lab has no budget, or no cell can be asked.
     """
     wanted = options.drop_unset(calls=request.limits.max_calls, nusd=options.to_nano_usd(request.limits.max_cost_usd))
-    budget = attrs.evolve(spending.budget_of(lab), **wanted)
+    budget = attrs.evolve(spending.get_budget(lab), **wanted)
     _refuse_nothing(lab, cells)
-    return settings_of(
+    return build_settings(
         lab,
         cells,
         mode=request.verb,
@@ -97,7 +97,7 @@ def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, ye
     """
     from orchestrator.text import format_count
 
-    for line in spending.spending_lines(lab, cells, repeat=settings.k, caps=settings.caps):
+    for line in spending.describe_spending(lab, cells, repeat=settings.k, caps=settings.caps):
         print_notice(line)
     if yes:
         return
@@ -106,7 +106,7 @@ def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, ye
             "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
             "Pass --yes if that is what you want.",
         )
-    calls, cap = spending.calls_of(cells, settings.k), settings.caps.calls
+    calls, cap = spending.count_calls(cells, settings.k), settings.caps.calls
     most = (
         format_count(cap, "call") if cap is not None and cap <= calls else f"{format_count(calls, 'call')}, and retries"
     )

@@ -133,7 +133,7 @@ def lab_sweep(
         cells=tuple(cells),
         settings=settings,
         providers=providers,
-        chosen=chosen,
+        stored_selection=chosen,
         on_ending=recording.record_ending if recording is not None else lambda _cell, _ending: None,
     )
     setup = set_up_worker(kind, redactor, world, errors=errors, cancelled=cancelled)

@@ -25,7 +25,7 @@ from store.events import Json
 if TYPE_CHECKING:
     from cattrs import Converter
 
-NODES: Mapping[str, type[Node]] = {"rule": RuleNode, "model": ModelNode, "exec": ExecNode, "http": HttpNode}
+NODE_CLASSES: Mapping[str, type[Node]] = {"rule": RuleNode, "model": ModelNode, "exec": ExecNode, "http": HttpNode}
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +107,7 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
     )
 
 
-def with_backend(daemon: DaemonConfig, name: str) -> DaemonConfig:
+def add_default_backend(daemon: DaemonConfig, name: str) -> DaemonConfig:
     """*daemon* with the default instance of the kind *name*, where it has no backend of that name."""
     if name in daemon.backends or name not in BUILT_IN_PROVIDERS:
         return daemon
@@ -132,7 +132,7 @@ def _build_daemon(read: DaemonFile) -> DaemonConfig:
     for capability in daemon.capabilities.values():
         for node in capability.flow:
             if isinstance(node, ModelNode):
-                daemon = with_backend(daemon, node.backend)
+                daemon = add_default_backend(daemon, node.backend)
     return daemon
 
 
@@ -145,7 +145,7 @@ def _make_converter() -> Converter:
     converter = new_yaml_converter()
 
     def structure_node(value: Json, into: Any) -> Any:
-        return make_tagged_union_hook(converter, "kind", NODES, NODES.__getitem__)(value, into)
+        return make_tagged_union_hook(converter, "kind", NODE_CLASSES, NODE_CLASSES.__getitem__)(value, into)
 
     converter.register_structure_hook_func(lambda into: into == Node, structure_node)
     return converter

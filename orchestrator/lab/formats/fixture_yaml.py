@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, compile_at
+from orchestrator.lab.formats.flow_rules import CapabilityOutline, NodeOutline, check_expression
 from orchestrator.lab.model import Expectation, LabCase, Mode
 from orchestrator.yaml_values import (
     MAX_COUNT,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 FOLDER = "fixtures"
 SUFFIX = ".yaml"
-HOW = f"expected {FOLDER}/CAPABILITY/ID{SUFFIX}"
+EXPECTED_PATH = f"expected {FOLDER}/CAPABILITY/ID{SUFFIX}"
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +67,7 @@ class FixtureFile:
 class CheckedFixtures:
     """All fixtures of a lab, and what is wrong with them."""
 
-    fixtures: tuple[LabCase, ...]
+    cases: tuple[LabCase, ...]
     """Sorted by capability and id; those without findings."""
     findings: tuple[str, ...]
     content: Mapping[str, str]
@@ -96,8 +96,8 @@ def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | N
             findings += found
             fixtures += [fixture] if fixture is not None else []
     if not content and not findings:
-        findings.append(f"{quote_path(root / FOLDER)}: no fixtures; {HOW}")
-    return CheckedFixtures(fixtures=tuple(fixtures), findings=tuple(findings), content=content)
+        findings.append(f"{quote_path(root / FOLDER)}: no fixtures; {EXPECTED_PATH}")
+    return CheckedFixtures(cases=tuple(fixtures), findings=tuple(findings), content=content)
 
 
 def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
@@ -108,7 +108,7 @@ def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline
             continue
         shown = quote_path(root / FOLDER / folder.name)
         if not _is_directory(folder):
-            yield f"{shown}: not in the folder of a capability; {HOW}"
+            yield f"{shown}: not in the folder of a capability; {EXPECTED_PATH}"
         elif capabilities is not None and folder.name not in capabilities:
             there = f"there is no capability {describe_value(folder.name)}{suggest_nearest(folder.name, capabilities)}"
             yield f"{shown}: {there}; capabilities: {list_known(capabilities)}"
@@ -117,7 +117,7 @@ def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline
                 if isinstance(file, str):
                     yield file
                 elif _is_directory(file) or not file.name.endswith(SUFFIX):
-                    yield f"{quote_path(root / FOLDER / folder.name / file.name)}: not a fixture; {HOW}"
+                    yield f"{quote_path(root / FOLDER / folder.name / file.name)}: not a fixture; {EXPECTED_PATH}"
                 else:
                     yield Path(FOLDER, folder.name, file.name)
 
@@ -152,7 +152,7 @@ def _check_fixture(
     for index, expectation in iterate_items(document.value, "expect"):
         cel = get_typed(expectation, "cel", str)
         if cel is not None and cel.strip():
-            rules += compile_at(document, ("expect", index, "cel"), cel, ASSERTION_VARIABLES)
+            rules += check_expression(document, ("expect", index, "cel"), cel, ASSERTION_VARIABLES)
     replay: Mapping[str, Json] = {}
     if capabilities is not None:
         rules += _check_input(document, capability, capabilities)
@@ -250,11 +250,11 @@ def _read_replay(
         for node in nodes:
             answers[node.id] = answer
             if node.kind == "model":
-                findings += _model_answer(document, key, answer, node)
+                findings += _check_model_answer(document, key, answer, node)
     return answers, findings
 
 
-def _model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutline) -> Iterator[DocumentProblem]:
+def _check_model_answer(document: YamlDocument, key: str, given: Json, node: NodeOutline) -> Iterator[DocumentProblem]:
     at = ("replay", key)
     if not isinstance(given, dict) or "answer" not in given:
         form = "{answer, confidence}"

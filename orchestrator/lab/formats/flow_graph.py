@@ -12,7 +12,7 @@ from store.documents.positions import DocumentPath
 from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.events import Json
 
-ASKING = ("model", "exec", "http")
+CALLING_KINDS = ("model", "exec", "http")
 """Kinds of nodes that ask somebody, who may abstain or fail: only they have fallbacks."""
 
 
@@ -24,7 +24,7 @@ class _Node:
     """Where it has no fallback, the flow ends with it whatever it comes to."""
 
 
-def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[PathMessage]:
+def find_graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[PathMessage]:
     """What is wrong with the ways through the flow at *at*, whose *nodes* come with their indices."""
     graph: dict[str, _Node] = {}
     for index, fields in nodes:
@@ -54,7 +54,7 @@ def graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: Document
 def _is_final(node: Mapping[str, Json]) -> bool:
     if node.get("kind") == "rule":
         return str(node.get("when")).strip() == "true"
-    return node.get("kind") in ASKING and node.get("decides", True) is True
+    return node.get("kind") in CALLING_KINDS and node.get("decides", True) is True
 
 
 def _find_cycles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from orchestrator.lab.formats.flow_graph import ASKING, graph_problems
+from orchestrator.lab.formats.flow_graph import CALLING_KINDS, find_graph_problems
 from orchestrator.programs import find_program_fault
 from orchestrator.yaml_values import (
     MAX_COUNT,
@@ -115,7 +115,7 @@ class FlowRules:
             if (outline := self._check_node(node, (*at, "flow", index), names, decided)) is not None
         ]
         self.outlines[name] = CapabilityOutline(input=asked, nodes=tuple(outlines))
-        self._add_problems(graph_problems(nodes, (*at, "flow")))
+        self._add_problems(find_graph_problems(nodes, (*at, "flow")))
 
     def _read_schema(self, of: Json, key: str, at: DocumentPath) -> JsonSchema | None:
         """The JSON Schema at *key*, where there is one."""
@@ -139,7 +139,7 @@ class FlowRules:
         other: str | None = None
         if kind == "rule":
             self._check_rule(node, at, decided)
-        elif kind in ASKING:
+        elif kind in CALLING_KINDS:
             self._add_problems(check_range(node, "timeout_ms", at, 1, MAX_TIMEOUT_MS))
             self._add_problems(check_range(node, "min_confidence", at, 0, 1))
             if kind == "model":
@@ -148,7 +148,7 @@ class FlowRules:
             else:
                 self._check_specialist(node, at)
                 other = get_typed(node, "provider", str)
-        if name is None or kind not in ("rule", *ASKING):
+        if name is None or kind not in ("rule", *CALLING_KINDS):
             return None
         return NodeOutline(id=name, kind=kind, other=other, answer=answer)
 
@@ -156,7 +156,7 @@ class FlowRules:
         self._add_problems(check_not_empty(node, "when", at))
         when = get_typed(node, "when", str)
         if when is not None and when.strip():
-            self.findings += compile_at(self.document, (*at, "when"), when, cel.RULE_VARIABLES)
+            self.findings += check_expression(self.document, (*at, "when"), when, cel.RULE_VARIABLES)
         if decided is not None and "decision" in node:
             value = node["decision"]
             problems = decided.find_problems(value)
@@ -172,7 +172,7 @@ class FlowRules:
         self._add_problems(check_range(node, "max_output_tokens", at, 1, MAX_COUNT))
         backend = get_typed(node, "backend", str)
         if backend is not None and backend not in self.kinds and self.names_known:
-            self._add_problems([((*at, "backend"), no_backend(backend, self.kinds))])
+            self._add_problems([((*at, "backend"), describe_unknown_backend(backend, self.kinds))])
         answer = self._read_schema(node, "answer", at)
         if answer is not None and backend is not None and self.kinds.get(backend) == "typesafe":
             from providers.endpoints.typesafe import list_schema_problems
@@ -233,7 +233,7 @@ class FlowRules:
                     self._add_problems([((*at, "command", 0), problem)])
 
 
-def compile_at(
+def check_expression(
     document: YamlDocument, at: DocumentPath, text: str, variables: Mapping[str, cel.VariableType]
 ) -> Iterator[DocumentProblem]:
     """What keeps the CEL at *at* from being compiled: with a caret, and where it can be, at the very place."""
@@ -246,6 +246,6 @@ def compile_at(
         )
 
 
-def no_backend(name: str, kinds: Mapping[str, str]) -> str:
+def describe_unknown_backend(name: str, kinds: Mapping[str, str]) -> str:
     """What is said of a backend that is not there; *kinds* are those that are."""
     return f"there is no backend {describe_value(name)}{suggest_nearest(name, kinds)}; backends: {list_known(kinds)}"

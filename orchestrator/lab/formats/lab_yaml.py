@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from orchestrator.lab.catalog import CONFIG, FILE, LabPlace
-from orchestrator.lab.formats.daemon_yaml import CheckedDaemon, check_daemon, with_backend
+from orchestrator.lab.catalog import CONFIG_FILE, LAB_FILE, LabPlace
+from orchestrator.lab.formats.daemon_yaml import CheckedDaemon, add_default_backend, check_daemon
 from orchestrator.lab.formats.fixture_yaml import check_fixtures
-from orchestrator.lab.formats.flow_rules import no_backend
+from orchestrator.lab.formats.flow_rules import describe_unknown_backend
 from orchestrator.lab.model import REPLAY, Lab, Target
 from orchestrator.yaml_values import (
     MAX_COUNT,
@@ -115,18 +115,20 @@ def read_lab(place: LabPlace, *, path: str | None = None) -> Lab:
 
 def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
     """The lab with what is wrong with it; see `read_lab`."""
-    outside = [problem for name in (FILE, CONFIG) if (problem := _explain_outside_link(place, name)) is not None]
+    outside = [
+        problem for name in (LAB_FILE, CONFIG_FILE) if (problem := _explain_outside_link(place, name)) is not None
+    ]
     if outside:
         return CheckedLab(lab=None, findings=tuple(outside))
     daemon = check_daemon(place.config, path=path)
-    document, read, findings = _lab_file(place.root / FILE, daemon)
+    document, read, findings = _read_lab_file(place.root / LAB_FILE, daemon)
     fixtures = check_fixtures(place.root, daemon.capabilities)
     findings = (*daemon.findings, *findings, *fixtures.findings)
     if read is None or document is None or daemon.daemon is None or findings:
         return CheckedLab(lab=None, findings=findings)
     known = daemon.daemon
     for target in read.targets.values():
-        known = with_backend(known, target.backend)
+        known = add_default_backend(known, target.backend)
     lab = Lab(
         id=read.id,
         version=str(read.version),
@@ -141,10 +143,10 @@ def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
         budget=_read_caps(read.budget) if read.budget is not None else None,
         repeat=read.repeat,
         prices={model: _read_price(entry) for model, entry in read.prices.items()},
-        fixtures=fixtures.fixtures,
+        cases=fixtures.cases,
         content={
-            FILE: hashlib.sha256(document.raw).hexdigest(),
-            CONFIG: daemon.content,
+            LAB_FILE: hashlib.sha256(document.raw).hexdigest(),
+            CONFIG_FILE: daemon.content,
             **fixtures.content,
         },
     )
@@ -153,7 +155,7 @@ def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
 
 def _explain_outside_link(place: LabPlace, name: str) -> str | None:
     """What is said of a file of the lab that is a link to somewhere else. Where `--config` leads is the user's own."""
-    if name == CONFIG and place.config != place.root / CONFIG:
+    if name == CONFIG_FILE and place.config != place.root / CONFIG_FILE:
         return None
     try:
         resolve_inside(place.root, name)
@@ -162,7 +164,7 @@ def _explain_outside_link(place: LabPlace, name: str) -> str | None:
     return None
 
 
-def _lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, LabFile | None, tuple[str, ...]]:
+def _read_lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | None, LabFile | None, tuple[str, ...]]:
     try:
         document = read_yaml(file, decimals=True)
     except UsageError as error:
@@ -182,7 +184,7 @@ def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
     yield from check_range(lab, "repeat", (), 1, MAX_REPEAT)
     for target, entry in iterate_entries(lab, "targets"):
         yield from _check_target(target, entry, daemon)
-    yield from _free_and_not(lab)
+    yield from _find_price_conflicts(lab)
     budget = get_typed(lab, "budget", dict)
     if budget is not None:
         if all(cap is None for cap in budget.values()):
@@ -207,10 +209,10 @@ def _check_target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Pat
     yield from check_not_empty(entry, "model", at)
     backend = get_typed(entry, "backend", str)
     if backend is not None and daemon.backends is not None and backend not in daemon.backends:
-        yield (*at, "backend"), no_backend(backend, daemon.backends)
+        yield (*at, "backend"), describe_unknown_backend(backend, daemon.backends)
 
 
-def _free_and_not(lab: Json) -> Iterator[PathMessage]:
+def _find_price_conflicts(lab: Json) -> Iterator[PathMessage]:
     """Targets that ask the same model of the same backend, and differ in whether it costs anything."""
     first: dict[tuple[str, str], tuple[str, bool]] = {}
     for target, entry in iterate_entries(lab, "targets"):

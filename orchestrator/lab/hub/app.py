@@ -28,12 +28,12 @@ from store.events import Json
 
 PATH = "/v1/hub"
 MAX_BODY_BYTES = 1024 * 1024
-BODY_S = 30.0
+BODY_TIMEOUT_S = 30.0
 """How long a request's body may take to come."""
-DRAINED_BYTES = 16 * 1024 * 1024
-DRAIN_S = 2.0
+MAX_DRAINED_BYTES = 16 * 1024 * 1024
+DRAIN_TIMEOUT_S = 2.0
 """How much of a body that is too large is read and thrown away, and for how long."""
-QUEUE = 64
+MAX_WAITING_REQUESTS = 64
 """Requests that may wait for their turn; more are told to come again."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """What a Host may call this machine."""
@@ -42,11 +42,11 @@ Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Told = Callable[[str, Decision, float], None]
+OnDecision = Callable[[str, Decision, float], None]
 """Hears of each decision: the capability, what it came to, and how many seconds it took."""
 
 
-class Refused(Exception):
+class HubRefusal(Exception):
     """A request that gets no decision; becomes an error in JSON."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class HubRequest:
     """What a request asks for."""
 
     capability: Capability
@@ -86,7 +86,7 @@ class Hub:
         name: str,
         concurrency: int,
         names: frozenset[str] = frozenset(),
-        told: Told = lambda _capability, _decision, _seconds: None,
+        on_decision: OnDecision = lambda _capability, _decision, _seconds: None,
         clean: Callable[[Json], Json] = lambda document: document,
     ) -> None:
         self._daemon = daemon
@@ -94,7 +94,7 @@ class Hub:
         self._name = name
         self._room = anyio.CapacityLimiter(concurrency)
         self._names = LOCAL_NAMES | names
-        self._told = told
+        self._told = on_decision
         self._clean = clean
         self._numbers = itertools.count(1)
         self._running: set[anyio.CancelScope] = set()
@@ -107,7 +107,7 @@ class Hub:
             return
         try:
             self._admit_request(scope)
-        except Refused as error:
+        except HubRefusal as error:
             await _send_response(send, error.status, _error_to_json(error), error.headers)
             return
         await self._routes(scope, receive, send)
@@ -130,15 +130,17 @@ class Hub:
             return _refusal_response(_make_routing_refusal(error, request.method, request.url.path))
 
         async def answer_failure(_request: HttpRequest, _error: Exception) -> Response:
-            return _refusal_response(Refused(500, "bug", "the hub has a bug; what happened is on its standard error"))
+            return _refusal_response(
+                HubRefusal(500, "bug", "the hub has a bug; what happened is on its standard error")
+            )
 
-        def _refusal_response(error: Refused) -> Response:
+        def _refusal_response(error: HubRefusal) -> Response:
             return Response(encode_response(_error_to_json(error)), error.status, error.headers, "application/json")
 
         async def answer_request(request: HttpRequest) -> Response:
             try:
                 decision = await self._decide_request(request.headers, request.receive)
-            except Refused as error:
+            except HubRefusal as error:
                 return _refusal_response(error)
             return Response(encode_response(self._clean(decision.to_json())), media_type="application/json")
 
@@ -161,9 +163,9 @@ class Hub:
             message = (
                 f"the Host has to be a name of this machine, such as 127.0.0.1, not {describe_value(', '.join(hosts))}"
             )
-            raise Refused(400, "bad_host", message)
+            raise HubRefusal(400, "bad_host", message)
         if any(name == b"origin" for name, _ in headers):
-            raise Refused(403, "bad_origin", "web pages are not answered")
+            raise HubRefusal(403, "bad_origin", "web pages are not answered")
 
     async def _decide_request(self, headers: Mapping[str, str], receive: Receive) -> Decision:
         """Decide what the request's body asks for.
@@ -171,7 +173,7 @@ class Hub:
         Raises:
             Refused: it asks for nothing that can be decided, or there is no time for it now.
         """
-        outcome: Decision | Refused | None = None
+        outcome: Decision | HubRefusal | None = None
         with anyio.CancelScope() as scope:
             self._running.add(scope)
             try:
@@ -180,22 +182,22 @@ class Hub:
                 asked = self.read_request(await _read_body(headers, receive))
                 async with anyio.create_task_group() as group:
                     group.start_soon(_cancel_on_disconnect, receive, group.cancel_scope)
-                    outcome = await self._in_turn(asked)
+                    outcome = await self._wait_and_decide(asked)
                     group.cancel_scope.cancel()
             finally:
                 self._running.discard(scope)
         if isinstance(outcome, Decision):
             return outcome
-        raise outcome or Refused(503, "stopping", "the hub is stopping, or nobody waits for the answer any more")
+        raise outcome or HubRefusal(503, "stopping", "the hub is stopping, or nobody waits for the answer any more")
 
-    async def _in_turn(self, asked: Asked) -> Decision | Refused:
-        if self._room.statistics().tasks_waiting >= QUEUE:
-            message = f"{QUEUE} requests wait already"
-            return Refused(503, "busy", message, {"Retry-After": "1"})
+    async def _wait_and_decide(self, asked: HubRequest) -> Decision | HubRefusal:
+        if self._room.statistics().tasks_waiting >= MAX_WAITING_REQUESTS:
+            message = f"{MAX_WAITING_REQUESTS} requests wait already"
+            return HubRefusal(503, "busy", message, {"Retry-After": "1"})
         async with self._room:
             return await self.decide_request(asked)
 
-    def read_request(self, body: bytes) -> Asked:
+    def read_request(self, body: bytes) -> HubRequest:
         """What a request's body asks for: `{"capability": NAME, "input": ANYTHING}`.
 
         Raises:
@@ -206,7 +208,7 @@ class Hub:
         try:
             document = parse_json(body, name="body").value
         except UsageError as error:
-            raise Refused(400, "bad_json", str(error)) from None
+            raise HubRefusal(400, "bad_json", str(error)) from None
         if not isinstance(document, dict):
             _refuse_body(f"expected an object with capability and input, got {describe_value(document)}")
         for key in document:
@@ -223,10 +225,10 @@ class Hub:
             known = list(self._daemon.capabilities)
             there = f"There are: {', '.join(known)}." if known else "There are none."
             message = f"there is no capability {describe_value(name)}{suggest_nearest(name, known)}. {there}"
-            raise Refused(404, "unknown_capability", message)
-        return Asked(capability=capability, input=document["input"])
+            raise HubRefusal(404, "unknown_capability", message)
+        return HubRequest(capability=capability, input=document["input"])
 
-    async def decide_request(self, asked: Asked) -> Decision:
+    async def decide_request(self, asked: HubRequest) -> Decision:
         """Decide, asking whoever the flow asks."""
         number = next(self._numbers)
         requests = itertools.count(1)
@@ -287,28 +289,28 @@ async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
     if length.isdecimal() and (len(length) > 18 or int(length) > MAX_BODY_BYTES):
         if "expect" not in headers:  # who asks first does not send it
             await _drain_body(receive)
-        raise _too_large()
+        raise _make_size_refusal()
     body = bytearray()
-    with anyio.move_on_after(BODY_S):
+    with anyio.move_on_after(BODY_TIMEOUT_S):
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Refused(400, "bad_json", "the body broke off")
+                raise HubRefusal(400, "bad_json", "the body broke off")
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
                 if more:
                     await _drain_body(receive)
-                raise _too_large()
+                raise _make_size_refusal()
             if not more:
                 return bytes(body)
-    raise Refused(408, "too_slow", f"the body did not come within {BODY_S:g} s", {"Connection": "close"})
+    raise HubRefusal(408, "too_slow", f"the body did not come within {BODY_TIMEOUT_S:g} s", {"Connection": "close"})
 
 
 async def _drain_body(receive: Receive) -> None:
     """Read on for a while: a connection that is closed while more comes may take the answer with it."""
-    left = DRAINED_BYTES
-    with anyio.move_on_after(DRAIN_S):
+    left = MAX_DRAINED_BYTES
+    with anyio.move_on_after(DRAIN_TIMEOUT_S):
         while left > 0:
             message = await receive()
             left -= len(message.get("body", b""))
@@ -324,25 +326,25 @@ async def _send_response(send: Send, status: int, document: Json, headers: Mappi
     await send({"type": "http.response.body", "body": body})
 
 
-def _make_routing_refusal(error: Any, method: str, path: str) -> Refused:
+def _make_routing_refusal(error: Any, method: str, path: str) -> HubRefusal:
     """What the router found nothing for, in our words."""
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        return Refused(405, "method_not_allowed", f"{PATH} takes POST, not {describe_value(method)}", headers)
-    return Refused(
+        return HubRefusal(405, "method_not_allowed", f"{PATH} takes POST, not {describe_value(method)}", headers)
+    return HubRefusal(
         error.status_code, "not_found", f"there is nothing at {describe_value(path)}; POST to {PATH}", headers
     )
 
 
-def _too_large() -> Refused:
-    return Refused(413, "too_large", f"the body is larger than {MAX_BODY_BYTES} bytes", {"Connection": "close"})
+def _make_size_refusal() -> HubRefusal:
+    return HubRefusal(413, "too_large", f"the body is larger than {MAX_BODY_BYTES} bytes", {"Connection": "close"})
 
 
 def _refuse_body(message: str) -> NoReturn:
-    raise Refused(422, "bad_request", message)
+    raise HubRefusal(422, "bad_request", message)
 
 
-def _error_to_json(error: Refused) -> Json:
+def _error_to_json(error: HubRefusal) -> Json:
     return {"error": {"code": error.code, "message": error.message}}
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 SCHEMA = "evalctl.lab-cassette/1"
-MAX_BYTES = 256 * 1024
+MAX_CASSETTE_BYTES = 256 * 1024
 
 _NODE = re.compile(r"[a-z0-9-]+")
 _LINE = re.compile(r"[\r\n]")
@@ -100,8 +100,8 @@ def decode_cassette(raw: bytes, *, name: str) -> LabCassette:
     Raises:
         UsageError: it is too long, or is no cassette; all that is wrong with it, with line and field.
     """
-    if len(raw) > MAX_BYTES:
-        raise UsageError(f"{name}:1:1: more than {MAX_BYTES:,} bytes; a cassette has at most that many")
+    if len(raw) > MAX_CASSETTE_BYTES:
+        raise UsageError(f"{name}:1:1: more than {MAX_CASSETTE_BYTES:,} bytes; a cassette has at most that many")
     document = parse_json(raw, name=name)
     found, findings = structure_document(document, _File, _make_converter())
     findings += _find_problems(document)
@@ -165,11 +165,13 @@ def write_cassette(file: Path, cassette: LabCassette, root: Path, redactor: Reda
     if secrets := [f"{name}: {field}: holds {what}" for field, what in _find_secrets(cassette, redactor)]:
         raise UsageError("\n".join(secrets), "Nothing was written. Only status and body of an answer are recorded.")
     raw = encode_cassette(cassette)
-    if len(raw) > MAX_BYTES:
-        raise UsageError(f"{name}: {len(raw):,} bytes; a cassette has at most {MAX_BYTES:,}", "Nothing was written.")
+    if len(raw) > MAX_CASSETTE_BYTES:
+        raise UsageError(
+            f"{name}: {len(raw):,} bytes; a cassette has at most {MAX_CASSETTE_BYTES:,}", "Nothing was written."
+        )
     decode_cassette(raw, name=name)
     try:
-        replace_below(root, _path_steps(file, root), raw)
+        replace_below(root, _split_path(file, root), raw)
     except OSError as error:
         link = error.errno in {errno.ELOOP, errno.ENOTDIR}
         why = "a directory on its way is a symbolic link or none" if link else error.strerror or str(error)
@@ -208,12 +210,12 @@ def _find_secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, 
         for index, one in enumerate(given):
             if isinstance(one.body, str):
                 at: DocumentPath = ("answers", node, index, "body")
-                for text in _body_texts(one.body):
+                for text in _join_body_texts(one.body):
                     found |= dict(find_secret_fields(text, at, redactor))
     return [(format_path(path), kind) for path, kind in found.items()]
 
 
-def _body_texts(body: str) -> Sequence[str]:
+def _join_body_texts(body: str) -> Sequence[str]:
     """The texts that a body tells, those of a stream put together: a secret may be spread over its events, or be
     written with escapes.
     """
@@ -244,7 +246,7 @@ def _iterate_texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath
 # --- the disk -----------------------------------------------------------------------------------------------------
 
 
-def _path_steps(file: Path, root: Path) -> tuple[str, ...]:
+def _split_path(file: Path, root: Path) -> tuple[str, ...]:
     """The names that lead from *root* to *file*."""
     steps = file.relative_to(root).parts if file.is_relative_to(root) else ()
     if not steps or ".." in steps:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from orchestrator.lab.cells import Cell, Skip, not_in
+from orchestrator.lab.cells import Cell, Skip, find_mode_skip
 from orchestrator.lab.model import REPLAY, Lab, LabCase, Target
 from orchestrator.lab.recordings.cassettes import explain_stale, find_cassette
 from orchestrator.lab.selection import Selection
@@ -20,14 +20,14 @@ Key = tuple[str, str]
 
 
 @attrs.frozen(kw_only=True)
-class Programme:
+class PlaybackPlan:
     """The cells of an offline sweep, and who plays their answers."""
 
     cells: tuple[Cell, ...]
     player: AnswerPlayer
 
 
-async def plan_playback(lab: Lab, selection: Selection) -> Programme:
+async def plan_playback(lab: Lab, selection: Selection) -> PlaybackPlan:
     """Look for the answers of every chosen fixture. Nobody is asked, and nothing is started.
 
     A fixture whose `replay` answers every node that its flow comes to has one run, under the target `replay`, and so
@@ -40,10 +40,10 @@ async def plan_playback(lab: Lab, selection: Selection) -> Programme:
     cells: list[Cell] = []
     answers: dict[Key, AnswersByNode] = {}
     bad: list[str] = []
-    for fixture in selection.fixtures:
-        hand = _by_hand(fixture)
-        skip = not_in(fixture, "offline")
-        if skip is not None or not lab.targets or await _answers_itself(lab, fixture, hand):
+    for fixture in selection.cases:
+        hand = _read_replay(fixture)
+        skip = find_mode_skip(fixture, "offline")
+        if skip is not None or not lab.targets or await _is_self_answering(lab, fixture, hand):
             if selection.replay:
                 cells.append(_make_own_cell(lab, fixture, skip))
                 answers[fixture.case_id, REPLAY] = hand
@@ -65,25 +65,25 @@ async def plan_playback(lab: Lab, selection: Selection) -> Programme:
         if not selection.replay:
             why = f"rules or their own replay answer the chosen fixtures, which is the target {REPLAY}"
         raise UsageError(f"--target: {why}", f"Leave it out, or name another: {', '.join([REPLAY, *lab.targets])}.")
-    return Programme(cells=tuple(cells), player=AnswerPlayer(answers, _find_rereaders(lab, cells)))
+    return PlaybackPlan(cells=tuple(cells), player=AnswerPlayer(answers, _find_rereaders(lab, cells)))
 
 
-async def answered_by_themselves(lab: Lab, fixtures: Iterable[LabCase]) -> frozenset[str]:
+async def find_self_answering_cases(lab: Lab, fixtures: Iterable[LabCase]) -> frozenset[str]:
     """The cases of those *fixtures* whose own `replay`, or a rule, answers all that their flow asks for offline: of
     them no cassette is ever played.
     """
     by_case = {fixture.case_id: fixture for fixture in fixtures}
     return frozenset(
-        [case for case, fixture in by_case.items() if await _answers_itself(lab, fixture, _by_hand(fixture))]
+        [case for case, fixture in by_case.items() if await _is_self_answering(lab, fixture, _read_replay(fixture))]
     )
 
 
-def _by_hand(fixture: LabCase) -> dict[str, HandWritten]:
+def _read_replay(fixture: LabCase) -> dict[str, HandWritten]:
     """The fixture's own answers, by node."""
     return {node: HandWritten(value) for node, value in fixture.replay.items()}
 
 
-async def _answers_itself(lab: Lab, fixture: LabCase, hand: Mapping[str, HandWritten]) -> bool:
+async def _is_self_answering(lab: Lab, fixture: LabCase, hand: Mapping[str, HandWritten]) -> bool:
     """Whether the fixture's own answers are all that its flow asks for: it is run to see."""
     player = AnswerPlayer({(fixture.case_id, REPLAY): hand}, {})
 
@@ -107,7 +107,7 @@ async def _answers_itself(lab: Lab, fixture: LabCase, hand: Mapping[str, HandWri
 def _make_own_cell(lab: Lab, fixture: LabCase, skip: Skip | None) -> Cell:
     hint = "its replay answers no such node, and the lab has no targets whose cassettes could"
     return Cell(
-        fixture=fixture,
+        case=fixture,
         target=REPLAY,
         capability=lab.daemon.capabilities[fixture.capability],
         skip=skip,
@@ -123,7 +123,7 @@ def _make_target_cell(lab: Lab, fixture: LabCase, target: Target) -> tuple[Cell,
     """
     shown = fixture.cassette_path(target.id)
     cell = Cell(
-        fixture=fixture,
+        case=fixture,
         target=target.id,
         aim=target,
         capability=lab.daemon.capabilities[fixture.capability].replace_model(target.backend, target.model),

@@ -16,7 +16,7 @@ from store.errors import UsageError
 from store.rows import Ending
 from store.secrets.redactor import Redactor
 
-NEVER_KEPT = frozenset({"auth", "quota"})
+UNRECORDED_CAUSES = frozenset({"auth", "quota"})
 """Causes that say who asked, not what a backend decides: a cassette of them is of no use to anybody."""
 
 
@@ -46,11 +46,11 @@ class Recording:
             )
         refuse_unwritable(self.lab.root)
 
-    def record_providers(self, asked: Mapping[str, PricedProvider]) -> dict[str, PricedProvider]:
+    def record_providers(self, providers: Mapping[str, PricedProvider]) -> dict[str, PricedProvider]:
         """Everybody who is asked, taken down."""
         return {
             name: attrs.evolve(one, provider=AnswerRecorder(one.provider, self.tape.keep_answer))
-            for name, one in asked.items()
+            for name, one in providers.items()
         }
 
     def record_ending(self, cell: Cell, ending: Ending) -> None:
@@ -66,21 +66,21 @@ class Recording:
         except UsageError as error:
             self._refused.append(f"no cassette of {name}: {error}")
             return
-        if cell.fixture.case_id in self.unplayed:
+        if cell.case.case_id in self.unplayed:
             self._remarks.append(f"warning: {name} is not played: the fixture's own replay answers all that is asked")
         elif ending.outcome != "pass":
             self._remarks.append(f"warning: {name} did not pass, and its replay will not either")
 
-    def report_written(self, say: Callable[[str], None], complain: Callable[[str], None]) -> bool:
+    def report_written(self, print_line: Callable[[str], None], print_error: Callable[[str], None]) -> bool:
         """Say what was written, and complain of what was not; whether everything that was answered was written."""
         for file in sorted(self._written):
-            say(f"wrote {file}")
+            print_line(f"wrote {file}")
         for remark in sorted(self._remarks):
-            say(remark)
+            print_line(remark)
         for refused in sorted(self._refused):
-            complain(refused)
+            print_error(refused)
         look = ": look through them before you share them" if self._written else ""
-        say(f"{format_count(len(self._written), 'cassette')} written to {self.lab.root}{look}")
+        print_line(f"{format_count(len(self._written), 'cassette')} written to {self.lab.root}{look}")
         return not self._refused
 
     def _write_cassette(self, cell: Cell, ending: Ending, answers: Mapping[str, tuple[RecordedAnswer, ...]]) -> str:
@@ -91,7 +91,7 @@ class Recording:
         """
         if (why := _explain_refusal(ending)) is not None:
             raise UsageError(why)
-        fixture = cell.fixture
+        fixture = cell.case
         cassette = LabCassette(fixture_version=fixture.version, input_hash=fixture.input_hash, answers=answers)
         relative = fixture.cassette_path(cell.target)
         write_cassette(self.lab.root / relative, cassette, self.lab.root, self.redactor)
@@ -104,4 +104,4 @@ def _explain_refusal(ending: Ending) -> str | None:
         return f"its run ended as {ending.outcome}({ending.reason})"
     error = ending.detail["decision"]["error"]
     cause = error["cause"] if error is not None else None
-    return f"its decision failed for {cause}" if cause in NEVER_KEPT else None
+    return f"its decision failed for {cause}" if cause in UNRECORDED_CAUSES else None

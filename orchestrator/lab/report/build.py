@@ -11,37 +11,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from orchestrator.lab.report.model import (
-    Broken,
+    BrokenAssertion,
     Calibration,
     CapabilityReport,
     Example,
-    Facts,
-    Failing,
+    FailingCase,
+    LabFacts,
     LabReport,
     Latency,
-    Row,
-    Skipped,
+    SkippedRuns,
     Stability,
     TargetCost,
-    Unstable,
+    TargetRow,
+    UnstableCase,
 )
-from orchestrator.lab.report.notes import notes_of
-from orchestrator.lab.report.pairing import comparisons_of
+from orchestrator.lab.report.notes import list_notes
+from orchestrator.lab.report.pairing import compare_targets
 from orchestrator.lab.report.run import LabRun
 from store.events import Json
 from store.rows import Verdict
 from store.stats import calibration, paired, rates
 from store.stats.rates import Interval
 
-EXAMPLES = 3
+MAX_EXAMPLES = 3
 """Different examples of a broken assertion that are told; of the rest it is told how many there are."""
 
 Order = Callable[[str], tuple[int, str]]
 
 
-def build_report(facts: Facts, runs: Iterable[LabRun]) -> LabReport:
+def build_report(facts: LabFacts, runs: Iterable[LabRun]) -> LabReport:
     """Everything that *runs*, the planned runs of a lab's sweep, come to."""
-    every = sorted(runs, key=lambda run: (run.capability, run.fixture, run.target, run.repetition))
+    every = sorted(runs, key=lambda run: (run.capability, run.case_name, run.target, run.repetition))
     declared = {target.id: place for place, target in enumerate(facts.targets)}
     order: Order = lambda target: (declared.get(target, -1), target)  # noqa: E731 - what no file declares comes first
     report = LabReport(
@@ -50,7 +50,7 @@ def build_report(facts: Facts, runs: Iterable[LabRun]) -> LabReport:
             _report_capability(facts, name, list(group), order)
             for name, group in itertools.groupby(every, lambda run: run.capability)
         ),
-        comparisons=comparisons_of(facts, every),
+        comparisons=compare_targets(facts, every),
         planned=len(every),
         judged=sum(run.judged for run in every),
         passes=sum(run.judged and run.outcome == "pass" for run in every),
@@ -58,10 +58,10 @@ def build_report(facts: Facts, runs: Iterable[LabRun]) -> LabReport:
         again=sum(run.again or run.outcome is None for run in every),
         notes=(),
     )
-    return attrs.evolve(report, notes=tuple(notes_of(report)))
+    return attrs.evolve(report, notes=tuple(list_notes(report)))
 
 
-def by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
+def group_by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
     """Runs by fixture."""
     found: dict[str, list[LabRun]] = {}
     for run in runs:
@@ -69,19 +69,19 @@ def by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
     return found
 
 
-def _report_capability(facts: Facts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
+def _report_capability(facts: LabFacts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
     by_target: dict[str, list[LabRun]] = {}
     for run in runs:
         by_target.setdefault(run.target, []).append(run)
     mine = sorted(by_target.items(), key=lambda item: order(item[0]))
     # told by fixture, so that what several targets get wrong stands together
     cells = sorted(
-        ((case, target, held) for target, own in mine for case, held in by_case(own).items()),
+        ((case, target, held) for target, own in mine for case, held in group_by_case(own).items()),
         key=lambda cell: (cell[0], order(cell[1])),
     )
     return CapabilityReport(
         name=name,
-        fixtures=len({run.fixture for run in runs}),
+        cases=len({run.case_name for run in runs}),
         rows=tuple(_report_target(facts, target, own) for target, own in mine),
         failing=tuple(one for cell in cells for one in _find_failing(*cell)),
         unstable=tuple(one for cell in cells for one in _find_unstable(*cell)),
@@ -89,11 +89,11 @@ def _report_capability(facts: Facts, name: str, runs: Sequence[LabRun], order: O
     )
 
 
-def _report_target(facts: Facts, target: str, runs: Sequence[LabRun]) -> Row:
+def _report_target(facts: LabFacts, target: str, runs: Sequence[LabRun]) -> TargetRow:
     judged = [run for run in runs if run.judged]
     passes = sum(run.outcome == "pass" for run in judged)
     others = [run for run in runs if not run.judged and run.outcome is not None]
-    return Row(
+    return TargetRow(
         target=target,
         planned=len(runs),
         judged=len(judged),
@@ -124,7 +124,7 @@ def _count_reasons(reasons: Iterable[str | None]) -> Mapping[str, int]:
 
 
 def _measure_stability(judged: Sequence[LabRun]) -> Stability:
-    endings = [[run.ending for run in held] for held in by_case(judged).values()]
+    endings = [[run.ending for run in held] for held in group_by_case(judged).values()]
     repeated = [one for one in endings if len(one) > 1]
     return Stability(
         fraction=rates.stable_fraction(endings),
@@ -159,18 +159,18 @@ def _measure_calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibrat
         silent=len(judged) - len(spoken),
         right=sum(right),
         brier=calibration.brier(conf, right),
-        interval=_brier_interval(spoken) if sampled else None,
+        interval=_measure_brier_interval(spoken) if sampled else None,
         skill=calibration.brier_skill(conf, right),
         ece=calibration.ece(conf, right) if len(spoken) >= calibration.MIN_ECE_CONFIDENCES else None,
         bins=calibration.reliability_table(conf, right),
     )
 
 
-def _brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
+def _measure_brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
     """Over fixtures, since repetitions of one are not independent."""
     means = [
         math.fsum(((run.confidence or 0.0) - (run.outcome == "pass")) ** 2 for run in held) / len(held)
-        for held in by_case(spoken).values()
+        for held in group_by_case(spoken).values()
     ]
     found = paired.paired_t(means)
     if found is None or len(means) < paired.MIN_CASES:
@@ -178,11 +178,11 @@ def _brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
     return max(0.0, found.ci[0]), min(1.0, found.ci[1])
 
 
-def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Failing]:
+def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[FailingCase]:
     judged = [run for run in runs if run.judged]
     failed = [run for run in judged if run.outcome != "pass"]
     if failed:
-        yield Failing(
+        yield FailingCase(
             case=case,
             target=target,
             failed=len(failed),
@@ -194,13 +194,13 @@ def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Fa
         )
 
 
-def _group_broken(failed: Sequence[LabRun]) -> Iterator[Broken]:
+def _group_broken(failed: Sequence[LabRun]) -> Iterator[BrokenAssertion]:
     said: dict[str, list[Verdict]] = {}
     for run in failed:
-        for judgement in run.judgements:
+        for judgement in run.verdicts:
             if judgement.verdict != "pass":
                 said.setdefault(judgement.verifier, []).append(judgement)
-    for name, judgements in sorted(said.items(), key=lambda item: _assertion_order(item[0])):
+    for name, judgements in sorted(said.items(), key=lambda item: _make_assertion_key(item[0])):
         first = judgements[0].detail
         examples: dict[str, Example] = {}
         for judgement in judgements:
@@ -208,17 +208,17 @@ def _group_broken(failed: Sequence[LabRun]) -> Iterator[Broken]:
                 reason=_format_value(judgement.detail.get("reason")), values=judgement.detail.get("values")
             )
             examples.setdefault(json.dumps([example.reason, example.values], sort_keys=True), example)
-        yield Broken(
+        yield BrokenAssertion(
             assertion=name,
             why=_format_value(first.get("why")),
             cel=_format_value(first.get("cel")),
             runs=len(judgements),
-            examples=tuple(examples.values())[:EXAMPLES],
+            examples=tuple(examples.values())[:MAX_EXAMPLES],
             different=len(examples),
         )
 
 
-def _assertion_order(assertion: str) -> tuple[int, str]:
+def _make_assertion_key(assertion: str) -> tuple[int, str]:
     """`expect[2]` comes before `expect[10]`."""
     digits = "".join(letter for letter in assertion if letter.isascii() and letter.isdigit())
     return (int(digits) if digits and len(digits) < 10 else -1, assertion)
@@ -228,13 +228,13 @@ def _describe_error(run: LabRun) -> str | None:
     """Why the decision failed: `provider: 503 from ... (node judge)`."""
     if isinstance(run.error, Mapping):
         node = f" (node {run.error['node']})" if run.error.get("node") else ""
-        return _with_cause(_format_value(run.error.get("cause")), _format_value(run.error.get("message"))) + node
+        return _format_cause(_format_value(run.error.get("cause")), _format_value(run.error.get("message"))) + node
     if run.outcome == "error":
-        return _with_cause(run.reason or "unknown", run.message) if run.message else run.reason
+        return _format_cause(run.reason or "unknown", run.message) if run.message else run.reason
     return None
 
 
-def _with_cause(cause: str, message: str) -> str:
+def _format_cause(cause: str, message: str) -> str:
     """The cause before the message, unless that begins with the word: `timeout: no whole answer within 700 ms`."""
     return message if message.startswith((f"{cause}:", f"{cause} (")) else f"{cause}: {message}"
 
@@ -243,14 +243,14 @@ def _format_value(value: Json) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-def _find_unstable(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Unstable]:
+def _find_unstable(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[UnstableCase]:
     endings = Counter(run.ending for run in runs if run.judged)
     if len(endings) > 1:
         ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
-        yield Unstable(case=case, target=target, endings=dict(ordered))
+        yield UnstableCase(case=case, target=target, endings=dict(ordered))
 
 
-def _find_skipped(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Skipped]:
+def _find_skipped(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[SkippedRuns]:
     reasons = Counter((run.reason or "unknown", run.message or "") for run in runs if run.outcome == "skipped")
     for (reason, message), times in sorted(reasons.items()):
-        yield Skipped(case=case, target=target, reason=reason, message=message, runs=times)
+        yield SkippedRuns(case=case, target=target, reason=reason, message=message, runs=times)

@@ -18,9 +18,9 @@ def clean_runs(runs: Iterable[LabRun], cleaner: Cleaner) -> Iterator[LabRun]:
     Every other text of a report is looked at by itself, by `orchestrator.reports.clean`.
     """
     for run in runs:
-        kept = tuple(_clean_verdict(one, cleaner) for one in run.judgements)
-        same = all(new is old for new, old in zip(kept, run.judgements, strict=True))
-        yield run if same else attrs.evolve(run, judgements=kept)
+        kept = tuple(_clean_verdict(one, cleaner) for one in run.verdicts)
+        same = all(new is old for new, old in zip(kept, run.verdicts, strict=True))
+        yield run if same else attrs.evolve(run, verdicts=kept)
 
 
 def _clean_verdict(judgement: Verdict, cleaner: Cleaner) -> Verdict:

@@ -10,22 +10,24 @@ from store.documents.canonical import compute_digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
 
-AGENTS = frozenset({"provider", "endpoint", "contextWindow", "compaction", "fetchPrivate", "grants", "sandbox"})
+AGENT_CONDITIONS = frozenset(
+    {"provider", "endpoint", "contextWindow", "compaction", "fetchPrivate", "grants", "sandbox"}
+)
 """Conditions of an agent. Older versions stored placeholders for them with a lab's sweeps."""
 
 
-def flow_conditions(
+def read_conditions(
     sweep: SweepRow, cells: Sequence[CellRecord], versions: Sequence[str], models: Sequence[str]
 ) -> dict[str, Json]:
     """Conditions of the lab's *sweep*, like `orchestrator.reports.conditions.conditions_of`."""
     shared = conditions_of(sweep, cells, versions, models)
-    found = {name: value for name, value in shared.items() if name not in AGENTS} | _flow_conditions(
+    found = {name: value for name, value in shared.items() if name not in AGENT_CONDITIONS} | _read_flow_conditions(
         sweep.conditions, cells
     )
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
+def _read_flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
     """The subject and its backends; of one target, the backend that it calls."""
     targets = _as_mapping(_as_mapping(stored.get("lab")).get("targets"))
     names = {cell.variant for cell in cells}

@@ -9,14 +9,14 @@ import attrs
 from orchestrator.lab.report.model import (
     Calibration,
     CapabilityReport,
-    Facts,
-    Failing,
+    FailingCase,
+    LabFacts,
     LabReport,
-    Row,
     TargetComparison,
     TargetCost,
+    TargetRow,
 )
-from orchestrator.lab.report.notes import limits_of
+from orchestrator.lab.report.notes import list_limits
 from store.events import Json
 
 SCHEMA = "evalctl.lab-report/1"
@@ -49,8 +49,8 @@ def report_to_json(report: LabReport) -> dict[str, Json]:
         },
         "capabilities": [_capability_to_json(one) for one in report.capabilities],
         "comparisons": [_comparison_to_json(one) for one in report.comparisons],
-        "ledger": None if facts.ledger is None else attrs.asdict(facts.ledger),
-        "limits": list(limits_of(report)),
+        "ledger": None if facts.spent is None else attrs.asdict(facts.spent),
+        "limits": list(list_limits(report)),
     }
 
 
@@ -59,7 +59,7 @@ def render_json_line(report: LabReport) -> str:
     return json.dumps(report_to_json(report), allow_nan=False)
 
 
-def targets_to_json(facts: Facts) -> list[Json]:
+def targets_to_json(facts: LabFacts) -> list[Json]:
     """The targets in their order."""
     return [{"id": one.id, "backend": one.backend, "model": one.model, "local": one.local} for one in facts.targets]
 
@@ -67,7 +67,7 @@ def targets_to_json(facts: Facts) -> list[Json]:
 def _capability_to_json(found: CapabilityReport) -> dict[str, Json]:
     return {
         "capability": found.name,
-        "fixtures": found.fixtures,
+        "fixtures": found.cases,
         "targets": [_row_to_json(row) for row in found.rows],
         "failing": [_failing_to_json(one) for one in found.failing],
         "unstable": [
@@ -86,7 +86,7 @@ def _capability_to_json(found: CapabilityReport) -> dict[str, Json]:
     }
 
 
-def _row_to_json(row: Row) -> dict[str, Json]:
+def _row_to_json(row: TargetRow) -> dict[str, Json]:
     return {
         "target": row.target,
         "planned": row.planned,
@@ -140,7 +140,7 @@ def _calibration_to_json(found: Calibration, *, sampled: bool) -> dict[str, Json
     }
 
 
-def _failing_to_json(found: Failing) -> dict[str, Json]:
+def _failing_to_json(found: FailingCase) -> dict[str, Json]:
     return {
         "fixture": found.case,
         "target": found.target,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.lab.report.json_form import targets_to_json
-from orchestrator.lab.report.stored import Stored
+from orchestrator.lab.report.stored import StoredLabSweep
 from orchestrator.reports.clean import clean_texts
 from orchestrator.reports.conditions import format_time
 from store.events import Json
@@ -20,7 +20,7 @@ SCHEMA = "evalctl.lab-run/1"
 SCHEMA_VERSION = 1
 
 
-def manifest_to_json(found: Stored) -> dict[str, Json]:
+def manifest_to_json(found: StoredLabSweep) -> dict[str, Json]:
     """The manifest as a JSON object. What did not happen is null."""
     sweep, facts = found.sweep, found.facts
     suite = sweep.conditions.get("suite")
@@ -57,6 +57,6 @@ def manifest_to_json(found: Stored) -> dict[str, Json]:
     }
 
 
-def render_manifest(found: Stored, cleaner: Cleaner) -> str:
+def render_manifest(found: StoredLabSweep, cleaner: Cleaner) -> str:
     """The file's content, pure ASCII."""
     return json.dumps(clean_texts(manifest_to_json(found), cleaner), indent=2, allow_nan=False) + "\n"

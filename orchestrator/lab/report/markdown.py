@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from orchestrator.lab.report import wording
 from orchestrator.lab.report.model import CapabilityReport, LabReport
-from orchestrator.lab.report.notes import limits_of
+from orchestrator.lab.report.notes import list_limits
 from orchestrator.reports.tables import draw_table
 from orchestrator.text import escape_markdown
 
-LONGEST = 2000
+MAX_SENTENCE_CHARS = 2000
 """Characters of a sentence."""
 
 
@@ -42,7 +42,7 @@ def _markdown_lines(report: LabReport) -> Iterator[str]:
         yield ""
     yield "## Limits"
     yield ""
-    yield from (f"- {_escape_note(limit)}" for limit in limits_of(report))
+    yield from (f"- {_escape_note(limit)}" for limit in list_limits(report))
 
 
 def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterator[str]:
@@ -50,15 +50,15 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
     yield ""
     rows = [wording.format_row(row, report.facts) for row in capability.rows]
     yield from draw_table([head.capitalize() for head in wording.HEAD], rows)
-    if (few := wording.few_times(capability)) is not None:
+    if (few := wording.format_few_times(capability)) is not None:
         yield f"{_escape_note(few)}."
         yield ""
-    spoken = wording.rows_with_confidence(capability)
+    spoken = wording.list_rows_with_confidence(capability)
     if spoken:
         yield "### Reliability"
         yield ""
         heads = [head.capitalize() for head in wording.BINS_HEAD]
-        yield from draw_table(heads, (line for row in spoken for line in wording.bin_rows(row)))
+        yield from draw_table(heads, (line for row in spoken for line in wording.list_bin_rows(row)))
         yield from (f"- {_escape_note(wording.format_calibration(row))}" for row in spoken)
         yield ""
     if capability.failing:
@@ -67,10 +67,10 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
         for failing in capability.failing:
             yield f"- {_escape_note(wording.format_failing(failing))}"
             for broken in failing.broken:
-                why, *rest = wording.broken_rule_lines(broken, failing.judged)
+                why, *rest = wording.list_broken_rule_lines(broken, failing.judged)
                 yield f"  - {_escape_note(why)}"
                 yield from (f"    - {_escape_note(line)}" for line in rest)
-            yield from (f"  - {_escape_note(line)}" for line in wording.reason_lines(failing))
+            yield from (f"  - {_escape_note(line)}" for line in wording.list_reason_lines(failing))
         yield ""
     for title, lines in (
         ("Unstable", [wording.format_unstable(one) for one in capability.unstable]),
@@ -85,4 +85,4 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
 
 def _escape_note(text: str) -> str:
     """A sentence of ours, which may hold names and values of others."""
-    return escape_markdown(text, LONGEST)
+    return escape_markdown(text, MAX_SENTENCE_CHARS)

@@ -28,7 +28,7 @@ class TargetFacts:
 
 
 @attrs.frozen(kw_only=True)
-class Facts:
+class LabFacts:
     """What is known of a lab's sweep beside its runs."""
 
     sweep: str
@@ -44,7 +44,7 @@ class Facts:
     """Models that said they answered, sorted."""
     conditions: Mapping[str, Json] = attrs.field(factory=dict)
     """The conditions of measurement; they hold times, and what changes from one machine to another."""
-    ledger: Amount | None = None
+    spent: Amount | None = None
     """What every request came to, those of late and repeated attempts too; None offline, where there is none."""
 
     @property
@@ -115,7 +115,7 @@ class Example:
 
 
 @attrs.frozen(kw_only=True)
-class Broken:
+class BrokenAssertion:
     """One assertion of a fixture that did not hold."""
 
     assertion: str
@@ -131,14 +131,14 @@ class Broken:
 
 
 @attrs.frozen(kw_only=True)
-class Failing:
+class FailingCase:
     """A fixture that did not pass every time."""
 
     case: str
     target: str
     failed: int
     judged: int
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenAssertion, ...]
     abstentions: Mapping[str, int]
     """Why failed runs abstained, and in how many of them."""
     errors: Mapping[str, int]
@@ -148,7 +148,7 @@ class Failing:
 
 
 @attrs.frozen(kw_only=True)
-class Unstable:
+class UnstableCase:
     """A fixture whose repetitions ended differently."""
 
     case: str
@@ -158,7 +158,7 @@ class Unstable:
 
 
 @attrs.frozen(kw_only=True)
-class Skipped:
+class SkippedRuns:
     """Runs that were skipped, and why."""
 
     case: str
@@ -169,7 +169,7 @@ class Skipped:
 
 
 @attrs.frozen(kw_only=True)
-class Row:
+class TargetRow:
     """One capability against one target."""
 
     target: str
@@ -203,11 +203,11 @@ class CapabilityReport:
     """One capability against every target that its fixtures were run against."""
 
     name: str
-    fixtures: int
-    rows: tuple[Row, ...]
-    failing: tuple[Failing, ...]
-    unstable: tuple[Unstable, ...]
-    skipped: tuple[Skipped, ...]
+    cases: int
+    rows: tuple[TargetRow, ...]
+    failing: tuple[FailingCase, ...]
+    unstable: tuple[UnstableCase, ...]
+    skipped: tuple[SkippedRuns, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -236,7 +236,7 @@ class TargetComparison:
 class LabReport:
     """What a lab's runs say."""
 
-    facts: Facts
+    facts: LabFacts
     capabilities: tuple[CapabilityReport, ...]
     comparisons: tuple[TargetComparison, ...]
     planned: int

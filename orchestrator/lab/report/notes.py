@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from orchestrator.lab.report.model import LabReport, Row
+from orchestrator.lab.report.model import LabReport, TargetRow
 from orchestrator.text import format_count, list_names
 from store.stats.calibration import MIN_ECE_CONFIDENCES
 from store.stats.rates import MIN_JUDGED
 
-ONCE = "repeat is 1: this says nothing about stability."
+REPEAT_NOTE = "repeat is 1: this says nothing about stability."
 LIMITS = (
     "pass is over judged runs, those that were not skipped: an infrastructure failure counts as not passed.",
     "Intervals are Wilson's, 95 %; repetitions of a fixture are taken for independent runs in them.",
@@ -26,12 +26,12 @@ LIMITS_OFFLINE = (
 )
 
 
-def limits_of(report: LabReport) -> tuple[str, ...]:
+def list_limits(report: LabReport) -> tuple[str, ...]:
     """What the figures do not say."""
     return LIMITS if report.facts.sampled else LIMITS_OFFLINE
 
 
-def notes_of(report: LabReport) -> Iterator[str]:
+def list_notes(report: LabReport) -> Iterator[str]:
     """The notes, most important first. Names are as the lab spells them."""
     facts = report.facts
     rows = [(capability.name, row) for capability in report.capabilities for row in capability.rows]
@@ -42,13 +42,13 @@ def notes_of(report: LabReport) -> Iterator[str]:
         )
     single = sum(row.stability.single for _, row in rows)
     if single and facts.repeat == 1:
-        yield ONCE
+        yield REPEAT_NOTE
     elif single:
         yield (
             f"stability: {format_count(single, 'fixture and target', 'fixtures and targets')} ran once, and say "
             f"nothing."
         )
-    yield from _left_out(rows)
+    yield from _describe_left_out(rows)
     failed = Counter[str]()
     for _, row in rows:
         failed.update(row.infrastructure)
@@ -68,7 +68,7 @@ def notes_of(report: LabReport) -> Iterator[str]:
             f"cost unknown: {list_names(unknown)} made calls without a price, which no cap on cost controls, or that "
             "nobody counted the tokens of."
         )
-    yield from _calibration_notes(rows)
+    yield from _list_calibration_notes(rows)
     asked = {target.model for target in facts.targets if target.model}
     if set(facts.answering) - asked:
         yield f"models asked for: {list_names(sorted(asked)) or 'none'}; that answered: {list_names(facts.answering)}."
@@ -76,7 +76,7 @@ def notes_of(report: LabReport) -> Iterator[str]:
         yield f"{len(report.comparisons)} comparisons of targets are made; no interval is corrected for their number."
 
 
-def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+def _describe_left_out(rows: Iterable[tuple[str, TargetRow]]) -> Iterator[str]:
     every = [row for _, row in rows]
     planned = sum(row.planned for row in every)
     reasons = Counter[str]()
@@ -93,7 +93,7 @@ def _left_out(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
         )
 
 
-def _calibration_notes(rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+def _list_calibration_notes(rows: Iterable[tuple[str, TargetRow]]) -> Iterator[str]:
     spoken = [(name, row) for name, row in rows if row.calibration.n]
     silent = [f"{row.calibration.silent} of {row.target} on {name}" for name, row in spoken if row.calibration.silent]
     if silent:

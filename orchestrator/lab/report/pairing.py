@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from orchestrator.lab.report.model import Facts, TargetComparison
+from orchestrator.lab.report.model import LabFacts, TargetComparison
 from orchestrator.lab.report.run import LabRun
 from store.stats import paired
 
-COUNTED = frozenset({"pass", "fail", "budget_exceeded"})
+COUNTED_OUTCOMES = frozenset({"pass", "fail", "budget_exceeded"})
 """A run that ended in an infrastructure failure says nothing about how well its target decides."""
 
 Rates = Mapping[str, float]
 """By fixture: the share of passes among the runs that count."""
 
 
-def comparisons_of(facts: Facts, runs: Iterable[LabRun]) -> tuple[TargetComparison, ...]:
+def compare_targets(facts: LabFacts, runs: Iterable[LabRun]) -> tuple[TargetComparison, ...]:
     """Every declared target against the first of those that have runs, capability by capability and over all."""
     by_target: dict[str, dict[str, list[LabRun]]] = {}
     for run in runs:
@@ -30,11 +30,11 @@ def comparisons_of(facts: Facts, runs: Iterable[LabRun]) -> tuple[TargetComparis
 
 
 def _pair_cases(
-    facts: Facts, baseline: tuple[str, Mapping[str, list[LabRun]]], candidate: tuple[str, Mapping[str, list[LabRun]]]
+    facts: LabFacts, baseline: tuple[str, Mapping[str, list[LabRun]]], candidate: tuple[str, Mapping[str, list[LabRun]]]
 ) -> Iterator[TargetComparison]:
     (first, before), (second, after) = baseline, candidate
     shared = sorted(before.keys() & after.keys())
-    sides = [{name: _case_rates(side[name]) for name in shared} for side in (before, after)]
+    sides = [{name: _measure_case_rates(side[name]) for name in shared} for side in (before, after)]
     if len(shared) > 1:
         for name in shared:
             yield _compare_pair(facts, name, (first, second), sides[0][name], sides[1][name])
@@ -44,17 +44,17 @@ def _pair_cases(
         yield _compare_pair(facts, only, (first, second), together[0], together[1])
 
 
-def _case_rates(runs: Sequence[LabRun]) -> Rates:
+def _measure_case_rates(runs: Sequence[LabRun]) -> Rates:
     outcomes: dict[str, list[bool]] = {}
     for run in runs:
         own = outcomes.setdefault(run.case, [])
-        if run.judged and run.outcome in COUNTED:
+        if run.judged and run.outcome in COUNTED_OUTCOMES:
             own.append(run.outcome == "pass")
     return {case: sum(own) / len(own) if own else math.nan for case, own in outcomes.items()}
 
 
 def _compare_pair(
-    facts: Facts, capability: str | None, names: tuple[str, str], before: Rates, after: Rates
+    facts: LabFacts, capability: str | None, names: tuple[str, str], before: Rates, after: Rates
 ) -> TargetComparison:
     every = {*before, *after}
     cases = sorted(

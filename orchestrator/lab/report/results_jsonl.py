@@ -18,7 +18,7 @@ def run_to_json(run: LabRun) -> dict[str, Json]:
     found: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "capability": run.capability,
-        "fixture": run.fixture,
+        "fixture": run.case_name,
         "version": run.version,
         "target": run.target,
         "repetition": run.repetition,
@@ -31,18 +31,18 @@ def run_to_json(run: LabRun) -> dict[str, Json]:
     if run.decision_status is not None:
         found |= {"decision": run.decision, "abstain": run.abstain, "error": run.error, "confidence": run.confidence}
         found["trace"] = run.trace
-        found["broken"] = [{"assertion": one.verifier, **one.detail} for one in run.judgements if one.verdict != "pass"]
+        found["broken"] = [{"assertion": one.verifier, **one.detail} for one in run.verdicts if one.verdict != "pass"]
     measured = {"wallMs": run.wall_ms, "waitedMs": run.waited_ms, "calls": run.calls, "costNusd": run.cost_nusd}
     if run.asked:
         found["measured"] = {name: value for name, value in measured.items() if value is not None}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def run_line(run: LabRun) -> str:
+def render_run_line(run: LabRun) -> str:
     """The record on one line, pure ASCII."""
     return json.dumps(run_to_json(run), separators=(",", ":"), allow_nan=False)
 
 
-def sort_key(run: LabRun) -> tuple[str, str, str, int]:
+def make_sort_key(run: LabRun) -> tuple[str, str, str, int]:
     """What the file is sorted by."""
-    return run.capability, run.fixture, run.target, run.repetition
+    return run.capability, run.case_name, run.target, run.repetition

@@ -13,7 +13,7 @@ class LabRun:
     """One fixture against one target, once."""
 
     capability: str
-    fixture: str
+    case_name: str
     """Its id, without the capability."""
     version: str
     target: str
@@ -47,7 +47,7 @@ class LabRun:
     """None where a call's cost is not known; never an estimate."""
     local: bool = False
     """Its target costs nothing."""
-    judgements: tuple[Verdict, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     """The assertions that did not hold."""
     message: str | None = None
     """Why it was skipped or could not end."""
@@ -55,7 +55,7 @@ class LabRun:
     @property
     def case(self) -> str:
         """`capability/fixture`: unique in a lab."""
-        return f"{self.capability}/{self.fixture}"
+        return f"{self.capability}/{self.case_name}"
 
     @property
     def ending(self) -> str:

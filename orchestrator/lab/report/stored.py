@@ -9,8 +9,8 @@ import attrs
 
 from orchestrator.lab.report.build import build_report
 from orchestrator.lab.report.clean import clean_runs
-from orchestrator.lab.report.conditions import flow_conditions
-from orchestrator.lab.report.model import Facts, LabReport, TargetFacts
+from orchestrator.lab.report.conditions import read_conditions
+from orchestrator.lab.report.model import LabFacts, LabReport, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.clean import clean_report
 from store.rows import CellRecord, RunRecord, SweepRow
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class Stored:
+class StoredLabSweep:
     """What a lab's sweep holds, read at one moment."""
 
     sweep: SweepRow
-    facts: Facts
+    facts: LabFacts
     rows: tuple[tuple[RunRecord, LabRun], ...]
     """Every planned run, in the stored order."""
 
@@ -35,7 +35,7 @@ class Stored:
         return (run for _, run in self.rows)
 
 
-def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> Stored:
+def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> StoredLabSweep:
     """The runs of *sweep* and what is known of them, now; with *target* those against that one."""
     cells = {cell.id: cell for cell in reader.list_cells(sweep.id, target)}
     targets = _find_targets(sweep, cells.values())
@@ -43,7 +43,7 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
     records = list(reader.iterate_runs(sweep.id, None if target is None else cells))
     versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
     answering = tuple(sorted({model for run in records if (model := run.measured.model_resolved) is not None}))
-    facts = Facts(
+    facts = LabFacts(
         sweep=sweep.name,
         lab=sweep.suite_id,
         version=", ".join(sorted({cell.suite_version for cell in cells.values()})),
@@ -52,14 +52,14 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
         seed=sweep.seed,
         targets=targets,
         answering=answering,
-        conditions=flow_conditions(sweep, tuple(cells.values()), versions, answering),
-        ledger=reader.sum_spent(sweep.id, target) if sweep.mode == "live" else None,
+        conditions=read_conditions(sweep, tuple(cells.values()), versions, answering),
+        spent=reader.sum_spent(sweep.id, target) if sweep.mode == "live" else None,
     )
-    rows = tuple((run, lab_run(run, cells[run.cell_id], mode=sweep.mode, local=local)) for run in records)
-    return Stored(sweep=sweep, facts=facts, rows=rows)
+    rows = tuple((run, build_lab_run(run, cells[run.cell_id], mode=sweep.mode, local=local)) for run in records)
+    return StoredLabSweep(sweep=sweep, facts=facts, rows=rows)
 
 
-def stored_report(
+def build_stored_report(
     reader: Reader, sweep: SweepRow, *, variant: str | None = None, cleaner: Cleaner | None = None
 ) -> LabReport:
     """The report of *sweep* as its rows are now; with *variant* of that target alone. Nothing in it is a secret."""
@@ -67,14 +67,16 @@ def stored_report(
     return clean_report(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
 
 
-def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()) -> LabRun:
+def build_lab_run(
+    run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()
+) -> LabRun:
     """One stored run; *local* are the targets that cost nothing."""
     capability, _, fixture = cell.case_id.partition("/")
     said = _as_mapping(run.detail.get("decision"))
     message = run.detail.get("message")
     return LabRun(
         capability=capability,
-        fixture=fixture,
+        case_name=fixture,
         version=cell.case_version,
         target=cell.variant,
         repetition=run.repetition,
@@ -95,7 +97,7 @@ def lab_run(run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str
         calls=run.measured.calls,
         cost_nusd=run.measured.cost_nusd,
         local=cell.variant in local,
-        judgements=run.verdicts,
+        verdicts=run.verdicts,
         message=None if message is None else str(message),
     )
 

@@ -16,21 +16,21 @@ from orchestrator.text import align_rows, format_count, make_printable, one_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-LONGEST = 2000
+MAX_SENTENCE_CHARS = 2000
 """Characters of a sentence."""
-DETAILS = 20
+MAX_DETAILS = 20
 """Failing, unstable and skipped fixtures of a capability that are told; of the rest it is told how many there are."""
 
-UNBOUNDED = 10_000
+UNBOUNDED_WIDTH = 10_000
 """Characters: the width at which a table is as wide as it likes."""
-COUNTED = frozenset({"STABLE", "ABSTAIN", "ERROR"})
+COUNTED_COLUMNS = frozenset({"STABLE", "ABSTAIN", "ERROR"})
 """Columns whose counts tell as much as their percentages do."""
 PERCENTAGE = re.compile(r" [0-9.]+ %$")
 BOUNDS = re.compile(r"\[([0-9.]+) %, ([0-9.]+) %\]")
-BETWEEN = re.compile(r" (?=\[)|(?<=[0-9]) (?=\()|(?<=[0-9]) (?=[0-9.]+ %$)")
+CELL_BREAK = re.compile(r" (?=\[)|(?<=[0-9]) (?=\()|(?<=[0-9]) (?=[0-9.]+ %$)")
 """Where a cell is broken on a terminal that is too narrow: between figures, never within one."""
 
-Part = str | list[Sequence[str]]
+ReportBlock = str | list[Sequence[str]]
 """A line, or a table with its head."""
 
 
@@ -46,7 +46,7 @@ def print_report(report: LabReport, stream: TextIO, *, directory: Path | None = 
 def render_plain(report: LabReport, directory: Path | None = None) -> str:
     """The report as plain lines, without a control character but the line ends."""
     found: list[str] = []
-    for part in _report_parts(report, directory):
+    for part in _list_blocks(report, directory):
         found += [part] if isinstance(part, str) else align_rows(part)
     return "\n".join(found)
 
@@ -63,7 +63,7 @@ def propose_next(report: LabReport) -> Iterator[Hint]:
     )
 
 
-def _report_parts(report: LabReport, directory: Path | None) -> Iterator[Part]:
+def _list_blocks(report: LabReport, directory: Path | None) -> Iterator[ReportBlock]:
     facts = report.facts
     yield _indent_line(f"lab {facts.lab} {facts.version}, sweep {facts.sweep}")
     yield _indent_line(wording.format_headline(facts))
@@ -71,11 +71,11 @@ def _report_parts(report: LabReport, directory: Path | None) -> Iterator[Part]:
         yield PLAYED_MODE_NOTICES[facts.mode]
     for capability in report.capabilities:
         yield ""
-        yield _indent_line(f"{capability.name}, {format_count(capability.fixtures, 'fixture')}")
+        yield _indent_line(f"{capability.name}, {format_count(capability.cases, 'fixture')}")
         yield [wording.HEAD, *(tuple(map(one_line, wording.format_row(row, facts))) for row in capability.rows)]
-        if (few := wording.few_times(capability)) is not None:
+        if (few := wording.format_few_times(capability)) is not None:
             yield _indent_line(few)
-        yield from _capability_parts(capability)
+        yield from _list_capability_blocks(capability)
     yield ""
     yield _indent_line(wording.format_summary(report))
     yield from (_indent_line(f"compared: {wording.format_comparison(one)}") for one in report.comparisons)
@@ -86,29 +86,29 @@ def _report_parts(report: LabReport, directory: Path | None) -> Iterator[Part]:
         yield f"report: {one_line(str(directory), 1000)}/report.md"
 
 
-def _capability_parts(capability: CapabilityReport) -> Iterator[Part]:
-    spoken = wording.rows_with_confidence(capability)
+def _list_capability_blocks(capability: CapabilityReport) -> Iterator[ReportBlock]:
+    spoken = wording.list_rows_with_confidence(capability)
     if spoken:
-        rows = [tuple(map(one_line, line)) for row in spoken for line in wording.bin_rows(row)]
+        rows = [tuple(map(one_line, line)) for row in spoken for line in wording.list_bin_rows(row)]
         yield [wording.BINS_HEAD, *rows]
         yield from (_indent_line(f"calibration of {wording.format_calibration(row)}") for row in spoken)
-    for failing in capability.failing[:DETAILS]:
+    for failing in capability.failing[:MAX_DETAILS]:
         yield _indent_line(f"FAILED {wording.format_failing(failing)}")
         for broken in failing.broken:
-            why, *rest = wording.broken_rule_lines(broken, failing.judged)
+            why, *rest = wording.list_broken_rule_lines(broken, failing.judged)
             yield _indent_line(why, "  ")
             yield from (_indent_line(line, "    ") for line in rest)
-        yield from (_indent_line(line, "  ") for line in wording.reason_lines(failing))
-    if len(capability.failing) > DETAILS:
-        yield f"and {len(capability.failing) - DETAILS} more that failed: --json and report.md tell them all"
+        yield from (_indent_line(line, "  ") for line in wording.list_reason_lines(failing))
+    if len(capability.failing) > MAX_DETAILS:
+        yield f"and {len(capability.failing) - MAX_DETAILS} more that failed: --json and report.md tell them all"
     yield from _cut_lines("unstable", [wording.format_unstable(one) for one in capability.unstable])
     yield from _cut_lines("skipped", [wording.format_skipped(one) for one in capability.skipped])
 
 
 def _cut_lines(label: str, lines: Sequence[str]) -> Iterator[str]:
-    yield from (_indent_line(f"{label}: {line}") for line in lines[:DETAILS])
-    if len(lines) > DETAILS:
-        yield f"{label}: and {len(lines) - DETAILS} more: --json and report.md tell them all"
+    yield from (_indent_line(f"{label}: {line}") for line in lines[:MAX_DETAILS])
+    if len(lines) > MAX_DETAILS:
+        yield f"{label}: and {len(lines) - MAX_DETAILS} more: --json and report.md tell them all"
 
 
 def _count_errors(report: LabReport) -> int:
@@ -119,7 +119,7 @@ def _count_errors(report: LabReport) -> int:
 
 
 def _indent_line(text: str, indent: str = "") -> str:
-    return f"{indent}{one_line(text, LONGEST)}"
+    return f"{indent}{one_line(text, MAX_SENTENCE_CHARS)}"
 
 
 def _draw_report(report: LabReport, stream: TextIO, directory: Path | None) -> None:
@@ -128,11 +128,11 @@ def _draw_report(report: LabReport, stream: TextIO, directory: Path | None) -> N
 
     # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
-    for part in _report_parts(report, directory):
+    for part in _list_blocks(report, directory):
         if isinstance(part, str):
             console.print(Text(part, style=_line_style(part)))
         else:
-            unbounded = console.options.update_width(UNBOUNDED)
+            unbounded = console.options.update_width(UNBOUNDED_WIDTH)
             tables = [_draw_table(rows) for rows in (part, _narrow_rows(part), _wrap_rows(part))]
             fitting = (one for one in tables if console.measure(one, options=unbounded).maximum <= console.width)
             console.print(next(fitting, tables[-1]), soft_wrap=False)
@@ -143,7 +143,7 @@ def _narrow_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     head = rows[0]
     return [
         [
-            PERCENTAGE.sub("", cell) if name in COUNTED else BOUNDS.sub(r"[\1, \2]", cell)
+            PERCENTAGE.sub("", cell) if name in COUNTED_COLUMNS else BOUNDS.sub(r"[\1, \2]", cell)
             for name, cell in zip(head, row, strict=True)
         ]
         for row in rows
@@ -152,7 +152,7 @@ def _narrow_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _wrap_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """*rows* in two lines each: what follows a figure stands below it, and P95 below P50."""
-    found = [[BETWEEN.sub("\n", BOUNDS.sub(r"[\1, \2]", cell)) for cell in row] for row in rows]
+    found = [[CELL_BREAK.sub("\n", BOUNDS.sub(r"[\1, \2]", cell)) for cell in row] for row in rows]
     if "P95" in found[0]:
         place = found[0].index("P95")
         found = [[*row[: place - 1], f"{row[place - 1]}\n{row[place]}", *row[place + 1 :]] for row in found]

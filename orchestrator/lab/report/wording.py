@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 
 from orchestrator.comparison.wording import format_interval, format_p, format_points
 from orchestrator.lab.report.model import (
-    Broken,
+    BrokenAssertion,
     Calibration,
     CapabilityReport,
-    Facts,
-    Failing,
+    FailingCase,
+    LabFacts,
     LabReport,
-    Row,
-    Skipped,
+    SkippedRuns,
     Stability,
     TargetComparison,
     TargetCost,
-    Unstable,
+    TargetRow,
+    UnstableCase,
 )
 from orchestrator.reports.phrases import NOT_AVAILABLE, format_percent, format_requests, format_seconds
 from orchestrator.text import format_count, list_names
@@ -28,13 +28,13 @@ from store.stats.rates import Interval
 
 HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
 BINS_HEAD = ("TARGET", "CONFIDENCE", "RUNS", "MEAN CONFIDENCE", "RIGHT")
-REASONS = 3
+MAX_REASONS = 3
 """Different reasons of abstentions and of errors that are told of a fixture; of the rest it is told how many."""
-FEW_TIMES = 20
+MIN_P95_RUNS = 20
 """With fewer times a 95th percentile is hardly more than the longest."""
 
 
-def format_headline(facts: Facts) -> str:
+def format_headline(facts: LabFacts) -> str:
     """The conditions that every figure is under, on one line."""
     parts = [f"mode {facts.mode}"]
     if facts.sampled:
@@ -43,7 +43,7 @@ def format_headline(facts: Facts) -> str:
     return ", ".join(parts)
 
 
-def _format_target(facts: Facts, name: str) -> str:
+def _format_target(facts: LabFacts, name: str) -> str:
     """`jev (typesafe, jev-latest)`."""
     for target in facts.targets:
         if target.id == name and target.backend is not None:
@@ -62,7 +62,7 @@ def format_summary(report: LabReport) -> str:
     return ", ".join(parts)
 
 
-def format_row(found: Row, facts: Facts) -> tuple[str, ...]:
+def format_row(found: TargetRow, facts: LabFacts) -> tuple[str, ...]:
     """One line of the table, under `HEAD`."""
     return (
         found.target,
@@ -93,12 +93,12 @@ def format_stability(found: Stability) -> str:
     return format_share(found.same, found.repeated)
 
 
-def few_times(capability: CapabilityReport) -> str | None:
+def format_few_times(capability: CapabilityReport) -> str | None:
     """`p95 near the maximum: jev (n=16)`: whose times are few; None where nobody's are."""
     few = [
         f"{row.target} (n={row.latency.n})"
         for row in capability.rows
-        if row.latency.p95_ms is not None and row.latency.n < FEW_TIMES
+        if row.latency.p95_ms is not None and row.latency.n < MIN_P95_RUNS
     ]
     return f"p95 near the maximum: {', '.join(few)}" if few else None
 
@@ -115,7 +115,7 @@ def format_brier(found: Calibration) -> str:
     return NOT_AVAILABLE if found.brier is None else f"{found.brier:.3f}"
 
 
-def format_calibration(found: Row) -> str:
+def format_calibration(found: TargetRow) -> str:
     """What confidences come to together."""
     mine = found.calibration
     of = f" [{mine.interval[0]:.3f}, {mine.interval[1]:.3f}] over fixtures" if mine.interval is not None else ""
@@ -129,7 +129,7 @@ def format_calibration(found: Row) -> str:
     )
 
 
-def bin_rows(found: Row) -> Iterator[tuple[str, ...]]:
+def list_bin_rows(found: TargetRow) -> Iterator[tuple[str, ...]]:
     """The reliability table under `BINS_HEAD`, a line for each bin that is not empty."""
     for one in found.calibration.bins:
         if one.n and one.mean_conf is not None and one.accuracy is not None:
@@ -145,26 +145,26 @@ def bin_rows(found: Row) -> Iterator[tuple[str, ...]]:
             )
 
 
-def rows_with_confidence(capability: CapabilityReport) -> list[Row]:
+def list_rows_with_confidence(capability: CapabilityReport) -> list[TargetRow]:
     """The rows that there is something to tell of about calibration."""
     return [one for one in capability.rows if one.calibration.n]
 
 
-def format_failing(found: Failing) -> str:
+def format_failing(found: FailingCase) -> str:
     """Which fixture against which target, and how often."""
     return f"{found.case}, {found.target}: {found.failed} of {format_count(found.judged, 'run')} did not pass"
 
 
-def reason_lines(found: Failing) -> Iterator[str]:
+def list_reason_lines(found: FailingCase) -> Iterator[str]:
     """Why flows abstained, and why decisions failed."""
     for word, given in (("abstained", found.abstentions), ("error", found.errors)):
         often = sorted(given.items(), key=lambda one: -one[1])
-        yield from (f"{word}{_format_times(times, found.judged)}: {why}" for why, times in often[:REASONS])
-        if len(often) > REASONS:
-            yield f"{word}: for {format_count(len(often) - REASONS, 'other reason')}"
+        yield from (f"{word}{_format_times(times, found.judged)}: {why}" for why, times in often[:MAX_REASONS])
+        if len(often) > MAX_REASONS:
+            yield f"{word}: for {format_count(len(often) - MAX_REASONS, 'other reason')}"
 
 
-def broken_rule_lines(found: Broken, judged: int) -> Iterator[str]:
+def list_broken_rule_lines(found: BrokenAssertion, judged: int) -> Iterator[str]:
     """The rule that was broken, then its assertion, then what it was over."""
     yield f"why: {found.why}{_format_times(found.runs, judged)}"
     yield f"{found.assertion}: {found.cel}"
@@ -187,12 +187,12 @@ def _format_times(times: int, judged: int) -> str:
     return "" if judged == 1 else f" (in {times} of {judged} runs)"
 
 
-def format_unstable(found: Unstable) -> str:
+def format_unstable(found: UnstableCase) -> str:
     """`toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
     return f"{found.case}, {found.target}: " + "; ".join(f"{times} {ending}" for ending, times in found.endings.items())
 
 
-def format_skipped(found: Skipped) -> str:
+def format_skipped(found: SkippedRuns) -> str:
     """`toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
     message = f": {found.message}" if found.message else ""
     times = "" if found.runs == 1 else f", {found.runs} runs"
@@ -226,12 +226,12 @@ def _join_cases(cases: tuple[str, ...]) -> str:
     return f" (differing: {list_names(cases)})"
 
 
-def format_spent(facts: Facts) -> str | None:
+def format_spent(facts: LabFacts) -> str | None:
     """What all requests came to; None where there were none to make. What is charged is no cost: of a request that was
     cut off it is the most that it can have cost.
     """
-    if facts.ledger is None:
+    if facts.spent is None:
         return None
-    spent = facts.ledger
+    spent = facts.spent
     money = f", {format_usd(spent.nusd)} USD charged" if spent.nusd else ""
     return f"ledger, every request: {format_requests(spent.calls, spent.tokens)}{money}"

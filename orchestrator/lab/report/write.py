@@ -28,13 +28,13 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
     """
     found = read_lab_sweep(reader, sweep)
     cleaner = Cleaner()
-    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.sort_key)
+    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.make_sort_key)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with replace_file(directory / "results.jsonl") as file:
             for run in runs:
                 if run.outcome is not None:
-                    file.write(cleaner.mask_text(results_jsonl.run_line(run)))
+                    file.write(cleaner.mask_text(results_jsonl.render_run_line(run)))
                     file.write("\n")
         report = clean_report(build_report(found.facts, runs), cleaner)
         for name, content in (

@@ -58,7 +58,7 @@ def lab(*fixtures: LabCase, root: Path = Path("/nowhere"), targets: Any = (JEV, 
         "budget": Caps(calls=100),
         "repeat": 2,
         "prices": {},
-        "fixtures": fixtures,
+        "cases": fixtures,
         "content": {"lab.yaml": "00", "config.yaml": "11"},
     }
     return Lab(**(values | given))

@@ -79,7 +79,9 @@ def setup_of(
 ) -> WorkerSetup:
     ended = {"on_ending": more.pop("on_ending")} if "on_ending" in more else {}
     values: dict[str, Any] = {
-        "kind": LabKind(lab=lab, cells=tuple(cells), settings=settings, providers=asked, chosen=CHOSEN, **ended),
+        "kind": LabKind(
+            lab=lab, cells=tuple(cells), settings=settings, providers=asked, stored_selection=CHOSEN, **ended
+        ),
         "redactor": Redactor([]),
         "store": store,
         "world": real_world(),

@@ -52,15 +52,15 @@ def answered(fixture: LabCase, capability: Capability) -> bool:
 
 def test_it_is_found_and_has_enough_to_show(lab: Lab) -> None:
     assert sorted(lab.daemon.capabilities) == ["risk", "route", "toolgate"]
-    assert len(lab.fixtures) >= 34
-    assert all(len(fixture.expect) >= 2 and fixture.description for fixture in lab.fixtures)
+    assert len(lab.cases) >= 34
+    assert all(len(fixture.expect) >= 2 and fixture.description for fixture in lab.cases)
     assert lab.bundled
     assert lab.budget is not None
 
 
 def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_target(lab: Lab) -> None:
     recorded = 0
-    for fixture in lab.fixtures:
+    for fixture in lab.cases:
         if answered(fixture, lab.daemon.capabilities[fixture.capability]):
             continue
         for target in lab.targets:
@@ -73,7 +73,7 @@ def test_each_fixture_is_answered_by_its_replay_or_by_fresh_cassettes_of_every_t
 def test_no_cassette_is_left_over(lab: Lab) -> None:
     expected = {
         lab.root / fixture.cassette_path(target)
-        for fixture in lab.fixtures
+        for fixture in lab.cases
         if not answered(fixture, lab.daemon.capabilities[fixture.capability])
         for target in lab.targets
     }
@@ -100,7 +100,7 @@ def test_a_wheel_holds_all_of_it(lab: Lab, tmp_path: Path) -> None:
 
 def test_the_specialist_says_what_the_fixtures_say_that_it_does(lab: Lab, gate: ModuleType) -> None:
     told = 0
-    for fixture in lab.fixtures:
+    for fixture in lab.cases:
         if fixture.capability == "toolgate" and "toolgate" in fixture.replay and fixture.id not in INVENTED:
             assert gate.judged(**renamed(fixture.input)) == fixture.replay["toolgate"], fixture.id
             told += 1

@@ -47,7 +47,7 @@ def test_the_documented_files_are_those_of_the_example() -> None:
 
 
 def test_the_example_is_a_lab(lab: Lab) -> None:
-    assert (len(lab.fixtures), list(lab.targets), lab.repeat) == (5, ["large", "small"], 4)
+    assert (len(lab.cases), list(lab.targets), lab.repeat) == (5, ["large", "small"], 4)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_every_variable_cause_and_field_of_a_step_is_told() -> None:
 
 def test_every_refusal_of_the_hub_is_told() -> None:
     source = Path(hub.__file__).read_text(encoding="utf-8")
-    refusals = set(re.findall(r'Refused\(\s*(\d+), "(\w+)"', source)) - {("500", "bug")}
+    refusals = set(re.findall(r'HubRefusal\(\s*(\d+), "(\w+)"', source)) - {("500", "bug")}
     rows = re.findall(r"^\| ([\d, ]+) \| (.*?) \|", section("## The hub"), re.MULTILINE)
     told = {(status, code) for statuses, codes in rows for status in statuses.split(", ") for code in coded(codes)}
     assert len(refusals) >= 10

@@ -7,9 +7,9 @@ import pytest
 
 from orchestrator.engine.kind import PricedProvider
 from orchestrator.engine.worker import SweepEnd
-from orchestrator.lab.cells import live_cells
+from orchestrator.lab.cells import list_live_cells
 from orchestrator.lab.model import Expectation, Lab
-from orchestrator.lab.running import asked_of, settings_of
+from orchestrator.lab.running import build_settings, open_priced_providers
 from orchestrator.lab.selection import select_cases
 from providers.base import Answer, Request
 from providers.errors import ProviderError
@@ -38,10 +38,10 @@ async def measured(
     open_all: dict[str, Answering] | None = None,
 ) -> tuple[SweepEnd, dict[str, Answering], dict[tuple[str, str, int], RunRecord]]:
     """Run the lab live against *answers*; the providers that were asked."""
-    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
-    settings = settings_of(found, cells, mode="live", caps=caps, k=k, seed=1)
+    cells = tuple(list_live_cells(found.daemon.capabilities, select_cases(found)))
+    settings = build_settings(found, cells, mode="live", caps=caps, k=k, seed=1)
     opened = open_all or {"house": Answering(answers)}
-    asked = asked_of(cells, prices or {}, lambda _capabilities: opened)
+    asked = open_priced_providers(cells, prices or {}, lambda _capabilities: opened)
     end = await swept(found, cells, settings, asked, tmp_path / "runs.db")
     return end, opened, results(tmp_path / "runs.db")
 
@@ -214,9 +214,9 @@ async def test_a_fixture_of_another_mode_is_skipped_once(tmp_path: Path) -> None
 
 def test_asked_is_never_empty() -> None:
     found = lab(fixture("one"), capability=gate(gate().flow[0]))
-    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
+    cells = tuple(list_live_cells(found.daemon.capabilities, select_cases(found)))
 
-    asked = asked_of(cells, {}, lambda _capabilities: pytest.fail("nobody is to be opened"))
+    asked = open_priced_providers(cells, {}, lambda _capabilities: pytest.fail("nobody is to be opened"))
 
     assert all(isinstance(one, PricedProvider) for one in asked.values())
     assert len(asked) == 1

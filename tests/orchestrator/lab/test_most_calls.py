@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.lab.cells import most_calls
+from orchestrator.lab.cells import count_max_calls
 from providers.base import Answer, Origin, Request
 from providers.decisions.flow import run_flow
 from providers.decisions.model import Capability
@@ -51,7 +51,7 @@ async def calls(capability: Capability, way: tuple[str, ...]) -> int:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flows())
 async def test_the_bound_is_what_the_longest_way_takes(capability: Capability) -> None:
-    most = most_calls(capability)
+    most = count_max_calls(capability)
     ways = itertools.product(("answers", "fails"), repeat=most)
 
     assert max([await calls(capability, way) for way in ways]) == most

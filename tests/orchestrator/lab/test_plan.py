@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from orchestrator.engine.kind import PlanRequest
-from orchestrator.lab.cells import live_cells, most_calls
+from orchestrator.lab.cells import count_max_calls, list_live_cells
 from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.plan import plan_sweep
-from orchestrator.lab.running import settings_of
+from orchestrator.lab.running import build_settings
 from orchestrator.lab.selection import select_cases
 from providers.decisions.model import ExecNode, HttpNode, ModelNode, RuleNode
 from store.rows import Caps, CellRow, NewSweep
@@ -19,8 +19,8 @@ LAB = lab(fixture("a"), fixture("b"), fixture("c", modes=("offline",)))
 
 
 def planned(found: Lab = LAB, k: int = 3, mode: str = "live", **given: Any) -> NewSweep:
-    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
-    settings = settings_of(found, cells, mode=mode, caps=Caps(calls=50), k=k, **given)
+    cells = tuple(list_live_cells(found.daemon.capabilities, select_cases(found)))
+    settings = build_settings(found, cells, mode=mode, caps=Caps(calls=50), k=k, **given)
     planning = PlanRequest(name="n", command="lab live", purpose="sweep", planned_at=1, conditions={})
     return plan_sweep(found, cells, settings, planning)
 
@@ -126,4 +126,4 @@ VENDOR = HttpNode(id="vendor", url="http://127.0.0.1:9/", fallback="gate")
 def test_the_most_calls_of_a_flow_are_those_of_its_longest_way(
     flow: tuple[ExecNode | HttpNode | ModelNode | RuleNode, ...], calls: int
 ) -> None:
-    assert most_calls(gate(*flow)) == calls
+    assert count_max_calls(gate(*flow)) == calls

@@ -10,7 +10,7 @@ LAB = lab(fixture("ls-home"), fixture("rm-root"), fixture("rm-me"))
 
 
 def ids(selection: Selection) -> tuple[list[str], list[str]]:
-    return [one.id for one in selection.fixtures], [one.id for one in selection.targets]
+    return [one.id for one in selection.cases], [one.id for one in selection.targets]
 
 
 def test_without_a_name_everything_is_chosen() -> None:
@@ -18,7 +18,7 @@ def test_without_a_name_everything_is_chosen() -> None:
 
 
 def test_fixtures_are_named_by_id_or_with_their_capability_and_stay_in_order() -> None:
-    assert ids(select_cases(LAB, fixtures=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
+    assert ids(select_cases(LAB, cases=["gate/rm-me", "ls-home"]))[0] == ["ls-home", "rm-me"]
 
 
 def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers() -> None:
@@ -36,7 +36,7 @@ def test_targets_are_named_by_id_and_replay_means_the_fixtures_own_answers() -> 
             "CAPABILITY: the lab has no capability 'gaet' (did you mean 'gate'?)\nThere are: gate.",
         ),
         (
-            {"fixtures": ["rm-rot"]},
+            {"cases": ["rm-rot"]},
             "--fixture: the lab has no fixture 'rm-rot' (did you mean 'rm-root'?)\nThere are: ls-home, rm-me, rm-root.",
         ),
         (

@@ -1,9 +1,9 @@
 import pytest
 
-from orchestrator.lab.cells import live_cells
+from orchestrator.lab.cells import list_live_cells
 from orchestrator.lab.model import Lab, Target
 from orchestrator.lab.selection import select_cases
-from orchestrator.lab.spending import budget_of, spending_lines
+from orchestrator.lab.spending import describe_spending, get_budget
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.rows import Caps
@@ -11,8 +11,8 @@ from tests.orchestrator.lab.labs import JUDGE, SPECIALIST, fixture, gate, lab
 
 
 def told(found: Lab, *, repeat: int = 1, caps: Caps | None = None) -> list[str]:
-    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found)))
-    return list(spending_lines(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
+    cells = tuple(list_live_cells(found.daemon.capabilities, select_cases(found)))
+    return list(describe_spending(found, cells, repeat=repeat, caps=caps or Caps(calls=7)))
 
 
 def test_runs_calls_caps_and_prices_are_said() -> None:
@@ -46,7 +46,7 @@ def test_where_no_model_is_asked_targets_have_no_price() -> None:
 
 def test_without_a_budget_nothing_is_asked() -> None:
     with pytest.raises(UsageError, match=r"/nowhere/lab.yaml: it has no budget"):
-        budget_of(lab(budget=None))
+        get_budget(lab(budget=None))
 
 
 def test_a_model_s_name_is_shown_and_not_obeyed() -> None:

@@ -8,7 +8,7 @@ from orchestrator.lab.catalog import find_lab
 from orchestrator.lab.formats.lab_yaml import read_lab
 from orchestrator.lab.selection import select_cases
 from orchestrator.lab.template_fields import find_missing_field
-from orchestrator.lab.warnings import doubts_about
+from orchestrator.lab.warnings import find_problems
 from tests.orchestrator.lab.formats.labs import CONFIG, LAB, changed, write_lab
 
 
@@ -19,12 +19,12 @@ def root(tmp_path: Path) -> Path:
 
 def doubts(root: Path, **chosen: Any) -> list[list[str]]:
     lab = read_lab(find_lab(root, None))
-    found = doubts_about(lab, select_cases(lab, **chosen), root)
+    found = find_problems(lab, select_cases(lab, **chosen), root)
     return [[text.replace(f"{root}/", "") for text in texts] for texts in (found.findings, found.warnings)]
 
 
 def record(root: Path, name: str = "toolgate/rm-root/a.json", **changes: Any) -> None:
-    fixture = read_lab(find_lab(root, None)).fixtures[0]
+    fixture = read_lab(find_lab(root, None)).cases[0]
     document = {
         "schema": "evalctl.lab-cassette/1",
         "fixtureVersion": fixture.version,
@@ -60,7 +60,7 @@ def test_files_that_belong_to_no_fixture_and_target_are_orphans(root: Path) -> N
         f"cassettes/{name}: {told}"
         for name in ("old.json", "toolgate/gone/a.json", "toolgate/rm-root/c.json", "toolgate/rm-root/a/deep.json")
     ]
-    assert doubts(root, fixtures=["rm-root"], targets=["a"]) == [[], []]
+    assert doubts(root, cases=["rm-root"], targets=["a"]) == [[], []]
 
 
 def test_an_answer_of_a_node_that_asks_nobody_is_told(root: Path) -> None:

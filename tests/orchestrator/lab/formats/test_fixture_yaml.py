@@ -27,7 +27,7 @@ def put(root: Path, path: str, text: str = FIXTURE) -> None:
 
 
 def test_a_fixture_is_read_and_its_replay_named_by_nodes(lab: Path) -> None:
-    (fixture,) = read_lab(find_lab(lab, None)).fixtures
+    (fixture,) = read_lab(find_lab(lab, None)).cases
     assert (fixture.case_id, fixture.version, fixture.description) == ("toolgate/rm-root", 2, "Deleting the root")
     assert fixture.input == {"tool_name": "rm"}
     assert fixture.replay == {
@@ -45,7 +45,7 @@ def test_fixtures_come_sorted_by_capability_and_id(lab: Path) -> None:
             f"fixtures/echo/{name}.yaml",
             f"id: {name}\nversion: 1\ninput: {{ text: x }}\nexpect: [{{ cel: 'true', why: x }}]",
         )
-    assert [fixture.case_id for fixture in read_lab(find_lab(lab, None)).fixtures] == [
+    assert [fixture.case_id for fixture in read_lab(find_lab(lab, None)).cases] == [
         "echo/a",
         "echo/b",
         "toolgate/rm-root",
@@ -54,7 +54,7 @@ def test_fixtures_come_sorted_by_capability_and_id(lab: Path) -> None:
 
 def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab: Path) -> None:
     put(lab, FILE, changed(FIXTURE, "  judge: {", "  house: { answer: null }\n  judge: {"))
-    (fixture,) = read_lab(find_lab(lab, None)).fixtures
+    (fixture,) = read_lab(find_lab(lab, None)).cases
     assert fixture.replay["first"] == {"answer": None}
     assert fixture.replay["judge"]["confidence"] == 0.9
 

@@ -183,7 +183,7 @@ def test_a_file_that_is_a_link_within_the_lab_is_read(tmp_path: Path) -> None:
     (root / "shared.yaml").write_bytes((root / "fixtures/toolgate/rm-root.yaml").read_bytes())
     (root / "fixtures/toolgate/rm-root.yaml").unlink()
     (root / "fixtures/toolgate/rm-root.yaml").symlink_to("../../shared.yaml")
-    assert len(read_lab(find_lab(root, None)).fixtures) == 1
+    assert len(read_lab(find_lab(root, None)).cases) == 1
 
 
 def test_the_same_model_of_the_same_backend_costs_something_for_all_targets_or_for_none(

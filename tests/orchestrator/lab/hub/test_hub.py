@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.lab.hub import app as hub_module
-from orchestrator.lab.hub.app import MAX_BODY_BYTES, QUEUE, Hub, encode_response
+from orchestrator.lab.hub.app import MAX_BODY_BYTES, MAX_WAITING_REQUESTS, Hub, encode_response
 from providers.base import Answer, Emit, Request
 from providers.decisions.decision import Decision, Failure
 from providers.decisions.model import Capability, DaemonConfig, ModelNode, RuleNode
@@ -293,7 +293,7 @@ def test_a_larger_body_is_refused_whether_its_length_was_told_or_not(told: bool)
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "BODY_S", 0.05)
+    monkeypatch.setattr(hub_module, "BODY_TIMEOUT_S", 0.05)
     reply = ask(hub_of(), asked({"tool": "read"}), pieces=2, stuck=True)
     assert reply.error == (408, "too_slow")
     assert reply.headers["connection"] == "close"
@@ -358,7 +358,7 @@ def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told
             replies.append(await send(hub, asked({"tool": "write"})))
 
         async with anyio.create_task_group() as group:
-            for _ in range(2 + QUEUE):
+            for _ in range(2 + MAX_WAITING_REQUESTS):
                 group.start_soon(one)
             await until(lambda: len(house.requests) == 2)
             await anyio.wait_all_tasks_blocked()
@@ -370,7 +370,7 @@ def test_no_more_decisions_are_made_at_a_time_than_allowed_and_too_many_are_told
     busy, replies = anyio.run(main)
     assert busy.error == (503, "busy")
     assert busy.headers["retry-after"] == "1"
-    assert [reply.status for reply in replies] == [200] * (2 + QUEUE)
+    assert [reply.status for reply in replies] == [200] * (2 + MAX_WAITING_REQUESTS)
 
 
 def test_who_hangs_up_is_worked_for_no_longer() -> None:
@@ -413,7 +413,7 @@ def test_stopping_gives_up_what_is_being_decided_and_decides_nothing_more() -> N
 
 def test_every_decision_is_told_with_its_capability() -> None:
     heard = []
-    hub = hub_of(told=lambda name, decision, _seconds: heard.append((name, decision.status)))
+    hub = hub_of(on_decision=lambda name, decision, _seconds: heard.append((name, decision.status)))
     ask(hub, asked({"tool": "read"}))
     ask(hub, asked({}))
     assert heard == [("gate", "ok"), ("gate", "error")]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.model import Expectation, LabCase
 from orchestrator.lab.recordings.cassettes import (
-    MAX_BYTES,
+    MAX_CASSETTE_BYTES,
     SCHEMA,
     LabCassette,
     decode_cassette,
@@ -196,7 +196,7 @@ def test_everything_wrong_is_told_at_once() -> None:
         (b"", "c.json:1:1: expected a value"),
         (b'{"schema": 1, "schema": 1}', "duplicate key 'schema'"),
         (b"\xff", "not UTF-8"),
-        (said() + b" " * MAX_BYTES, "c.json:1:1: more than 262,144 bytes"),
+        (said() + b" " * MAX_CASSETTE_BYTES, "c.json:1:1: more than 262,144 bytes"),
         (b"[]", "c.json:1:1: (document): expected an object, got an array"),
     ],
 )
@@ -279,7 +279,7 @@ def test_refusal_leaves_what_was_there_before(tmp_path: Path) -> None:
 
 
 def test_cassette_that_is_too_long_is_not_written(tmp_path: Path) -> None:
-    assert "a cassette has at most 262,144" in refused(tmp_path, cassette("word " * (MAX_BYTES // 5)))
+    assert "a cassette has at most 262,144" in refused(tmp_path, cassette("word " * (MAX_CASSETTE_BYTES // 5)))
     assert files(tmp_path) == []
 
 

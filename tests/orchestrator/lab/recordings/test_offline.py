@@ -6,7 +6,7 @@ import pytest
 from orchestrator.lab.kind import LabKind
 from orchestrator.lab.model import Expectation, Lab
 from orchestrator.lab.recordings.offline import plan_playback
-from orchestrator.lab.running import played_by, settings_of
+from orchestrator.lab.running import build_settings, list_player
 from orchestrator.lab.selection import select_cases
 from store.errors import UsageError
 from store.rows import Caps, RunRecord
@@ -26,8 +26,8 @@ async def cells_of(found: Lab, **wanted: Any) -> dict[tuple[str, str], str | Non
 async def played(found: Lab, tmp_path: Path) -> dict[tuple[str, str, int], RunRecord]:
     """Run the lab offline; outcome and reason of each run."""
     play = await plan_playback(found, select_cases(found))
-    settings = settings_of(found, play.cells, mode="offline", caps=Caps())
-    await swept(found, play.cells, settings, played_by(play.player), tmp_path / "runs.db")
+    settings = build_settings(found, play.cells, mode="offline", caps=Caps())
+    await swept(found, play.cells, settings, list_player(play.player), tmp_path / "runs.db")
     return results(tmp_path / "runs.db")
 
 
@@ -63,7 +63,7 @@ async def test_targets_narrow_to_what_their_cassettes_answer() -> None:
     assert [*await cells_of(found, targets=["jev"])] == [("gate/asks", "jev")]
     assert [*await cells_of(found, targets=["replay"])] == [("gate/hand", "replay")]
     with pytest.raises(UsageError, match="their own replay answer the chosen fixtures, which is the target replay"):
-        await cells_of(found, fixtures=["hand"], targets=["jev"])
+        await cells_of(found, cases=["hand"], targets=["jev"])
 
 
 async def test_the_fixtures_own_answers_alone_may_be_none() -> None:
@@ -94,7 +94,7 @@ async def test_a_cassette_is_played_as_it_was_recorded_failures_too(tmp_path: Pa
 async def test_recorded_refusals_end_their_own_runs_alone(tmp_path: Path) -> None:
     names = [f"f{number}" for number in range(6)]
     found = lab(*map(fixture, names), root=tmp_path)
-    for one, status in zip(found.fixtures, (401, 402, 403, 429, 529, 200), strict=True):
+    for one, status in zip(found.cases, (401, 402, 403, 429, 529, 200), strict=True):
         record(found, one, "jev", {"status": status, "body": completion("allow")})
 
     runs = await played(found, tmp_path)
@@ -181,9 +181,9 @@ async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path: Path) 
     kind = LabKind(
         lab=found,
         cells=play.cells,
-        settings=settings_of(found, play.cells, mode="offline", caps=Caps()),
-        providers=played_by(play.player),
-        chosen=CHOSEN,
+        settings=build_settings(found, play.cells, mode="offline", caps=Caps()),
+        providers=list_player(play.player),
+        stored_selection=CHOSEN,
     )
 
     assert set(kind.content) == {"lab.yaml", "config.yaml", "cassettes/gate/one/jev.json"}
@@ -207,7 +207,7 @@ async def test_a_cassette_that_is_no_file_of_the_lab_is_refused_and_nothing_of_i
     tmp_path: Path, kind: str
 ) -> None:
     found = lab(fixture("asks"), root=tmp_path / "lab")
-    file = record(found, found.fixtures[0], "jev", {"status": 200, "body": "x"})
+    file = record(found, found.cases[0], "jev", {"status": 200, "body": "x"})
     file.unlink()
     (tmp_path / "elsewhere").write_text("confidential", encoding="utf-8")
     if kind == "link":

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.lab.cells import live_cells
+from orchestrator.lab.cells import list_live_cells
 from orchestrator.lab.model import Expectation, Lab
-from orchestrator.lab.recordings.offline import answered_by_themselves
+from orchestrator.lab.recordings.offline import find_self_answering_cases
 from orchestrator.lab.recordings.recording import Recording
-from orchestrator.lab.running import asked_of, settings_of
+from orchestrator.lab.running import build_settings, open_priced_providers
 from orchestrator.lab.selection import select_cases
 from providers.base import Answer, Request
 from providers.errors import ProviderError
@@ -29,11 +29,13 @@ async def recorded(
     found: Lab, tmp_path: Path, answers: Callable[..., Any], *, on_result: Callable[..., Any] | None = None
 ) -> tuple[bool, list[str], list[str]]:
     """Record the lab; whether all was written, what was said, and what has to be told in quiet too."""
-    unplayed = await answered_by_themselves(found, found.fixtures)
+    unplayed = await find_self_answering_cases(found, found.cases)
     recording = Recording(lab=found, redactor=Redactor([]), unplayed=unplayed)
-    cells = tuple(live_cells(found.daemon.capabilities, select_cases(found), "offline"))
-    settings = settings_of(found, cells, mode="record", caps=Caps(calls=100))
-    asked = recording.record_providers(asked_of(cells, {}, lambda _capabilities: {"house": Answering(answers)}))
+    cells = tuple(list_live_cells(found.daemon.capabilities, select_cases(found), "offline"))
+    settings = build_settings(found, cells, mode="record", caps=Caps(calls=100))
+    asked = recording.record_providers(
+        open_priced_providers(cells, {}, lambda _capabilities: {"house": Answering(answers)})
+    )
     more = {"on_result": on_result} if on_result is not None else {}
     await swept(found, cells, settings, asked, tmp_path / "runs.db", on_ending=recording.record_ending, **more)
     lines: list[str] = []

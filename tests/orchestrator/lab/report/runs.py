@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
-from orchestrator.lab.report.model import Facts, TargetFacts
+from orchestrator.lab.report.model import LabFacts, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from store.rows import CellRow, NewSweep, PlannedRun, Verdict
 from tests.orchestrator.reports import stored
@@ -17,7 +17,7 @@ WHY = "Deleting the root must never be allowed without asking"
 CEL = "status == 'abstain' || decision.verdict != 'allow'"
 
 
-def facts(**more: Any) -> Facts:
+def facts(**more: Any) -> LabFacts:
     usual: dict[str, Any] = {
         "sweep": "s",
         "lab": "gates",
@@ -26,7 +26,7 @@ def facts(**more: Any) -> Facts:
         "repeat": 3,
         "targets": (JEV, NIMBLE),
     }
-    return Facts(**(usual | more))
+    return LabFacts(**(usual | more))
 
 
 def broken(place: int = 0, why: str = WHY, values: Any = None, reason: str | None = None) -> Verdict:
@@ -56,9 +56,9 @@ def run(fixture: str = "rm-root", target: str = "jev", repetition: int = 0, **mo
         "waited_ms": 0 if judged else None,
         "calls": 1 if judged else None,
         "cost_nusd": 1_000_000 if judged else None,
-        "judgements": (HELD,) if outcome == "pass" else (broken(),) if judged else (),
+        "verdicts": (HELD,) if outcome == "pass" else (broken(),) if judged else (),
     }
-    return LabRun(fixture=fixture, target=target, repetition=repetition, **(usual | more))
+    return LabRun(case_name=fixture, target=target, repetition=repetition, **(usual | more))
 
 
 FIXTURES = ("route/refund", "toolgate/echo", "toolgate/rm-root")

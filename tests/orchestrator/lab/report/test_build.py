@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from orchestrator.lab.report import json_form, markdown, terminal
 from orchestrator.lab.report.build import build_report
-from orchestrator.lab.report.model import Row
-from orchestrator.lab.report.notes import ONCE
+from orchestrator.lab.report.model import TargetRow
+from orchestrator.lab.report.notes import REPEAT_NOTE
 from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.hints import Hint
 from store.stats.rates import wilson_interval
 from tests.orchestrator.lab.report.runs import JEV, NIMBLE, broken, facts, run
 
 
-def only_row(runs: list[LabRun], **more: Any) -> Row:
+def only_row(runs: list[LabRun], **more: Any) -> TargetRow:
     (capability,) = build_report(facts(**more), runs).capabilities
     (row,) = capability.rows
     return row
@@ -74,7 +74,7 @@ def test_what_ran_only_once_though_more_was_asked_for_is_counted() -> None:
     notes = build_report(facts(repeat=2), runs).notes
 
     assert "stability: 2 fixtures and targets ran once, and say nothing." in notes
-    assert ONCE not in notes
+    assert REPEAT_NOTE not in notes
 
 
 def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file() -> None:
@@ -94,10 +94,10 @@ def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file() -> None:
 def test_one_repetition_says_nothing_about_stability_and_the_report_says_so(mode: str) -> None:
     report = build_report(facts(mode=mode, repeat=1), [run("a"), run("b")])
 
-    assert ONCE in report.notes
+    assert REPEAT_NOTE in report.notes
     assert report.capabilities[0].rows[0].stability.fraction is None
     assert "n/a" in terminal.render_plain(report)
-    assert ONCE not in build_report(facts(), [run("a"), run("a", repetition=1)]).notes
+    assert REPEAT_NOTE not in build_report(facts(), [run("a"), run("a", repetition=1)]).notes
 
 
 def test_latency_is_over_runs_that_called_a_backend() -> None:
@@ -173,8 +173,8 @@ def test_an_interval_of_the_brier_score_is_over_fixtures_not_over_runs() -> None
 
 def test_failing_fixtures_tell_the_why_of_each_broken_assertion_and_the_values_that_broke_it() -> None:
     runs = [
-        run(repetition=0, outcome="fail", judgements=(broken(0), broken(10, "Later"), broken(2, "Earlier"))),
-        run(repetition=1, outcome="fail", judgements=(broken(0, values={"status": "error"}, reason="no such key"),)),
+        run(repetition=0, outcome="fail", verdicts=(broken(0), broken(10, "Later"), broken(2, "Earlier"))),
+        run(repetition=1, outcome="fail", verdicts=(broken(0, values={"status": "error"}, reason="no such key"),)),
         run(repetition=2),
     ]
 
@@ -190,7 +190,7 @@ def test_failing_fixtures_tell_the_why_of_each_broken_assertion_and_the_values_t
 
 
 def test_the_same_values_are_told_once_and_more_than_three_are_counted() -> None:
-    many = [run(repetition=n, outcome="fail", judgements=(broken(values={"n": n % 5}),)) for n in range(10)]
+    many = [run(repetition=n, outcome="fail", verdicts=(broken(values={"n": n % 5}),)) for n in range(10)]
 
     (found,) = build_report(facts(), many).capabilities[0].failing[0].broken
 
@@ -418,7 +418,7 @@ def test_on_a_terminal_of_any_width_no_figure_is_broken_and_no_text_is_markup(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
-    runs = [run(n, outcome="fail", judgements=(broken(why="[red]\x1b[2J[/red]"),)) for n in ("a", "b", "c")]
+    runs = [run(n, outcome="fail", verdicts=(broken(why="[red]\x1b[2J[/red]"),)) for n in ("a", "b", "c")]
     stream = Terminal()
 
     terminal.print_report(build_report(facts(repeat=1), runs), stream)
@@ -488,7 +488,7 @@ def test_whatever_was_said_is_text_on_a_terminal_and_in_markdown(said: str, valu
     judgement = broken(why=said, values={said: value}, reason=said)
     error = {"cause": "bad_answer", "message": said, "node": said}
     runs = [
-        run(outcome="fail", decision_status="error", error=error, judgements=(judgement,)),
+        run(outcome="fail", decision_status="error", error=error, verdicts=(judgement,)),
         run("other", outcome="skipped", reason="no_cassette", message=said),
     ]
 
@@ -511,4 +511,4 @@ def plain_of(one: LabRun) -> dict[str, Any]:
     if one.outcome == "skipped":
         return {"message": "word"}
     judgement = broken(why="word", values={"word": 1}, reason="word")
-    return {"error": {"cause": "word", "message": "word", "node": "word"}, "judgements": (judgement,)}
+    return {"error": {"cause": "word", "message": "word", "node": "word"}, "verdicts": (judgement,)}

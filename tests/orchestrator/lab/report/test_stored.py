@@ -12,7 +12,7 @@ import pytest
 from orchestrator.cli import app
 from orchestrator.kinds import LAB, SUITE, kind_of
 from orchestrator.lab.report import json_form
-from orchestrator.lab.report.stored import read_lab_sweep, stored_report
+from orchestrator.lab.report.stored import build_stored_report, read_lab_sweep
 from orchestrator.lab.report.write import write_run_directory
 from store.errors import UsageError
 from store.rows import NewSweep
@@ -73,7 +73,7 @@ def test_a_run_is_read_back_as_it_ended(live: Path) -> None:
     runs = {(run.case, run.target, run.repetition): run for run in found.runs}
     assert len(runs) == 12
     jev = runs["route/refund", "jev", 0]
-    assert (jev.capability, jev.fixture, jev.version, jev.decision_status) == ("route", "refund", "1", "ok")
+    assert (jev.capability, jev.case_name, jev.version, jev.decision_status) == ("route", "refund", "1", "ok")
     assert (jev.decision, jev.confidence, jev.asked, jev.local) == ({"verdict": "deny"}, 0.9, True, False)
     assert (jev.wall_ms, jev.cost_nusd, jev.judged) == (1000, 2_000_000, True)
     assert runs["route/refund", "nimble", 0].local
@@ -95,11 +95,11 @@ def test_a_sweep_of_an_agent_is_no_lab(tmp_path: Path) -> None:
 
 def test_the_report_of_one_target_is_about_its_runs_alone(live: Path) -> None:
     with Reader(live) as reader:
-        report = stored_report(reader, reader.find_sweep("last"), variant="nimble")
+        report = build_stored_report(reader, reader.find_sweep("last"), variant="nimble")
     assert {row.target for one in report.capabilities for row in one.rows} == {"nimble"}
     assert report.planned == 6
     assert report.comparisons == ()
-    assert report.facts.ledger.calls == 3
+    assert report.facts.spent.calls == 3
 
 
 def test_results_are_sorted_by_fixture_target_and_repetition(live: Path, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def holds(now: Any, then: Any) -> bool:
 def test_a_reader_of_version_1_finds_what_it_knows(live: Path, tmp_path: Path) -> None:
     found = files(live, tmp_path / "out")
     with Reader(live) as reader:
-        report = json_form.report_to_json(stored_report(reader, reader.find_sweep("last")))
+        report = json_form.report_to_json(build_stored_report(reader, reader.find_sweep("last")))
     then = {name: (FORMATS / name).read_text(encoding="utf-8") for name in ("lab-report-1.json", "lab-run-1.json")}
     sample = json.loads(then["lab-report-1.json"])
     del sample["notes"], sample["limits"]  # words for people may change
