@@ -1,5 +1,6 @@
-"""comparison: two sides of one suite, and what their difference does and does not say.
+"""comparison: two sides of one suite, the difference between them, and the limits of that difference.
 
-A side, `Arm`, comes from a report file or from a sweep's stored rows, and both are treated alike. Everything that
-compares builds the one value of `model.py` and shows it. Start reading at `build.py`.
+A side, `Arm`, is read from a report file or from a sweep's stored rows; both are treated alike. `build.py` makes the
+one value of `model.py`, and every output format shows that value. Start reading at `build.py`. A new figure goes into
+`model.py`; a new output format becomes a module beside `markdown.py`.
 """

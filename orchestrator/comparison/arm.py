@@ -1,6 +1,6 @@
-"""One side of a comparison, whatever it was read from.
+"""One side of a comparison, independent of its source.
 
-What was not measured, or not by every judged run that a figure is about, is None and never 0.
+A figure that was not measured by every judged run it covers is None, never 0.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from store.stats import rates
 from store.stats.rates import Interval
 
 VerifierTallies = tuple[tuple[str, int, int, int], ...]
-"""Per verifier, sorted: its id, and how often it passed, failed, and could not run."""
+"""Per verifier, sorted: its id, and how often it passed, failed and ended in an error."""
 
 
 @attrs.frozen(kw_only=True)
 class Counts:
-    """What the runs of a task came to, or those of several tasks together."""
+    """Summed results and measurements of the runs of one task, or of several."""
 
     planned: int
     passes: int
     judged: int
     budget_exceeded: int
-    """Judged, and not passing."""
+    """Judged runs that exhausted a budget; they do not pass."""
     errored: int
     skipped: int
     unfinished: int
@@ -35,13 +35,13 @@ class Counts:
     """Sum over the judged runs; None unless every one of them reported its tokens."""
     output_tokens: int | None
     wall_total_ms: float | None
-    """Work of the judged runs together."""
+    """Total wall time of the judged runs."""
     wall_median_ms: float | None
     cached_ratio: float | None
-    """Share of input from a cache, over the judged runs that reported it in every turn."""
+    """Share of input tokens served from a prompt cache, over the judged runs that reported it in every turn."""
     cached_runs: int
     cost_usd: float | None
-    """Estimated."""
+    """Estimated cost in USD."""
     compacted: int
     """Judged runs whose context was compacted."""
     incidents: Mapping[str, int]
@@ -49,51 +49,51 @@ class Counts:
 
     @property
     def success_rate(self) -> float | None:
-        """Passes among the judged."""
+        """Passes divided by judged runs; None without judged runs."""
         return rates.success_rate(self.passes, self.judged)
 
     @property
     def wilson(self) -> Interval | None:
-        """The 95 % interval of the rate, were the runs sampled."""
+        """95 % Wilson interval of the success rate; meaningful only for sampled runs."""
         return rates.wilson_interval(self.passes, self.judged)
 
 
 @attrs.frozen(kw_only=True)
 class Arm:
-    """One side."""
+    """One side (arm) of a comparison."""
 
     name: str
-    """As it was named: a report's path, `SWEEP` or `SWEEP:VARIANT` in full."""
+    """Name of the side: a report's path, `SWEEP` or `SWEEP:VARIANT`, never abbreviated."""
     sweep: str
     variant: str
     suite_id: str
     suite_version: str
     mode: str
     conditions: Mapping[str, Json]
-    """As reports tell them."""
+    """Conditions of measurement, under the names that reports use."""
     tasks: Mapping[str, Counts]
     whole: Counts
     versions: Mapping[str, str] = attrs.field(factory=dict)
-    """By task, where tasks have versions of their own; nothing where the source does not tell."""
+    """Version by task, for sources that store one per task; otherwise empty."""
     content: Mapping[str, str] | None = None
-    """Hashes of the suite's files, by path; None where the source does not tell."""
+    """Hashes of the suite's files by path; None if the source has none."""
 
     @property
     def is_flow(self) -> bool:
-        """Whether a decision flow was measured, and no agent."""
+        """Whether the side measured a decision flow rather than an agent."""
         return self.conditions.get("subject") == FLOW
 
 
-def pool_counts(arm: Arm, chosen: Collection[str]) -> Counts:
-    """The counts of the *chosen* tasks together.
+def pool_counts(arm: Arm, names: Collection[str]) -> Counts:
+    """Pool the counts of the tasks in *names*.
 
-    A median and a pooled ratio are known for all of the arm's tasks only; of some they are None.
+    The median and the pooled ratio are known only for all of the arm's tasks; for a subset they are None.
     """
-    return arm.whole if len(chosen) == len(arm.tasks) else sum_counts(arm.tasks[name] for name in chosen)
+    return arm.whole if len(names) == len(arm.tasks) else sum_counts(arm.tasks[name] for name in names)
 
 
 def sum_counts(counts: Iterable[Counts]) -> Counts:
-    """Several tasks together, without what cannot be told from their counts: a median and a pooled ratio."""
+    """Sum the counts of several tasks. The median and the pooled ratio do not follow from counts and are None."""
     tasks = list(counts)
     judged = [task for task in tasks if task.judged]
     incidents: dict[str, int] = {}
@@ -121,7 +121,7 @@ def sum_counts(counts: Iterable[Counts]) -> Counts:
 
 
 def _sum_whole(values: Iterable[int | None]) -> int | None:
-    """The sum, where nothing is missing and there is something."""
+    """Return the sum; None if a value is missing or there is none."""
     known = list(values)
     numbers = [value for value in known if value is not None]
     return sum(numbers) if numbers and len(numbers) == len(known) else None

@@ -1,4 +1,4 @@
-"""From two sides to a `Comparison`. Pure: what it needs has been read."""
+"""Builds a `Comparison` from two sides. Pure: both sides have been read before."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import attrs
 
 from orchestrator.comparison.arm import Arm, Counts, pool_counts
 from orchestrator.comparison.deltas import Conditions, conditions_between, deltas_between, errors_between
+from orchestrator.comparison.detail import add_detail
 from orchestrator.comparison.model import Comparison, Incompatible, TaskComparison
 from orchestrator.comparison.notes import limits_of, notes_of
 from store.events import Json
@@ -19,11 +20,11 @@ from store.stats.rates import MIN_JUDGED
 from store.tallies import StartGaps
 
 UNCOMPARED_CONDITIONS = frozenset({"suiteId", "suiteVersion", "plannedAt", "modelsAnswering", "variant", "variants"})
-"""Conditions that are the same by rule, differ always, or are told in another place."""
+"""Conditions left out of the differences: equal by rule, always different, or reported elsewhere."""
 
 
 def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None, detail: bool = False) -> Comparison:
-    """Compare the sides; *detail* adds what other methods say, which changes no verdict.
+    """Compare the sides; *detail* adds further statistics, which change no verdict.
 
     Raises:
         Incompatible: they measured different suites, or different versions of one.
@@ -60,8 +61,6 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
     )
     comparison = attrs.evolve(comparison, notes=tuple(notes_of(comparison)), limits=limits_of(comparison))
     if detail and not comparison.replay and conditions.modes is None:
-        from orchestrator.comparison.detail import add_detail
-
         return add_detail(comparison)
     return comparison
 
@@ -78,13 +77,13 @@ def _compare_task(
     name: str, before: Counts, after: Counts, both_arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
     sides = (before, after)
-    verdict = compare_verdict(_add_interval(before, both_arms[0]), _add_interval(after, both_arms[1]))
+    verdict = compare_verdict(_describe_side(before, both_arms[0]), _describe_side(after, both_arms[1]))
     why: str | None = None
     if verdict == "not comparable":
         why = conditions.modes or errors_between(before, after)
     elif both_arms[0].mode in PLAYED_MODES and not all(side.judged for side in sides):
-        # Nothing that was played can have changed.
-        verdict, why = "not comparable", "nothing was judged on a side"
+        # Without a judged run on both sides a played task is neither changed nor unchanged.
+        verdict, why = "not comparable", "one side has no judged run"
     elif verdict == "low power":
         why = f"fewer than {MIN_JUDGED} judged runs on a side: {before.judged}, {after.judged}"
     return TaskComparison(
@@ -98,10 +97,10 @@ def _compare_task(
 
 
 def _compare_suite(
-    tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], arms: tuple[Arm, Arm], conditions: Conditions
+    tasks: Sequence[TaskComparison], both: tuple[Counts, Counts], both_arms: tuple[Arm, Arm], conditions: Conditions
 ) -> TaskComparison:
-    """All tasks together. Where recordings are played the suite has changed where one of its tasks has."""
-    suite = _compare_task("", *both, arms, conditions)
+    """Compare all tasks together. Among played recordings the suite has changed if one of its tasks has."""
+    suite = _compare_task("", *both, both_arms, conditions)
     if not tasks:
         return attrs.evolve(suite, verdict="not comparable", why="no task is on both sides")
     if suite.verdict in ("unchanged", "changed"):
@@ -111,7 +110,7 @@ def _compare_suite(
     return suite
 
 
-def _add_interval(counts: Counts, arm: Arm) -> SideCounts:
+def _describe_side(counts: Counts, arm: Arm) -> SideCounts:
     return {
         "passes": counts.passes,
         "judged": counts.judged,
@@ -129,7 +128,7 @@ def _find_differences(before: Mapping[str, Json], after: Mapping[str, Json]) -> 
 
 
 def _normalize_value(value: Json) -> Json:
-    """A file has no tuples, and writes 1.0 where a row holds 1."""
+    """Normalize a condition: a JSON file has lists instead of tuples, and 1.0 where a row has 1."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

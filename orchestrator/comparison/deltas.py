@@ -1,4 +1,4 @@
-"""Differences of what runs took, and the conditions under which they mean anything."""
+"""Differences of measured and estimated figures, and the conditions under which they are comparable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from store.stats import rates
 
 SIDE_NAMES = ("baseline", "candidate")
 TIME_METRICS: tuple[Metric, ...] = ("wallMsMedian", "wallMsPerSuccess")
-"""What compaction settings do not keep from being compared: the whole run's time is measured."""
+"""Figures that stay comparable under different compaction settings, because they time the whole run."""
 
 
 @attrs.frozen(kw_only=True)
 class Conditions:
-    """What keeps figures of two arms from being compared, whatever the task; None where nothing does."""
+    """Reasons, valid for every task, why figures of two arms are not comparable; None where they are."""
 
     modes: str | None
     compaction: str | None
@@ -26,7 +26,7 @@ class Conditions:
 
 
 def conditions_between(baseline: Arm, candidate: Arm) -> Conditions:
-    """Look at both sides' conditions once."""
+    """Compare the conditions of both sides."""
     modes = (baseline.mode, candidate.mode)
     return Conditions(
         modes=None if modes[0] == modes[1] else f"the modes differ: {modes[0]}, {modes[1]}",
@@ -36,7 +36,7 @@ def conditions_between(baseline: Arm, candidate: Arm) -> Conditions:
 
 
 def errors_between(baseline: Counts, candidate: Counts) -> str | None:
-    """Which side has errored runs, and how many."""
+    """Return a text that counts errored runs by side; None without any."""
     counts = [
         f"{side.errored} on the {name}"
         for name, side in zip(SIDE_NAMES, (baseline, candidate), strict=True)
@@ -46,7 +46,7 @@ def errors_between(baseline: Counts, candidate: Counts) -> str | None:
 
 
 def deltas_between(baseline: Counts, candidate: Counts, conditions: Conditions) -> Mapping[Metric, Delta]:
-    """Every figure on both sides, with its difference or why there is none."""
+    """Compute every figure on both sides, with its difference or the reason why there is none."""
     errors = errors_between(baseline, candidate)
     deltas: dict[Metric, Delta] = {}
     for metric in (*MEASURED, *ESTIMATED):
@@ -93,7 +93,7 @@ FIGURES: Mapping[Metric, Callable[[Counts], float | None]] = {
 def _explain_missing(
     metric: Metric, sides: tuple[Counts, Counts], values: tuple[float | None, float | None]
 ) -> str | None:
-    """What is not there, and on which side."""
+    """Return the reason why a value is missing, with its side; None if both are present."""
     for name, counts, value in zip(SIDE_NAMES, sides, values, strict=True):
         if value is not None:
             continue
@@ -102,14 +102,14 @@ def _explain_missing(
         if metric.endswith("PerSuccess") and not counts.passes:
             return f"no success on the {name}"
         if metric == "wallMsMedian" or (metric == "cachedInputRatio" and counts.cached_runs):
-            # a report keeps it task by task, which does not tell it for some of them together
+            # a report has it per task and for all tasks, which does not give it for a subset
             return f"not known on the {name}"
         return f"not reported by the {name}" + ("" if metric == "cachedInputRatio" else " in every judged run")
     return None
 
 
 def _explain_compaction(baseline: Arm, candidate: Arm) -> str | None:
-    """Token figures leave out what compaction took, so that they mean the same under the same settings only."""
+    """Return why token figures are not comparable: they exclude compaction, so its settings must be equal."""
     if baseline.is_flow and candidate.is_flow:
         return None
     settings = [
@@ -141,7 +141,7 @@ def _explain_prices(baseline: Arm, candidate: Arm) -> str | None:
         try:
             rates_by_side.append([Decimal(str(rate)) for rate in given])
         except InvalidOperation:
-            return f"the rates of the {name} are no numbers"
+            return f"the rates of the {name} are not numbers"
     before, after = rates_by_side
     if before == after:
         return None

@@ -1,4 +1,4 @@
-"""What other methods say about a comparison. They stand beside the verdicts and change none."""
+"""Further statistics of a comparison (Newcombe, Fisher, Holm, paired t). They change no verdict."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from store.stats import compare, paired, planning
 from store.stats.compare import ComparisonVerdict
 
 TESTED: frozenset[ComparisonVerdict] = frozenset({"improved", "regressed", "inconclusive"})
-"""Only where there are enough runs is a test made, and counted."""
-LEVEL = 0.05
+"""Verdicts of tasks with enough runs for a Fisher test."""
+SIGNIFICANCE_LEVEL = 0.05
 
 
 def add_detail(comparison: Comparison) -> Comparison:
-    """The same comparison with the figures of `CaseDetail` and `SuiteDetail`."""
+    """Return the comparison with its `CaseDetail` and `SuiteDetail`."""
     tested = [task for task in comparison.tasks if task.verdict in TESTED]
     ps = [_fisher_p(task.baseline, task.candidate) for task in tested]
     adjusted = dict(zip((task.id for task in tested), zip(ps, compare.holm(ps), strict=True), strict=True))
@@ -73,7 +73,7 @@ def _detail_suite(tasks: Sequence[TaskComparison]) -> SuiteDetail:
         outcomes=_pair_outcomes(before, after),
         needed=_plan_repetitions(diffs, before, after),
         tests=len(adjusted),
-        survivors=sum(p < LEVEL for p in adjusted),
+        survivors=sum(p < SIGNIFICANCE_LEVEL for p in adjusted),
     )
 
 
@@ -82,7 +82,7 @@ def _pass_rate(counts: Counts) -> float:
 
 
 def _run_scores(counts: Counts) -> list[float]:
-    """One for each judged run, 1 for a pass; which run it was does not matter here."""
+    """List a score per judged run, 1 for a pass and 0 otherwise, in no particular order."""
     return [1.0] * counts.passes + [0.0] * (counts.judged - counts.passes)
 
 

@@ -1,4 +1,4 @@
-"""`comparison.json`: the comparison for programs. Keys are spelled once, here; the same sides give the same bytes."""
+"""`comparison.json`: the comparison as JSON. Keys are spelled only here; the same sides give the same bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
-    """The comparison as a JSON object."""
+    """Return the comparison as a JSON object."""
     suite = _task_to_json(comparison, comparison.suite)
     del suite["id"]
     document: dict[str, Json] = {
@@ -72,12 +72,12 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
 
 
 def render_json(comparison: Comparison) -> str:
-    """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
+    """Return the file's content in pure ASCII, which every reader accepts."""
     return json.dumps(comparison_to_json(comparison), indent=2, allow_nan=False) + "\n"
 
 
 def render_json_line(comparison: Comparison) -> str:
-    """The same on one line."""
+    """Return the comparison as one line of JSON."""
     return json.dumps(comparison_to_json(comparison), allow_nan=False)
 
 
@@ -92,14 +92,16 @@ def _side_to_json(arm: Arm) -> dict[str, Json]:
 
 def _task_to_json(comparison: Comparison, task: TaskComparison) -> dict[str, Json]:
     rates = task.baseline.success_rate, task.candidate.success_rate
-    told = task.verdict != "not comparable" and rates[0] is not None and rates[1] is not None
+    delta = None
+    if task.verdict != "not comparable" and rates[0] is not None and rates[1] is not None:
+        delta = rates[1] - rates[0]
     return {
         "id": task.id,
         "verdict": task.verdict,
         **({"why": task.why} if task.why is not None else {}),
         "baseline": _counts_to_json(task.baseline, comparison.baseline),
         "candidate": _counts_to_json(task.candidate, comparison.candidate),
-        "successRateDelta": rates[1] - rates[0] if told and rates[0] is not None and rates[1] is not None else None,
+        "successRateDelta": delta,
         "deltas": {
             "measured": _deltas_to_json(task.deltas, MEASURED),
             "estimated": _deltas_to_json(task.deltas, ESTIMATED),

@@ -1,4 +1,4 @@
-"""The comparison as `compare` prints it: plain lines, in which nothing of others' moves a cursor."""
+"""The comparison as `compare` prints it: plain lines without control characters."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ COLUMNS: dict[Metric, str] = {
     "cachedInputRatio": "CACHED",
     "costUsdPerRun": "COST/RUN",
 }
-"""Changes that have a column of their own, where any task has one."""
+"""Figures with a column of their own, shown if any task has a difference."""
 HEAD = ("TASK", "BASELINE", "CANDIDATE", "POINTS", "VERDICT")
 DETAIL_HEAD = ("TASK", "DIFFERENCE (95 % NEWCOMBE)", "FISHER P", "HOLM P", "REPETITIONS NEEDED")
 MAX_NOTE_CHARS = 2000
-"""Characters of a note."""
+"""Characters of a note that are printed."""
 
 
 def render_lines(comparison: Comparison) -> Iterator[str]:
-    """Every line, harmless."""
+    """Yield every line, without control characters."""
     before, after = comparison.baseline, comparison.candidate
     yield f"{one_line(before.suite_id)} {one_line(before.suite_version)}: candidate against baseline"
     for name, arm in (("baseline", before), ("candidate", after)):
@@ -47,7 +47,7 @@ def render_lines(comparison: Comparison) -> Iterator[str]:
     yield from (f"note: {one_line(note, MAX_NOTE_CHARS)}" for note in comparison.notes)
     if comparison.detail is not None:
         yield ""
-        yield "Beyond the verdict (it stays as it is):"
+        yield "Beyond the verdict (these figures do not change it):"
         yield from _table_lines([DETAIL_HEAD, *wording.detail_rows(comparison)])
         yield from wording.suite_detail_lines(comparison.detail)
     yield ""
@@ -55,7 +55,7 @@ def render_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _describe_conditions(arm: Arm) -> str:
-    """The short ones, on the side's line."""
+    """Join the short conditions for the line of a side."""
     known = {name: one_line(format_condition(value)) for name, value in arm.conditions.items()}
     labels = (("mode", ""), ("provider", ""), ("model", "model "), ("k", "k "), ("harnessVersion", "harness "))
     return ", ".join(f"{label}{known[name]}" for name, label in labels if name in known)
@@ -72,7 +72,7 @@ def _result_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _reason_lines(comparison: Comparison) -> Iterator[str]:
-    """Each reason once, with the tasks it is about counted."""
+    """Yield each reason once, with its tasks."""
     reasons: dict[str, list[str]] = {}
     for task in comparison.tasks:
         if task.why is not None:
@@ -80,7 +80,7 @@ def _reason_lines(comparison: Comparison) -> Iterator[str]:
     for reason, tasks in list(reasons.items())[:10]:
         yield f"{one_line(reason, 500)} ({list_names(map(one_line, tasks), 3)})"
     if len(reasons) > 10:
-        yield f"and {len(reasons) - 10} more reasons: --json tells them all"
+        yield f"and {len(reasons) - 10} more reasons: --json lists them all"
 
 
 def _change_lines(comparison: Comparison) -> Iterator[str]:

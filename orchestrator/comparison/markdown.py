@@ -1,4 +1,4 @@
-"""`comparison.md`: the comparison for people. Whatever a name holds stays text: nothing in it becomes markup."""
+"""`comparison.md`: the comparison as Markdown. Names are escaped, so that none becomes markup."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from orchestrator.reports.tables import draw_section
 from orchestrator.text import escape_markdown
 
 MAX_NOTE_CHARS = 2000
-"""Characters of a note."""
+"""Characters of a note that are printed."""
 
 
 def render_markdown(comparison: Comparison) -> str:
-    """The file's content."""
+    """Return the file's content."""
     return "\n".join(_markdown_lines(comparison)) + "\n"
 
 
@@ -84,8 +84,7 @@ def _figure_rows(comparison: Comparison, metrics: Iterable[Metric]) -> Iterator[
 
 
 def _table_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table under a heading; nothing where it has no rows."""
-    every = list(rows)
-    if not every:
-        return
-    yield from draw_section(title, head, every)
+    """Yield a table under a heading; nothing if there are no rows."""
+    listed = list(rows)
+    if listed:
+        yield from draw_section(title, head, listed)

@@ -1,6 +1,6 @@
 """The comparison as a value: every format shows these words and figures and computes none of its own.
 
-Differences are candidate minus baseline. A figure that does not exist is None and says why, never 0.
+Differences are candidate minus baseline. A missing figure is None with a reason, never 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Metric = Literal[
     "costUsdPerRun",
     "costUsdPerSuccess",
 ]
-"""Per run means per judged run; per success, all judged runs divided by the successes."""
+"""Names of the compared figures.
+
+*Per run* is per judged run; *per success* divides the total of all judged runs by the successes.
+"""
 MEASURED: tuple[Metric, ...] = (
     *("inputTokensPerRun", "outputTokensPerRun", "tokensPerRun", "tokensPerSuccess", "cachedInputRatio"),
     *("wallMsMedian", "wallMsPerSuccess"),
@@ -40,16 +43,16 @@ ESTIMATED: tuple[Metric, ...] = ("costUsdPerRun", "costUsdPerSuccess")
 
 @attrs.define(slots=False)
 class Incompatible(EvalctlError):
-    """The sides are no two measurements of one thing; exit code 3."""
+    """The sides measured different suites, or different versions of one; exit code 3."""
 
     baseline: str
-    """The suite with its version."""
+    """Suite and version."""
     candidate: str
 
     def __str__(self) -> str:
         return (
-            f"these cannot be compared: the baseline measured {self.baseline}, the candidate {self.candidate}\n"
-            "Only the same suite in the same version measures the same thing."
+            f"cannot compare: the baseline measured {self.baseline}, the candidate {self.candidate}\n"
+            "Both sides must have measured the same version of the same suite."
         )
 
 
@@ -61,22 +64,22 @@ class Delta:
     candidate: float | None
     delta: float | None
     why: str | None
-    """Why there is no difference to tell; None where there is one."""
+    """Reason for a missing difference; None if there is one."""
 
 
 @attrs.frozen(kw_only=True)
 class CaseDetail:
-    """What other methods say about one task. Never the verdict."""
+    """Further statistics of one task. They never change the verdict."""
 
     newcombe: Interval | None
-    """95 % interval for the difference of the two rates."""
+    """95 % interval for the difference of the two rates (Newcombe)."""
     fisher_p: float | None
-    """None where no test was made: low power, not comparable."""
+    """p value of Fisher's exact test; None if no test was made (low power, or not comparable)."""
     holm_p: float | None
-    """Adjusted for all tests made in this comparison."""
+    """The p value adjusted by Holm for all tests made in this comparison."""
     repetitions_needed: int | None
-    """Judged runs a side with which the screen would see the observed difference with 80 % power; None: no difference
-    was seen, or more than are planned."""
+    """Judged runs per side with which the screen detects the observed difference with 80 % power; None if there is no
+    difference, or the number is beyond the planner's limit."""
 
 
 @attrs.frozen(kw_only=True)
@@ -88,103 +91,107 @@ class TaskComparison:
     candidate: Counts
     verdict: ComparisonVerdict
     why: str | None
-    """What keeps the verdict from being a direction; None where the intervals decided."""
+    """Reason for a verdict without a direction; None if the intervals decided."""
     deltas: Mapping[Metric, Delta]
     detail: CaseDetail | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Clustering:
-    """How alike the repetitions of a case are on one side."""
+    """Clustering of repetitions by case on one side."""
 
     success_rate: float
     se: float | None
     """Standard error of the pooled rate, clustered by case."""
     icc: float | None
+    """Intraclass correlation of the repetitions of a case."""
     design_effect: float | None
-    """By how much a pooled interval's variance is too small for cases like these."""
+    """Factor by which a pooled interval's variance is too small for cases like these."""
 
 
 @attrs.frozen(kw_only=True)
 class PairedOutcomes:
-    """Cases by what happened on either side, where each was judged once a side."""
+    """Cases counted by their outcome on both sides; each was judged once per side."""
 
     both: int
     only_candidate: int
     only_baseline: int
     neither: int
     newcombe: Interval | None
+    """95 % interval for the difference (Newcombe, paired)."""
     mcnemar_p: float
+    """p value of McNemar's exact test."""
 
 
 @attrs.frozen(kw_only=True)
 class SampleSize:
-    """What it would have taken to see the observed difference over cases, with 80 % power."""
+    """Sample size that detects the observed mean difference over cases with 80 % power."""
 
     variances: Variances
     smallest: float | None
-    """The smallest true difference that these cases and repetitions show; None where they are too few to show any."""
+    """Smallest true difference that these cases and repetitions detect; None if they are too few for any."""
     cases: int | None
-    """With as many repetitions as there were; None where no difference was seen."""
+    """Cases needed at the present repetitions; None if there is no difference."""
     repetitions: int | None
-    """A side, with as many cases as there were; None where no number would do, or no difference was seen."""
+    """Repetitions per side needed with the present cases; None if no number suffices, or there is no difference."""
     buy_cases: bool
-    """More repetitions no longer help much; more cases do."""
+    """Whether more cases help and more repetitions hardly do."""
 
 
 @attrs.frozen(kw_only=True)
 class SuiteDetail:
-    """What a suite's cases say together, case by case. Never the verdict."""
+    """Further statistics of the whole suite, paired by case. They never change the verdict."""
 
     cases: int
-    """Judged on both sides."""
+    """Number of cases judged on both sides."""
     left_out: tuple[str, ...]
-    """Tasks on both sides that are not among them."""
+    """Tasks on both sides that were not judged on both."""
     like_these: PairedT | None
-    """About cases like these; None below two cases."""
+    """Paired t test that generalizes to cases like these; None below two cases."""
     verdict: SuiteVerdict
-    """What `like_these` comes to."""
+    """Verdict of `like_these`."""
     signflip_p: float | None
-    """A check that assumes less; None from 20 cases on, where the interval needs none."""
+    """p value of the sign-flip test, a check with fewer assumptions; None from 20 cases on, where none is needed."""
     these: FixedDiff | None
-    """About these cases and no others; None where one has fewer than two judged runs on a side."""
+    """Difference for exactly these cases; None if one of them has fewer than two judged runs on a side."""
     baseline: Clustering | None
     candidate: Clustering | None
     outcomes: PairedOutcomes | None
-    """None unless each case was judged exactly once a side."""
+    """None unless each case was judged exactly once per side."""
     needed: SampleSize | None
     """None below two cases."""
     tests: int
-    """Fisher tests made."""
+    """Number of Fisher tests made."""
     survivors: int
-    """Of these, tasks below 0.05 after Holm's adjustment."""
+    """Number of tests whose p value is below 0.05 after Holm's adjustment."""
 
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """Two sides, compared."""
+    """Two sides with their differences and verdicts."""
 
     baseline: Arm
     candidate: Arm
     replay: bool
-    """Both sides play recordings, as replays and offline labs do: tasks are changed or unchanged, without intervals."""
+    """Whether both sides play recordings (replay, offline lab): tasks are changed or unchanged, without intervals."""
     differences: Mapping[str, tuple[Json, Json]]
-    """Conditions that differ: what was changed, if all went as meant."""
+    """Conditions that differ, with both values; ideally only the one that was changed on purpose."""
     tasks: tuple[TaskComparison, ...]
-    """Those on both sides, sorted."""
+    """Tasks on both sides, sorted."""
     only_baseline: tuple[str, ...]
     only_candidate: tuple[str, ...]
     versions: Mapping[str, tuple[str, str]]
-    """Tasks that are on both sides in different versions, and in no figure: they are not the same thing."""
+    """Tasks on both sides in different versions. No figure includes them, because they are different tasks."""
     suite: TaskComparison
-    """The tasks on both sides together, their runs pooled; its id is empty."""
+    """All tasks on both sides with their runs pooled; its id is empty."""
     verdicts: Mapping[ComparisonVerdict, int]
-    """Tasks by verdict."""
+    """Number of tasks per verdict."""
     errored: int
-    """Runs in no rate because they ended in an error, on both sides."""
+    """Runs of both sides that ended in an error; they are in no rate."""
     gaps: StartGaps | None
     notes: tuple[str, ...]
-    """What a reader must know before reading the verdicts."""
+    """Remarks to read before the verdicts."""
     limits: tuple[str, ...]
-    """What the verdicts do not say; said with every comparison."""
+    """Limits of the verdicts, printed with every comparison."""
     detail: SuiteDetail | None = None
+    """None unless further statistics were requested."""

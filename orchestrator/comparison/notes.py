@@ -1,4 +1,4 @@
-"""What a reader must know before reading a comparison, and what no comparison says."""
+"""Notes to read before a comparison, and the limits of every comparison."""
 
 from __future__ import annotations
 
@@ -11,47 +11,63 @@ from orchestrator.text import format_count, list_names
 
 
 def notes_of(comparison: Comparison) -> Iterator[str]:
-    """The notes, most important first. Names are as files and suites spell them."""
+    """Yield the notes, most important first. Names are spelled as in files and suites."""
+    yield from _identity_notes(comparison)
+    yield from _coverage_notes(comparison)
+    yield from _cause_notes(comparison)
+
+
+def _identity_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield notes on whether both sides measured the same thing."""
     before, after = comparison.baseline, comparison.candidate
     if comparison.replay:
         yield (
-            f"{before.mode}: the model's answers come from a recording. A task has changed or it has not; "
+            f"{before.mode}: the model's answers come from a recording. Tasks are changed or unchanged; "
             "nothing here says anything about model quality, and there are no intervals."
         )
     if (before.sweep, before.variant) == (after.sweep, after.variant) and before.mode == after.mode:
         yield "both sides are the same sweep: there can be no difference."
     if changed := _changed_files(before, after):
         yield (
-            f"the suite's files differ though its version is the same: {list_names(changed)}. "
-            "What was measured may not be the same thing."
+            f"the suite's files differ although its version is the same: {list_names(changed)}. "
+            "The two sides may not have measured the same thing."
         )
+
+
+def _coverage_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield notes on tasks and runs that the figures leave out."""
     for name, missing in (("baseline", comparison.only_baseline), ("candidate", comparison.only_candidate)):
         if missing:
-            yield f"only on the {name}, and in no figure here: {list_names(missing)}."
+            yield f"only on the {name}, so left out of every figure: {list_names(missing)}."
     if comparison.versions:
-        told = [f"{name} ({' and '.join(both)})" for name, both in comparison.versions.items()]
-        yield f"in different versions on the two sides, and in no figure here: {list_names(told)}."
-    for name, arm in (("baseline", before), ("candidate", after)):
+        tasks = [f"{name} ({' and '.join(both)})" for name, both in comparison.versions.items()]
+        yield f"in different versions on the two sides, so left out of every figure: {list_names(tasks)}."
+    for name, arm in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
         left = sum(counts.unfinished for counts in arm.tasks.values())
         if left:
             yield f"{left} of the {arm.whole.planned} runs planned for the {name} have no result yet."
         skipped = sum(counts.skipped for counts in arm.tasks.values())
         if skipped:
-            yield f"{skipped} of the {arm.whole.planned} runs planned for the {name} were skipped, and are in no rate."
-    asked = comparison.differences.keys() & {"provider", "endpoint", "model"}
-    # a lab's configuration holds whom it asks
-    if asked and "configHash" in comparison.differences and not before.is_flow:
-        yield "the model (or who serves it) and the measured configuration differ: a difference may be due to either."
+            planned = f"{arm.whole.planned} runs planned for the {name}"
+            yield f"{skipped} of the {planned} were skipped, so they are in no rate."
+
+
+def _cause_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield notes on several possible causes of a difference."""
+    model = comparison.differences.keys() & {"provider", "endpoint", "model"}
+    # the configuration of a lab includes its models
+    if model and "configHash" in comparison.differences and not comparison.baseline.is_flow:
+        yield ("the model (or its provider) and the measured configuration differ: either may cause a difference.")
     gaps = comparison.gaps
     if gaps is not None and gaps.wide:
         yield (
             f"{gaps.wide} of {gaps.pairs} pairs began more than {WIDE_GAP_US // 60_000_000} minutes apart: "
-            "what changed at the provider in between is in the difference."
+            "the difference may include changes at the provider in between."
         )
 
 
 def limits_of(comparison: Comparison) -> tuple[str, ...]:
-    """The footnote, clause by clause."""
+    """Return the limits of the verdicts, a sentence each."""
     return (
         "Conservative screen on interval overlap, not a significance test.",
         'Inconclusive is not "no difference".',

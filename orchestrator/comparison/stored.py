@@ -1,4 +1,4 @@
-"""A side from a sweep's stored rows, read by one grouped query; runs are never read one by one."""
+"""Reads a side from a sweep's stored rows with one grouped query, never run by run."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 Rates = tuple[Decimal, Decimal] | None
 """USD per million input and output tokens."""
 MAX_NAMED_ARMS = 10
-"""Arms that a message names."""
+"""Arms that an error message lists."""
 ConditionsOf = Callable[[SweepRow, Sequence[CellRecord], Sequence[str], Sequence[str]], dict[str, Json]]
-"""Reads the conditions of measurement, as `orchestrator.reports.conditions.conditions_of` does."""
+"""Returns the conditions of measurement; see `orchestrator.reports.conditions.conditions_of`."""
 
 
 @attrs.frozen(kw_only=True)
 class SideWords:
-    """What a side's kind of sweep decides about it."""
+    """Words and conditions that depend on the kind of sweep of a side."""
 
     noun: str = "variant"
-    """The name of the configurations that such a sweep compares."""
+    """Noun for one of the configurations that such a sweep compares."""
     conditions_of: ConditionsOf = conditions_of
 
 
 SUITE_WORDS = SideWords()
-"""Of an agent suite."""
+"""Words of an agent suite."""
 
 
 def read_stored_arm(reader: Reader, sweep: SweepRow, variant: str | None, words: SideWords = SUITE_WORDS) -> Arm:
-    """The arm of *sweep* called *variant*; without one, the only arm there is. Its kind decides the *words*.
+    """Read the arm *variant* of *sweep*, or its only arm; *words* are those of the sweep's kind.
 
     Raises:
         UsageError: there is no such variant, there are several and none was named, or a task was planned for several
-            targets, so that its runs are not one side's.
+            targets, so that its runs belong to several sides.
     """
     cells = reader.list_cells(sweep.id, variant) or reader.list_cells(sweep.id)
     chosen = _choose_variant(sweep, sorted({cell.variant for cell in cells}), variant, words.noun)
@@ -88,11 +88,11 @@ def _choose_variant(sweep: SweepRow, variants: Sequence[str], wanted: str | None
     if wanted is None:
         if len(variants) > 1:
             raise UsageError(
-                f"{sweep.name} has {len(variants)} {noun}s; one side is one of them", f"Say which: {names}"
+                f"{sweep.name} has {len(variants)} {noun}s; a side is one of them", f"Name one of them: {names}"
             )
         return variants[0] if variants else ""
     if wanted not in variants:
-        has = f"It has {names}{suggest_nearest(wanted, variants)}." if names else "It has none: give its name alone."
+        has = f"It has {names}{suggest_nearest(wanted, variants)}." if names else "It has none: type its name alone."
         raise UsageError(f"{sweep.name} has no {noun} {wanted!r}", has)
     return wanted
 
@@ -101,13 +101,11 @@ def _check_one_cell_per_task(sweep: str, cells: Iterable[CellRecord]) -> None:
     counts = Counter(cell.case_id for cell in cells)
     doubled = [name for name, times in counts.items() if times > 1]
     if doubled:
-        raise UsageError(
-            f"{sweep} planned task {one_line(doubled[0])!r} for several targets; compare takes one side at a time"
-        )
+        raise UsageError(f"{sweep} planned task {one_line(doubled[0])!r} for several targets, but a side has one")
 
 
 class _Sums:
-    """All tasks of an arm. Of each run only its time is kept."""
+    """Running sums over all tasks of an arm, with the wall time of each run."""
 
     def __init__(self, price: Rates) -> None:
         self.price = price
@@ -116,7 +114,7 @@ class _Sums:
         self.walls = array("d")
 
     def add_cell(self, tally: CellTally) -> None:
-        """Count one task."""
+        """Add one task."""
         for name in (
             *("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted"),
             *("input_tokens", "output_tokens", "token_runs", "cached_tokens", "cached_input", "cached_runs"),
@@ -126,7 +124,7 @@ class _Sums:
         self.walls.extend(tally.walls_ms)
 
     def to_counts(self) -> Counts:
-        """What the sums come to."""
+        """Return the sums as `Counts`."""
         names = ("planned", "finished", "passes", "judged", "budget_exceeded", "errored", "skipped", "compacted")
         tokens = ("input_tokens", "output_tokens", "token_runs", "cached_tokens", "cached_input", "cached_runs")
         whole = CellTally(

@@ -85,7 +85,7 @@ def _choose_variant(path: Path, variants: list[str], wanted: str | None) -> str:
         if len(variants) > 1:
             names = ", ".join(f"{path}:{one_line(name)}" for name in variants[:10])
             raise UsageError(
-                f"{path}: this report has {len(variants)} variants; one side is one of them", f"Say which: {names}"
+                f"{path}: this report has {len(variants)} variants; a side is one of them", f"Name one of them: {names}"
             )
         return variants[0] if variants else ""
     if wanted not in variants:

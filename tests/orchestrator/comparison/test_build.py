@@ -75,7 +75,7 @@ def test_nothing_replayed_is_nothing_unchanged() -> None:
         arm({"a": counts(0, 0, skipped=1, planned=1)}, mode="replay"),
         arm({"a": counts(0, 0, skipped=1, planned=1)}, name="b", mode="replay"),
     )
-    assert (found.tasks[0].verdict, found.tasks[0].why) == ("not comparable", "nothing was judged on a side")
+    assert (found.tasks[0].verdict, found.tasks[0].why) == ("not comparable", "one side has no judged run")
 
 
 @pytest.mark.parametrize("other", [{"suite_id": "forms"}, {"suite_version": "1.3.0"}])
@@ -93,7 +93,7 @@ def test_tasks_on_one_side_only_are_named_and_in_no_figure() -> None:
     assert found.suite.verdict == "improved"
     assert found.suite.deltas["wallMsMedian"].why == "not known on the baseline"
     assert found.suite.deltas["tokensPerRun"].delta == 0
-    assert "only on the baseline, and in no figure here: gone." in found.notes
+    assert "only on the baseline, so left out of every figure: gone." in found.notes
     apart = compare_arms(arm({"a": (0, 5)}), arm({"b": (5, 5)}, name="b"))
     assert (apart.suite.verdict, apart.suite.why) == ("not comparable", "no task is on both sides")
     assert list(lines.render_lines(apart))
@@ -167,7 +167,7 @@ def test_costs_are_compared_at_the_same_rates_only() -> None:
     assert (
         "the rates differ: 1 and 2.0; 1 and 3 USD" in compare_arms(before, other).tasks[0].deltas["costUsdPerRun"].why
     )
-    assert "are no numbers" in compare_arms(before, strange).tasks[0].deltas["costUsdPerRun"].why
+    assert "are not numbers" in compare_arms(before, strange).tasks[0].deltas["costUsdPerRun"].why
 
 
 def test_compaction_is_always_told_and_first_among_the_incidents() -> None:
@@ -214,7 +214,7 @@ def test_what_differs_between_the_sides_is_told() -> None:
         arm({"a": (0, 5)}), arm({"a": (5, 5)}, name="b", conditions={"model": "m-2", "configHash": "d"})
     )
     assert found.differences == {"model": ("m-1", "m-2"), "configHash": ("c0ffee", "d")}
-    assert any("a difference may be due to either" in note for note in found.notes)
+    assert any("either may cause a difference" in note for note in found.notes)
 
 
 def test_a_suite_that_changed_without_its_version_is_told() -> None:
@@ -231,9 +231,9 @@ def test_a_side_that_is_not_finished_and_a_side_that_is_the_other_are_told() -> 
     assert notes == (
         "both sides are the same sweep: there can be no difference.",
         "4 of the 9 runs planned for the baseline have no result yet.",
-        "2 of the 9 runs planned for the baseline were skipped, and are in no rate.",
+        "2 of the 9 runs planned for the baseline were skipped, so they are in no rate.",
         "4 of the 9 runs planned for the candidate have no result yet.",
-        "2 of the 9 runs planned for the candidate were skipped, and are in no rate.",
+        "2 of the 9 runs planned for the candidate were skipped, so they are in no rate.",
     )
 
 
@@ -247,7 +247,7 @@ def test_pairs_that_began_far_apart_are_told() -> None:
         "longestMs": 700_000.0,
         "wide": 1,
     }
-    assert "the runs of 5 pairs began 60.0 s apart in the mean, 700.0 s at most" in "\n".join(lines.render_lines(found))
+    assert "the runs of 5 pairs began 60.0 s apart on average, 700.0 s at most" in "\n".join(lines.render_lines(found))
 
 
 def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
@@ -274,7 +274,7 @@ def test_detail_stands_beside_the_verdicts_and_changes_none() -> None:
     assert beyond.these.diff == pytest.approx(beyond.like_these.diff)
     assert beyond.these.se < beyond.like_these.se
     shown = "\n".join(lines.render_lines(found))
-    assert "cases like these, paired over 4 cases: +65.0 points; below 5 cases an interval says nothing" in shown
+    assert "cases like these, paired over 4 cases: +65.0 points; below 5 cases an interval means nothing" in shown
     assert "these cases only: +65.0 points" in shown
     assert "no difference seen" in shown
     assert "Beyond the verdict" in markdown.render_markdown(found)
@@ -305,7 +305,7 @@ def test_no_interval_of_the_mean_difference_leaves_what_is_possible(cases: int) 
         detail=True,
     )
     shown = "\n".join(lines.render_lines(found))
-    assert ("below 5 cases an interval says nothing" in shown) == (cases < 5)
+    assert ("below 5 cases an interval means nothing" in shown) == (cases < 5)
     bounds = [float(bound) for bound in re.findall(r"[-+][\d.]+(?=[,\]])", shown.partition("cases like these")[2])]
     assert bounds
     assert all(-100 <= bound <= 100 for bound in bounds)

@@ -162,7 +162,7 @@ def test_two_targets_of_a_live_lab_are_compared_by_their_intervals(
     assert found["differences"]["backend"] == {"baseline": "typesafe", "candidate": "ollama"}
     assert found["differences"]["model"] == {"baseline": "jev-latest", "candidate": "nimble"}
     assert "compaction" not in found["baseline"]["conditions"]
-    assert not any("a difference may be due to either" in note for note in found["notes"])
+    assert not any("either may cause a difference" in note for note in found["notes"])
     why = found["tasks"][1]["deltas"]["measured"]["tokensPerRun"]
     assert (why["delta"], why.get("why")) == (0, None)
     code, out, _ = evalctl("compare", "last:jev", "last:nimble", "--detail")
