@@ -1,4 +1,5 @@
-"""reports: what all kinds of sweeps show: conditions, phrases, tables, listings, one run in full, and `status/`.
+"""reports: the parts that all kinds of sweeps share: conditions, phrases, tables, listings, one run in full, `status/`.
 
-A kind's own report is in its folder (`suite/report/`, `lab/report/`). Start reading at `conditions.py`.
+The report of one kind is in its own folder (`suite/report/`, `lab/report/`). Start reading at `conditions.py`. A phrase
+or a table that two kinds of sweep need goes here.
 """

@@ -1,4 +1,4 @@
-"""A report without secrets: what models, tools and suites named or said is looked through before it is shown."""
+"""Masks secrets in a report: texts of models, tools and suites are scanned before they are shown."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ ReportT = TypeVar("ReportT")
 
 
 def clean_report(report: ReportT, cleaner: Cleaner) -> ReportT:
-    """*report* with marks in the place of secrets, and a note of how many *cleaner* has replaced, here and before."""
+    """Return *report* with secrets masked, and a note of how many *cleaner* has masked, here and before."""
     clean: Any = clean_texts(report, cleaner)
     number = cleaner.replaced.total()
     if number:
         shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.replaced.items()))
-        note = f"secrets: {number} texts in the shape of a credential were replaced by marks in this report ({shapes})."
+        note = f"secrets: {number} texts that look like credentials were replaced by marks in this report ({shapes})."
         clean = attrs.evolve(clean, notes=(*clean.notes, note))
-    cleaned: ReportT = clean
-    return cleaned
+    masked: ReportT = clean
+    return masked
 
 
 def clean_texts(value: Any, cleaner: Cleaner) -> Any:
-    """*value*, attrs or JSON, with every text in it cleaned by itself: a hash beside a telling name is no secret."""
+    """Mask each text in *value*, attrs or JSON. Texts are scanned alone: a hash below a key `token` is no secret."""
     if isinstance(value, str):
         return cleaner.mask_text(value)
     if attrs.has(type(value)):

@@ -1,4 +1,4 @@
-"""The conditions of measurement, as every report names them. A number without them is an anecdote."""
+"""The conditions of measurement, under the names that every report uses."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from store.events import Json
 from store.rows import CellRecord, SweepRow
 
 FLOW = "decision flow"
-"""The subject of a lab's conditions."""
+"""Value of `subject` in the conditions of a lab."""
 
 
 def conditions_of(
     sweep: SweepRow, cells: Sequence[CellRecord], versions: Sequence[str], models: Sequence[str]
 ) -> dict[str, Json]:
-    """Conditions of *sweep*; *versions* are those of the processes that worked on it, *models* those that answered.
+    """Return the conditions of *sweep*, without paths and credentials; conditions that do not apply are absent.
 
-    What does not apply is absent. Neither paths nor credentials are among them.
+    Args:
+        sweep: the stored sweep.
+        cells: its cells, or those of one variant.
+        versions: versions of the harness that worked on it.
+        models: models that answered.
     """
     stored, settings = sweep.conditions, _as_mapping(sweep.conditions.get("settings"))
     conditions: dict[str, Json] = {
@@ -56,40 +60,40 @@ def conditions_of(
 
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
-    """USD per million input and output tokens, where the sweep was given both."""
+    """Return the rates of a sweep in USD per million input and output tokens; None unless both were given."""
     settings = _as_mapping(conditions.get("settings"))
-    given = settings.get("input_rate"), settings.get("output_rate")
-    if given[0] is None or given[1] is None:
+    input_rate, output_rate = settings.get("input_rate"), settings.get("output_rate")
+    if input_rate is None or output_rate is None:
         return None
-    return Decimal(str(given[0])), Decimal(str(given[1]))
+    return Decimal(str(input_rate)), Decimal(str(output_rate))
 
 
 def format_time(microseconds: int) -> str:
-    """A time as people and programs read it: 2026-11-30T10:15:00.000Z."""
+    """Format microseconds UTC in ISO 8601: 2026-11-30T10:15:00.000Z."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def collapse_equal(values: Iterable[str]) -> Json:
-    """Reduce *values* to one where all are the same, to a sorted list of them otherwise; None without any."""
+    """Return the value if all *values* are equal, otherwise a sorted list of them; None if there are none."""
     different = sorted(set(values))
     return different[0] if len(different) == 1 else different or None
 
 
 def _variant_conditions(cells: Sequence[CellRecord], settings: Mapping[str, Json]) -> dict[str, Json]:
-    """The variants in their order, the baseline first; of a single one what it overrides, too."""
+    """Return the variants in order, the baseline first; for a single variant also its overrides."""
     names = list(dict.fromkeys(cell.variant for cell in cells))
     if names in ([""], []):
         return {}
     planned = _planned_variants(settings)
-    order = [one["id"] for one in planned]
-    if len(names) == 1 and len(order) != 1:
-        overrides = next((one["overrides"] for one in planned if one["id"] == names[0]), None)
+    ids = [variant["id"] for variant in planned]
+    if len(names) == 1 and len(ids) != 1:
+        overrides = next((variant["overrides"] for variant in planned if variant["id"] == names[0]), None)
         return {"variant": names[0], "overrides": overrides}
-    return {"variants": sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))}
+    return {"variants": sorted(names, key=lambda name: (ids.index(name) if name in ids else len(ids), name))}
 
 
 def _planned_variants(settings: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    """The stored variants in their order, each with `id` and `overrides`; a lab stores its targets by id alone."""
+    """List the stored variants in order, each with `id` and `overrides`; a lab stores only the ids of its targets."""
     return settings.get("variants") or [{"id": name, "overrides": {}} for name in settings.get("targets", ())]
 
 
@@ -100,24 +104,26 @@ COMPACTION = {
     "compaction.maxOutputTokens": ("maxOutputTokens", "compaction_max_output_tokens"),
     "limits.maxContextChars": ("maxContextChars", "max_context_chars"),
 }
-"""What decides when and how a context is compacted: measured key -> its name in reports, its field in settings."""
+"""Settings of compaction: measured key -> its name in reports, its field in the stored settings."""
 
 
 def _compaction_settings(settings: Mapping[str, Json], cells: Sequence[CellRecord]) -> Json:
-    """The settings of compaction, a variant's where the cells are of one variant; None where they are several's."""
+    """Return the settings of compaction, with a variant's overrides; None if the cells have several variants."""
     names = {cell.variant for cell in cells}
     if len(names) > 1:
         return None
     agent = _as_mapping(settings.get("agent"))
     compaction = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
-    for one in settings.get("variants", ()):
-        if one["id"] in names:
-            compaction |= {COMPACTION[key][0]: value for key, value in one["overrides"].items() if key in COMPACTION}
+    for variant in settings.get("variants", ()):
+        if variant["id"] in names:
+            compaction |= {
+                COMPACTION[key][0]: value for key, value in variant["overrides"].items() if key in COMPACTION
+            }
     return compaction or None
 
 
 def _strip_to_origin(base_url: Any) -> Json:
-    """Scheme, host and port: an endpoint's path and user may hold what is nobody's business."""
+    """Return scheme, host and port; the path and user of an endpoint may hold a secret."""
     if not isinstance(base_url, str):
         return None
     try:

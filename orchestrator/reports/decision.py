@@ -1,4 +1,4 @@
-"""How a decision came about, for people: what `show` tells of a lab's run beside its assertions."""
+"""The decision of a lab's run and its trace, which `show` prints beside the assertions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_VALUE_CHARS = 2000
 
 
 def decision_lines(decision: Any, *, full: bool) -> Iterator[str]:
-    """The decision as it is stored, or nothing where there is none. Every line is harmless."""
+    """Yield the stored decision, without control characters; nothing if there is none."""
     if not isinstance(decision, Mapping):
         return
     yield _decision_line(f"decided: {decision.get('status')}", decision.get("confidence"))
@@ -31,7 +31,7 @@ def decision_lines(decision: Any, *, full: bool) -> Iterator[str]:
 
 
 def _step_line(step: Mapping[str, Any]) -> str:
-    """`node judge (model, ollama nimble): decided, confidence 0.9, 90 ms`."""
+    """Describe a step of the trace: `node judge (model, ollama nimble): decided, confidence 0.9, 90 ms`."""
     backend = " ".join(str(step[name]) for name in ("backend", "model") if step.get(name) is not None)
     origin = f"{step.get('source')}, {backend}" if backend else f"{step.get('source')}"
     parts = [f"node {step.get('node')} ({origin}): {step.get('outcome')}"]

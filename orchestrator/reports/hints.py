@@ -1,4 +1,4 @@
-"""Commands that a report proposes, as values: the command line adds the program's name and the store when it prints."""
+"""Commands that a report proposes, as values. The command line adds the program's name and the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Hint:
 
     command: str
     remark: str = ""
-    """What the command does; printed behind it."""
+    """Effect of the command; printed behind it."""
     lead: str = "next:"
     """Words printed before the command."""
 
@@ -39,6 +39,6 @@ def propose_commands(
     if left:
         yield Hint(f"resume {sweep}", describe_resume(left, capped=capped))
     if errors:
-        yield Hint(f"resume {sweep} --errors", f"also runs again what ended in an error ({errors:,})")
+        yield Hint(f"resume {sweep} --errors", f"also reruns the runs that ended in an error ({errors:,})")
     if first_not_passed is not None:
         yield Hint(f"show {sweep}/{first_not_passed}", "shows the first run that did not pass")

@@ -1,4 +1,4 @@
-"""Every run of a sweep on a line of its own, in the stored order. What `show SWEEP --runs` prints."""
+"""A listing with one line per run in the stored order, which `show SWEEP --runs` prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def listing_lines(reader: Reader, sweep: SweepRow) -> Iterator[str]:
-    """For people: position, task, repetition, what it came to, and what it took."""
+    """Yield a line per run: position, task, repetition, outcome, wall time and turns."""
     cells = {cell.id: cell for cell in reader.list_cells(sweep.id)}
     width = max((len(_cell_name(cell)) for cell in cells.values()), default=0)
     digits = len(str(sweep.runs))

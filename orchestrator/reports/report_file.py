@@ -1,4 +1,4 @@
-"""Reads `report.json`, which may have been edited, cut off, or written by another program, field by field."""
+"""Reads `report.json` field by field: it may have been edited, cut off, or written by another program."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from store.errors import UsageError
 from store.events import Json
 
 MAX_REPORT_BYTES = 256 * 1024 * 1024
-"""Bytes of a report that are read."""
+"""Bytes; a larger file is refused."""
 REPORT_NAME = "report.json"
 MAX_FIGURE = 10**15
-"""No count and no figure of a report is larger."""
+"""Largest count or figure that a report may hold."""
 
 
 def read_fields(path: Path) -> ReportFields:
-    """Read the report at *path*, a `report.json` or its directory, as far as its outermost object.
+    """Parse the report at *path*, a `report.json` or its directory, and return its outermost object.
 
     Raises:
-        UsageError: there is no report, it cannot be read, or it is no JSON object.
+        UsageError: there is no report, it cannot be read, or it is not a JSON object.
     """
     file = path / REPORT_NAME if path.is_dir() else path
     return ReportFields(file, (), _parse_report(file))
@@ -32,23 +32,24 @@ def read_fields(path: Path) -> ReportFields:
 
 @attrs.frozen
 class ReportFields:
-    """An object of the report and its place in it. Every reader of a field refuses what cannot be true.
+    """Reader of one object of a report. Every method refuses values that are impossible.
 
     Raises:
-        UsageError: by each reader, with the file and the field, where it is missing or of another type.
+        UsageError: from each method, with file and field, if the field is missing or has another type.
     """
 
     file: Path
     keys: tuple[str, ...]
+    """Keys that lead from the outermost object to this one."""
     value: Mapping[str, Json]
 
     def refuse_field(self, name: str, problem: str) -> NoReturn:
-        """Refuse the field *name*."""
-        where = ".".join((*self.keys, name))
-        raise UsageError(f"{self.file}: {where}: {problem}", "The report may have been edited or damaged.")
+        """Raise the error that refuses the field *name*."""
+        path = ".".join((*self.keys, name))
+        raise UsageError(f"{self.file}: {path}: {problem}", "The report may have been edited or damaged.")
 
     def read_object(self, name: str, *, default: Mapping[str, Json] | None = None) -> ReportFields:
-        """Read the object at *name*; *default* where it is missing."""
+        """Read the object at *name*; *default* if it is missing."""
         value = self.value.get(name, default)
         if not isinstance(value, Mapping):
             self.refuse_field(
@@ -66,18 +67,18 @@ class ReportFields:
         return value
 
     def read_item(self, name: str, keys: int) -> ReportFields:
-        """Read the object in the list at *name*."""
+        """Read the object at *index* in the list at *name*."""
         value = self.read_list(name)[keys]
         if not isinstance(value, Mapping):
             self.refuse_field(f"{name}[{keys}]", f"expected an object, got {describe_value(value)}")
         return ReportFields(self.file, (*self.keys, f"{name}[{keys}]"), value)
 
     def read_string(self, name: str, *, default: str | None = None) -> str:
-        """Read the text at *name*; *default* where it is missing."""
+        """Read the string at *name*; *default* if it is missing."""
         value = self.value.get(name, default)
         if not isinstance(value, str):
             self.refuse_field(
-                name, f"expected some text, got {describe_value(value)}" if name in self.value else "is missing"
+                name, f"expected a string, got {describe_value(value)}" if name in self.value else "is missing"
             )
         return value
 
@@ -89,20 +90,20 @@ class ReportFields:
                 name, f"expected a count, got {describe_value(value)}" if name in self.value else "is missing"
             )
         if maximum is not None and value > maximum:
-            self.refuse_field(name, f"{value} are more than the {maximum} there can be")
+            self.refuse_field(name, f"{value} is more than the possible maximum, {maximum}")
         return value
 
     def read_number(self, name: str, *, maximum: float = MAX_FIGURE) -> float | None:
-        """Read the number at *name*, or None where it is missing."""
+        """Read the number at *name*, from 0 to *maximum*, or None if it is missing."""
         value = self.value.get(name)
         if value is None:
             return None
         if type(value) not in (int, float) or not 0 <= value <= maximum:
-            self.refuse_field(name, f"expected a number that is possible here, got {describe_value(value)}")
+            self.refuse_field(name, f"expected a number from 0 to {maximum:g}, got {describe_value(value)}")
         return float(value)
 
     def read_tokens(self, name: str) -> int | None:
-        """Read the count at *name*, or None where it is missing."""
+        """Read the count at *name*, or None if it is missing."""
         return None if self.value.get(name) is None else self.read_count(name)
 
 
@@ -117,7 +118,9 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
             raise UsageError(f"{file}: there is no report here", hint)
         size = file.stat().st_size
         if size > MAX_REPORT_BYTES:
-            raise UsageError(f"{file}: {size:,} bytes are no report")
+            raise UsageError(
+                f"{file}: {size:,} bytes are too many for a report, which has at most {MAX_REPORT_BYTES:,}"
+            )
         value = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
@@ -133,4 +136,4 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

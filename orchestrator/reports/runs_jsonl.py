@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, Json]:
-    """One run as a JSON object. What was not measured is absent, never 0."""
+    """Return one run as a JSON object. Keys of unmeasured figures are absent, never 0."""
     record: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "runId": sweep.name,
@@ -31,7 +31,7 @@ def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, 
         "startedAt": format_time(run.started_at) if run.started_at is not None else None,
         "endedAt": format_time(run.ended_at) if run.ended_at is not None else None,
         "model": run.measured.model_resolved,
-        "verifiers": [verdict_to_json(one) for one in run.verdicts],
+        "verifiers": [verdict_to_json(verdict) for verdict in run.verdicts],
         "measured": measurements_to_json(run),
         "incidents": dict(run.detail.get("incidents", {})),
     }
@@ -47,12 +47,12 @@ def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, 
 
 
 def run_line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
-    """The record on one line, pure ASCII."""
+    """Return the record as one line of JSON in pure ASCII."""
     return json.dumps(run_to_json(sweep, run, cell), separators=(",", ":"), allow_nan=False)
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
-    """What a verifier said, as a JSON object."""
+    """Return the verdict of a verifier as a JSON object."""
     record: dict[str, Json] = {
         "id": verdict.verifier,
         "kind": verdict.kind,
@@ -64,7 +64,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
 
 
 def measurements_to_json(run: RunRecord) -> dict[str, Json]:
-    """What was measured of a run: durations in ms, tokens as the provider reported them."""
+    """Return the measurements of a run: durations in ms, tokens as the provider reported them."""
     figures, partial = run.measured, bool(run.detail.get("cachedPartial"))
     compaction = run.detail.get("compaction", {})
     record = {

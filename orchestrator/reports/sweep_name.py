@@ -1,4 +1,4 @@
-"""The name that a person types for a stored sweep, one of its arms, or one of its runs."""
+"""Parses the typed name of a stored sweep, one of its arms, or one of its runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class SweepName(NamedTuple):
-    """`SWEEP`, `SWEEP:ARM` or `SWEEP/POSITION`, in its parts."""
+    """The parts of `SWEEP`, `SWEEP:ARM` or `SWEEP/POSITION`."""
 
     sweep: str
     """A sweep's name, a prefix of it, or `last`."""
     arm: str | None = None
-    """A variant or a target; None where no arm is named."""
+    """A variant or a target; None if no arm is named."""
     position: str | None = None
-    """The place of a run in the sweep as it was typed; None where no run is named."""
+    """Position of a run in the sweep, as typed; None if no run is named."""
 
 
 def parse_sweep_name(typed: str) -> SweepName:

@@ -1,4 +1,4 @@
-"""Markdown tables, drawn the same in every report. Cells stay text: nothing in them becomes markup."""
+"""Markdown tables, drawn the same in every report. Cells are escaped, so that none becomes markup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchestrator.text import escape_markdown
 
 
 def draw_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Draw a table under a heading of our own."""
+    """Draw a table under the heading *title*, which is not escaped."""
     yield f"## {title}"
     yield ""
     yield from draw_table(head, rows)

@@ -1,4 +1,4 @@
-"""One run in full: how it ended, what its verifiers said, its attempts, and what happened in one of them."""
+"""One run in full: its outcome, the verdicts, its attempts, and the events of one attempt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_TEXT_CHARS = 2000
 
 
 def choose_attempt(attempts: Iterable[AttemptRecord], number: int | None) -> AttemptRecord | None:
-    """Attempt *number*; without one the attempt that counts, else the last; None where there was no attempt.
+    """Choose attempt *number*; by default the attempt that counts, else the last; None if there is no attempt.
 
     Raises:
         UsageError: the run has no attempt of that number.
@@ -43,7 +43,7 @@ def choose_attempt(attempts: Iterable[AttemptRecord], number: int | None) -> Att
 def transcript_to_json(
     reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, number: int | None
 ) -> dict[str, Json]:
-    """The run as a JSON object."""
+    """Return the run as a JSON object, with the events of the chosen attempt."""
     attempts = reader.list_attempts(run.run_id)
     chosen = choose_attempt(attempts, number)
     return {
@@ -75,7 +75,7 @@ def transcript_to_json(
 def transcript_lines(
     reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, *, number: int | None, full: bool
 ) -> Iterator[str]:
-    """The run for people. All of it is harmless; long texts are cut unless *full*."""
+    """Yield the printed run, without control characters; long texts are cut unless *full*."""
     attempts = reader.list_attempts(run.run_id)
     chosen = choose_attempt(attempts, number)
     name = f"{cell.case_id}:{cell.variant}" if cell.variant else cell.case_id
@@ -90,7 +90,7 @@ def transcript_lines(
         message_text = f": {format_error(attempt.reason, str(message), MAX_TEXT_CHARS)}" if message else ""
         yield f"attempt {attempt.number}: {_format_ending(attempt.outcome, attempt.reason)}, {counts}{message_text}"
     if chosen is None:
-        yield "it has not been tried yet"
+        yield "it has no attempt yet"
         return
     for change in reader.iterate_file_changes(chosen.attempt_id):
         size = _change_size(change)
@@ -123,11 +123,11 @@ def _verdict_lines(run: RunRecord, *, full: bool) -> Iterator[str]:
 
 
 def _event_lines(events: Iterable[EventRow], *, full: bool) -> Iterator[str]:
-    def delta_piece(event: EventRow) -> tuple[str, Json] | int:
-        # the segments of one streamed text belong together; every other event stands for itself
+    def piece_key(event: EventRow) -> tuple[str, Json] | int:
+        # segments of one streamed text share a key; every other event has its own
         return (event.kind, event.payload.get("request")) if event.kind in ("text", "reasoning") else event.seq
 
-    for _, group in groupby(events, delta_piece):
+    for _, group in groupby(events, piece_key):
         segments = list(group)
         first = segments[0]
         head = f"{first.at / 1000:>9.3f}  {one_line(first.kind)}"
@@ -140,10 +140,11 @@ def _event_lines(events: Iterable[EventRow], *, full: bool) -> Iterator[str]:
 
 
 LONG_FIELDS = ("instructions", "prompt", "arguments", "output", "text", "message", "detail")
+"""Fields of an event that are printed on lines of their own."""
 
 
 def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iterator[str]:
-    """The short fields on one line, the long ones below."""
+    """Yield an event: its short fields on one line, the long ones below."""
     short = [
         f"{one_line(name)}={one_line(mask_secrets(value if isinstance(value, str) else json.dumps(value)))}"
         for name, value in payload.items()
@@ -158,8 +159,8 @@ def _format_event(head: str, payload: Mapping[str, Json], *, full: bool) -> Iter
 
 
 def _text_block(label: str, text: str, *, full: bool) -> Iterator[str]:
-    """A text that may have many lines, indented below its label."""
-    text = mask_secrets(text)  # whole: a cut or a line end could part a secret in two
+    """Yield a text of several lines, indented below its label."""
+    text = mask_secrets(text)  # before the cut, which could split a secret in two
     excerpt = text if full or len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
     first, *rest = make_harmless(excerpt).rstrip("\n").split("\n")
     yield f"{label}{first}"

@@ -68,7 +68,7 @@ def held(evalctl: Driver, endpoint: Endpoint, make_suite: MakeSuite) -> Iterator
 def test_on_a_terminal_it_redraws_until_the_sweep_is_done(evalctl: Driver, endpoint: Endpoint, held: Started) -> None:
     with contextlib.closing(Screen(evalctl, "status", "--watch")) as screen:
         screen.shows("0 of 6 runs have a result")
-        screen.shows("2 wait for an answer of ")
+        screen.shows("2 wait for an answer from ")
         assert evalctl.run("pause", "last", "--why", "lunch").code == 0
         screen.shows("(lunch)")
         assert evalctl.run("continue", "last").code == 0
@@ -104,12 +104,12 @@ def test_in_a_pipe_it_is_a_line_per_change(evalctl: Driver, endpoint: Endpoint, 
 
 def test_why_follows_a_run_from_the_claim_to_its_end(evalctl: Driver, endpoint: Endpoint, held: Started) -> None:
     names = [evalctl.run("status", "--why", f"last/{position}").stdout for position in range(1, 7)]
-    assert sum("waits for an answer of" in text for text in names) == 2
-    assert sum("has claimed it, which waits for its turn" in text for text in names) == 2
+    assert sum("has waited for an answer from" in text for text in names) == 2
+    assert sum("has claimed it; it has waited for its turn" in text for text in names) == 2
     assert sum("has not been claimed yet" in text for text in names) == 2
     held.kill()
     told = evalctl.run("status", "--why", "last/1").stdout
-    assert "died before it had ended" in told
+    assert "died before finishing it" in told
     assert "`resume` runs it" in told
     endpoint.plan()
     endpoint.release()

@@ -1,4 +1,5 @@
-"""status: a sweep while it is not done. Where it stands, what it waits for, and why a run is unfinished.
+"""status: a sweep that is not done. Its standing, its open waits, and the reason why a run is unfinished.
 
-Start reading at `standing.py`.
+`standing.py` reads what `status` prints once, `glance.py` adds what changes from second to second, `doing.py` names
+what a run waits for, and `why.py` explains one run. Start reading at `standing.py`.
 """

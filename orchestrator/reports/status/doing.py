@@ -1,4 +1,4 @@
-"""What a run that is under way is doing or waiting for, told from the last event it left."""
+"""The activity of a running attempt, derived from its last event."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ if TYPE_CHECKING:
     from store.records import RunningAttempt
 
 GRACE_US = 1_000_000
-"""A retry whose time came longer ago than this waits for something else now."""
+"""Microseconds: a retry that is overdue by more than this waits for the gate instead."""
 GATE = "a permit of the account or room in the caps"
+"""The wait of a request that the gate has not let through yet."""
 
 
 @attrs.frozen(kw_only=True)
 class Activity:
-    """One run's state, in words that follow "waits for"."""
+    """What one running attempt waits for."""
 
     position: int
     worker_id: int
     waits_for: str
+    """Noun phrase that follows "waits for"."""
     since: int
     """Microseconds UTC."""
     until: int | None = None
-    """When it will be over by itself, where that is known."""
+    """End of the wait in microseconds UTC; None if it is unknown."""
     begun: bool = True
-    """False: it is claimed and waits for its turn."""
+    """Whether work has begun; False for a run that is only claimed."""
 
 
 def activity_of(attempt: RunningAttempt, now: int) -> Activity:
-    """What the run is about at *now* (microseconds UTC)."""
+    """Derive the activity of *attempt* at *now* (microseconds UTC)."""
     since = attempt.claimed_at + (attempt.at or 0) * 1000
     until: int | None = None
     facts = attempt.payload
@@ -42,7 +44,7 @@ def activity_of(attempt: RunningAttempt, now: int) -> Activity:
         case "work_started" | "tool_completed":
             waits_for = GATE
         case "call_sent":
-            waits_for = f"an answer of {one_line(str(facts.get('account', '')))}"
+            waits_for = f"an answer from {one_line(str(facts.get('account', '')))}"
         case "call_responded":
             waits_for = "the rest of an answer"
         case "call" if facts.get("retry_in_ms") is not None:

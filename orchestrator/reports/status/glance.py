@@ -1,7 +1,8 @@
-"""What changes from second to second: what runs wait for, how fast it goes, and what happened to limits and orders."""
+"""The part of a sweep's standing that changes by the second: waits, rate, changes of limits, and commands."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -20,49 +21,50 @@ if TYPE_CHECKING:
     from store.rows import SweepRow, WorkerRow
     from store.sql.reader import Reader
 
-WINDOW_US = 600_000_000
-"""The rate is that of the last ten minutes."""
+RATE_WINDOW_US = 600_000_000
+"""Microseconds over which the rate is measured."""
 MAX_CHANGES = 6
-"""Changes of limits, and orders, that are shown: the newest."""
+"""Newest changes of limits, stalls and commands that are shown, of each kind."""
 LIMIT_VERBS = {"limit_cut": "cut to", "limit_raised": "raised to"}
+"""By kind of notice: the verb of a change of the AIMD limiter."""
 
 
 @attrs.frozen(kw_only=True)
 class Glance:
-    """A sweep at one moment, with what is under way."""
+    """A sweep at one moment, with its running attempts."""
 
     at: int
     """Microseconds UTC."""
     standing: Standing
     activities: tuple[Activity, ...]
-    """Of the runs that living processes have claimed."""
+    """Activities of the attempts of running processes."""
     rate: float | None
-    """Final results a minute; None while nobody works."""
+    """Final results per minute; None if no process is running."""
     limits: tuple[NoticeRow, ...]
     stalls: tuple[NoticeRow, ...]
     commands: tuple[CommandRow, ...]
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until all is done at this rate; None where that cannot be said."""
+        """Seconds until the sweep is done at this rate; None if it is unknown."""
         if not self.rate or self.standing.state != "running":
             return None
         return self.standing.remaining / self.rate * 60
 
     @property
     def over(self) -> bool:
-        """Nothing is left, and nobody works on it any more."""
+        """Whether no run is left and no process works on the sweep any more."""
         standing = self.standing
         return not standing.remaining and (standing.state == "done" or not standing.in_flight)
 
 
 def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Glance:
-    """Look at the sweep at *now* (microseconds UTC)."""
+    """Read the sweep at *now* (microseconds UTC); *is_alive* returns None for a process it cannot see."""
     standing = standing_of(reader, sweep, now=now, is_alive=is_alive)
     working = {worker.id: worker.started_at for worker in standing.workers if worker.state == "running"}
     rate = None
     if working:
-        since = max(now - WINDOW_US, min(working.values()))
+        since = max(now - RATE_WINDOW_US, min(working.values()))
         rate = reader.count_recent_results(sweep.id, since) / max(1.0, (now - since) / 60_000_000)
     notices = reader.list_notices(sweep.id)
     return Glance(
@@ -79,30 +81,30 @@ def glance_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[
 
 
 def glance_to_json(glance: Glance) -> dict[str, Json]:
-    """As a JSON object, beside that of the standing."""
+    """Return the keys that this adds to the JSON object of the standing."""
     return {
         "at": format_time(glance.at),
         "ratePerMinute": glance.rate,
         "leftSeconds": glance.left_s,
         "waiting": [
             {
-                "position": one.position,
-                "for": one.waits_for,
-                "since": format_time(one.since),
-                "until": None if one.until is None else format_time(one.until),
+                "position": activity.position,
+                "for": activity.waits_for,
+                "since": format_time(activity.since),
+                "until": None if activity.until is None else format_time(activity.until),
             }
-            for one in glance.activities
+            for activity in glance.activities
         ],
-        "limits": [{"at": format_time(one.at), "kind": one.kind, **one.payload} for one in glance.limits],
-        "stalls": [{"at": format_time(one.at), **one.payload} for one in glance.stalls],
+        "limits": [{"at": format_time(row.at), "kind": row.kind, **row.payload} for row in glance.limits],
+        "stalls": [{"at": format_time(row.at), **row.payload} for row in glance.stalls],
         "orders": [
-            {"at": format_time(one.at), "order": one.verb, "who": one.who, "why": one.why} for one in glance.commands
+            {"at": format_time(row.at), "order": row.verb, "who": row.who, "why": row.why} for row in glance.commands
         ],
     }
 
 
 def _drop_unchanged(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
-    """Without the cuts that left a process's limit where it was: in a long storm they would be all there is to see."""
+    """Drop notices that leave a process's limit unchanged: in a long overload they would hide all others."""
     last: dict[int | None, Json] = {}
     for notice in notices:
         limit = notice.payload.get("limit")
@@ -112,7 +114,7 @@ def _drop_unchanged(notices: Iterable[NoticeRow]) -> Iterator[NoticeRow]:
 
 
 def glance_lines(glance: Glance) -> Iterator[str]:
-    """For people, after the lines of the standing; nothing in it is a control character."""
+    """Yield the lines to print after those of the standing, without control characters."""
     if glance.rate is not None:
         yield f"rate: {glance.rate:,.1f} runs a minute" + (
             "" if glance.left_s is None else f", about {format_span(glance.left_s)} left"
@@ -123,41 +125,39 @@ def glance_lines(glance: Glance) -> Iterator[str]:
         requests = "request" if limit == 1 else "requests"
         yield f"limit: {LIMIT_VERBS[notice.kind]} {limit} {requests} at once, {format_time(notice.at)}"
     for notice in glance.stalls:
-        what = one_line(str(notice.payload.get("waits") or "work that did not end"))
+        waits = one_line(str(notice.payload.get("waits") or "work that did not end"))
         why = notice.payload.get("why")
         after = f"after {notice.payload.get('seconds')} s" if why is None else f"not begun: {one_line(str(why))}"
-        yield f"stalled: {what} {after}, {format_time(notice.at)}"
+        yield f"stalled: {waits} {after}, {format_time(notice.at)}"
     for row in glance.commands:
-        yield f"order: {row.verb} by {one_line(row.who)}, {format_time(row.at)}" + (
+        yield f"command: {row.verb} by {one_line(row.who)}, {format_time(row.at)}" + (
             f" ({one_line(row.why)})" if row.why else ""
         )
 
 
 def waiting_lines(glance: Glance) -> Iterator[str]:
-    """`3 wait for an answer of openai#1 (longest 12 s)`, the most common first."""
+    """Yield a line per wait, the most common first: `3 wait for an answer from openai#1 (longest 12 s)`."""
     groups: dict[str, list[Activity]] = {}
-    for one in glance.activities:
-        groups.setdefault(one.waits_for, []).append(one)
+    for activity in glance.activities:
+        groups.setdefault(activity.waits_for, []).append(activity)
     for waits_for, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        ends = [one.until for one in group if one.until is not None]
+        ends = [activity.until for activity in group if activity.until is not None]
         if ends:
             when = f"the next in {format_span(max(0, min(ends) - glance.at) / 1_000_000)}"
         else:
-            when = f"longest {format_span(max(0, glance.at - min(one.since for one in group)) / 1_000_000)}"
-        whose = f"their {waits_for.removeprefix('its ')}" if waits_for.startswith("its ") else waits_for
-        yield f"1 waits for {waits_for} ({when})" if len(group) == 1 else f"{len(group)} wait for {whose} ({when})"
+            when = f"longest {format_span(max(0, glance.at - min(activity.since for activity in group)) / 1_000_000)}"
+        plural = f"their {waits_for.removeprefix('its ')}" if waits_for.startswith("its ") else waits_for
+        yield f"1 waits for {waits_for} ({when})" if len(group) == 1 else f"{len(group)} wait for {plural} ({when})"
 
 
 def heartbeat_line(glance: Glance) -> str:
-    """One line, for where nothing can be drawn. The same as long as nothing has changed but the time."""
+    """Return the progress line for a stream that is not a terminal. It stays equal while only time passes."""
     standing = glance.standing
     parts = [f"{standing.state}: {standing.sweep.runs - standing.remaining} of {standing.sweep.runs} done"]
     for tally in standing.tallies:
         word = tally.outcome if tally.reason is None else f"{tally.outcome}({one_line(tally.reason)})"
         parts.append(f"{tally.count} {word}")
-    counts: dict[str, int] = {}
-    for one in glance.activities:
-        counts[one.waits_for] = counts.get(one.waits_for, 0) + 1
+    counts = Counter(activity.waits_for for activity in glance.activities)
     parts += [
         f"{count} {'waits' if count == 1 else 'wait'} for {waits_for}" for waits_for, count in sorted(counts.items())
     ]
@@ -166,7 +166,7 @@ def heartbeat_line(glance: Glance) -> str:
 
 
 def format_span(seconds: float) -> str:
-    """`12 s`, `14 min`, `3 h 20 min`."""
+    """Format a duration: `12 s`, `14 min`, `3 h 20 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

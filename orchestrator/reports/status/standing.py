@@ -1,4 +1,4 @@
-"""Where a sweep stands: what its runs came to so far, who works on it, what is left. What `status` shows."""
+"""The standing of a sweep, which `status` prints: results so far, worker processes, runs left, amounts spent."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ SCHEMA = "evalctl.status/1"
 
 @attrs.frozen(kw_only=True)
 class Worker:
-    """A process that has claimed runs of the sweep."""
+    """A worker process that has claimed runs of the sweep."""
 
     id: int
     host: str
     pid: int
     version: str
     state: str
-    """`running`; `stalled` (its lease has run out, the process has not); `unknown` (of another host, without a
-    lease); `left`, having said so; `died`."""
+    """`running`; `stalled` (its lease has expired, but the process exists); `unknown` (its lease has expired, and it is
+    on another host); `left` (it signed off); `died`."""
     attempts: int
     open: int
     """Attempts without an outcome."""
     started_at: int
+    """Microseconds UTC."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,39 +50,41 @@ class Standing:
     sweep: SweepRow
     tallies: tuple[OutcomeCount, ...]
     remaining: int
-    """Runs that `resume` would run: without a result, or with one that is to be run again."""
+    """Runs that `resume` would run: without a result, or with one that `resume` replaces."""
     workers: tuple[Worker, ...]
     spent: Amount
     allotted: Amount
-    """What the sweep's processes hold of its caps, spent or not."""
+    """Amount of the caps that is allotted to processes, spent or not."""
     caps: Mapping[str, int]
     command: CommandRow | None = None
-    """The pause or the cancel that holds now."""
+    """The pause or cancel in force; None without one."""
 
     @property
     def with_result(self) -> int:
-        """Runs that have a result."""
+        """Number of runs with a result."""
         return sum(tally.count for tally in self.tallies)
 
     @property
     def final(self) -> int:
-        """Runs whose result no `resume` replaces by itself."""
+        """Number of runs with a final result, which a plain `resume` keeps."""
         return sum(tally.count for tally in self.tallies if not tally.again)
 
     @property
     def unfinished(self) -> int:
-        """Runs that have none."""
+        """Number of runs without a result."""
         return self.sweep.runs - self.with_result
 
     @property
     def in_flight(self) -> int:
-        """Runs that living processes have claimed: those they work on, and a few ahead of that."""
+        """Number of runs claimed by running processes, including the few that are claimed ahead."""
         return sum(worker.open for worker in self.workers if worker.state == "running")
 
     @property
     def state(self) -> str:
-        """`done`; with work left `running`, `paused` (with processes that wait) or `stopped`; `cancelled` whether its
-        processes have ended yet or not.
+        """State of the sweep.
+
+        `done`; with runs left `running`, `paused` (its processes wait) or `stopped` (there are none); `cancelled` even
+        before its processes have ended.
         """
         if self.command is not None and self.command.verb == "cancel":
             return "cancelled"
@@ -93,7 +96,7 @@ class Standing:
 
 
 def standing_of(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Standing:
-    """How *sweep* stands at *now* (microseconds UTC)."""
+    """Read the standing of *sweep* at *now* (microseconds UTC); *is_alive* returns None for a process it cannot see."""
     left_ids = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
     commands = reader.list_commands(sweep.id)
     return Standing(
@@ -132,7 +135,7 @@ def _worker_state(expires_at: int | None, now: int, alive: bool | None) -> str:
 
 
 def standing_to_json(standing: Standing) -> dict[str, Json]:
-    """As a JSON object."""
+    """Return the standing as a JSON object."""
     sweep = standing.sweep
     return {
         "schema": SCHEMA,
@@ -167,11 +170,11 @@ def standing_to_json(standing: Standing) -> dict[str, Json]:
 
 
 def standing_lines(standing: Standing) -> Iterator[Line]:
-    """For people; nothing in it is a control character. The last line proposes a command."""
+    """Yield the printed lines, without control characters; the last one proposes a command."""
     sweep = standing.sweep
     yield f"{one_line(sweep.suite_id)}, sweep {one_line(sweep.name)}: {standing.state}"
     have = "has" if sweep.runs == 1 else "have"
-    final = f", {standing.final:,} of them a final one" if standing.final < standing.with_result else ""
+    final = f", {standing.final:,} of them final" if standing.final < standing.with_result else ""
     yield (
         f"mode {sweep.mode}, k {sweep.repetitions}, seed {sweep.seed}: {standing.with_result:,} of "
         f"{format_count(sweep.runs, 'run')} {have} a result{final}, {standing.in_flight:,} claimed"
@@ -194,7 +197,7 @@ def standing_lines(standing: Standing) -> Iterator[Line]:
         )
     yield f"spent: {_spent_against_caps(standing)}"
     if standing.state == "cancelled":
-        yield Hint(f"resume {sweep.name} --cancelled", "runs what was cancelled after all")
+        yield Hint(f"resume {sweep.name} --cancelled", "runs the cancelled runs")
     elif standing.state == "done":
         yield Hint(f"show {sweep.name}")
     elif standing.state == "stopped":
@@ -202,12 +205,12 @@ def standing_lines(standing: Standing) -> Iterator[Line]:
         yield Hint(f"resume {sweep.name}", describe_resume(standing.remaining, capped=capped))
     else:
         are = "is" if standing.remaining == 1 else "are"
-        lead = f"{format_count(standing.remaining, 'run')} {are} left; another process may share them:"
+        lead = f"{format_count(standing.remaining, 'run')} {are} left; another process may join:"
         yield Hint(f"resume {sweep.name}", lead=lead)
 
 
 def describe_command(command: CommandRow) -> str:
-    """`paused by me@host at 2026-11-30 10:15:00 UTC (lunch)`, for people."""
+    """Describe a pause or cancel: `paused by me@host at 2026-11-30T10:15:00.000Z (lunch)`."""
     word = "paused" if command.verb == "pause" else "cancelled"
     return f"{word} by {one_line(command.who)} at {format_time(command.at)}" + (
         f" ({one_line(command.why)})" if command.why else ""

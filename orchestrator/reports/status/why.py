@@ -1,8 +1,8 @@
-"""Why one run is unfinished: who has it, what it waits for, what its attempts came to, and what `resume` would do."""
+"""Explains why one run is unfinished: its process, its wait, its attempts, and the effect of `resume`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,27 +24,28 @@ SCHEMA = "evalctl.why/1"
 
 @attrs.frozen(kw_only=True)
 class RunStatus:
-    """One run, and what is known of where it stands."""
+    """One run at one moment, with its sweep, attempts and process."""
 
     at: int
+    """Microseconds UTC."""
     run: RunRecord
     standing: Standing
     attempts: tuple[AttemptRecord, ...]
     holder: Worker | None
-    """Who made the last attempt, if that has not ended."""
+    """Process of the last attempt, if that attempt has not ended."""
     activity: Activity | None
-    """What the holder is about with it, while it holds a lease."""
+    """Current activity of the holder; None unless the attempt is running."""
 
     @property
     def finished(self) -> bool:
-        """Whether its result is final."""
+        """Whether the run has a final result."""
         return self.run.outcome is not None and not self.run.again
 
 
 def run_status_of(
     reader: Reader, sweep: SweepRow, position: int, *, now: int, is_alive: Callable[[WorkerRow], bool | None]
 ) -> RunStatus:
-    """Look at one run at *now* (microseconds UTC).
+    """Read one run at *now* (microseconds UTC).
 
     Raises:
         UsageError: the sweep has no such position.
@@ -53,75 +54,62 @@ def run_status_of(
     standing = standing_of(reader, sweep, now=now, is_alive=is_alive)
     attempts = tuple(reader.list_attempts(run.run_id))
     last = attempts[-1] if attempts and attempts[-1].outcome is None else None
-    doing = next(
-        (one for one in reader.list_running_attempts(sweep.id) if last and one.attempt_id == last.attempt_id), None
-    )
+    running = reader.list_running_attempts(sweep.id) if last else ()
+    current = next((attempt for attempt in running if last and attempt.attempt_id == last.attempt_id), None)
     return RunStatus(
         at=now,
         run=run,
         standing=standing,
         attempts=attempts,
         holder=next((worker for worker in standing.workers if last and worker.id == last.worker_id), None),
-        activity=None if doing is None else activity_of(doing, now),
+        activity=None if current is None else activity_of(current, now),
     )
 
 
+HOLDER_STATES: Mapping[str, str] = {
+    "running": "",
+    "stalled": ", and has not renewed its lease although it still exists: it may be stopped",
+    "left": ", and left without working on it",
+    "died": ", and died before finishing it",
+    "unknown": ", and its lease has expired; whether it is alive cannot be seen from this machine",
+}
+"""By the state of a run's process: the end of the sentence on its claim."""
+
+RESUME_WITH_HOLDER: Mapping[str, str] = {
+    "running": "`resume` leaves it to that process while that process is alive",
+    "stalled": "`resume` takes it over; if that process continues and finishes first, its result counts",
+}
+"""By the state of a run's process: the effect of `resume`, where the process decides it."""
+
+
 def explain_unfinished(status: RunStatus) -> str:
-    """Why it is unfinished, or that it is not."""
-    run, holder = status.run, status.holder
+    """Explain why the run is unfinished, or state that it is finished."""
+    run = status.run
     if status.finished:
         return f"it is finished: {_format_outcome(run.outcome, run.reason)}"
-    if holder is None:
-        if run.outcome is not None:
-            return f"{_format_outcome(run.outcome, run.reason)} is no final result"
-        return "it has not been claimed yet"
-    process = f"process {holder.pid} on {one_line(holder.host)}"
-    since = format_time(status.attempts[-1].claimed_at)
-    match holder.state:
-        case "running" if status.activity is not None:
-            one = status.activity
-            waits = (
-                f"waits for {one.waits_for} since {format_time(one.since)} "
-                f"({format_span(max(0, status.at - one.since) / 1_000_000)})"
-            )
-            ends = "" if one.until is None else f", until {format_time(one.until)}"
-            return f"{process} {'works on it and' if one.begun else 'has claimed it, which'} {waits}{ends}"
-        case "running":
-            return f"{process} has claimed it, {since}"
-        case "stalled":
-            return f"{process} claimed it, {since}, and gives no sign of life though it exists: it may be stopped"
-        case "left":
-            return f"{process} claimed it, {since}, and left without working on it"
-        case "died":
-            return f"{process} claimed it, {since}, and died before it had ended"
-        case _:
-            return f"{process} claimed it, {since}, and its lease is over; whether it lives cannot be told from here"
+    if status.holder is not None:
+        return _describe_claim(status, status.holder)
+    if run.outcome is not None:
+        return f"{_format_outcome(run.outcome, run.reason)} is not a final result"
+    return "it has not been claimed yet"
 
 
 def explain_resume(status: RunStatus) -> str:
-    """What `resume` would do with it."""
-    run, holder = status.run, status.holder
+    """Explain what `resume` would do with the run."""
+    run, holder, command = status.run, status.holder, status.standing.command
     if status.finished:
-        if run.outcome == "error" and run.reason != "replay_divergence":
-            return "only `resume --errors` runs it again"
-        if run.outcome == "skipped" and run.reason == "cancelled":
-            return "only `resume --cancelled` runs it"
-        return "`resume` leaves it alone"
-    order = status.standing.command
-    if order is not None and order.verb == "cancel":
+        return _explain_resume_when_final(run)
+    if command is not None and command.verb == "cancel":
         return "`resume` skips it, because the sweep is cancelled; `resume --cancelled` runs it"
-    if holder is not None and holder.state == "running":
-        return "`resume` leaves it to that process as long as it lives"
-    if holder is not None and holder.state == "stalled":
-        return "`resume` takes it over; should that process wake up and end it first, its result counts"
+    if holder is not None and holder.state in RESUME_WITH_HOLDER:
+        return RESUME_WITH_HOLDER[holder.state]
     if run.reason == "budget":
-        return "`resume` runs it, if its caps leave room: a higher one may be given"
-    lifted = ", and lifts the pause" if order is not None else ""
-    return f"`resume` runs it{lifted}"
+        return "`resume` runs it if the caps leave room; you may raise them"
+    return "`resume` runs it" + (", and lifts the pause" if command is not None else "")
 
 
 def why_lines(status: RunStatus) -> Iterator[str]:
-    """For people; nothing in it is a control character."""
+    """Yield the printed explanation, without control characters."""
     run, standing = status.run, status.standing
     yield f"{one_line(standing.sweep.name)}/{run.position}, repetition {run.repetition}: {explain_unfinished(status)}"
     if standing.command is not None and not status.finished:
@@ -129,11 +117,11 @@ def why_lines(status: RunStatus) -> Iterator[str]:
     workers = {worker.id: worker for worker in standing.workers}
     for attempt in status.attempts:
         worker = workers.get(attempt.worker_id)
-        by = "" if worker is None else f" by process {worker.pid} on {one_line(worker.host)} ({worker.state})"
+        process = "" if worker is None else f" by process {worker.pid} on {one_line(worker.host)} ({worker.state})"
         message = attempt.detail.get("message")
         ended = "" if attempt.ended_at is None else f", {format_time(attempt.ended_at)}"
         yield (
-            f"attempt {attempt.number}, claimed {format_time(attempt.claimed_at)}{by}: "
+            f"attempt {attempt.number}, claimed {format_time(attempt.claimed_at)}{process}: "
             f"{_format_outcome(attempt.outcome, attempt.reason)}{ended}"
             + (f": {one_line(str(message))}" if message else "")
         )
@@ -141,7 +129,7 @@ def why_lines(status: RunStatus) -> Iterator[str]:
 
 
 def why_to_json(status: RunStatus) -> dict[str, Json]:
-    """As a JSON object."""
+    """Return the explanation as a JSON object."""
     run = status.run
     return {
         "schema": SCHEMA,
@@ -169,3 +157,25 @@ def _format_outcome(outcome: str | None, reason: str | None) -> str:
     if outcome is None:
         return "no outcome"
     return outcome if reason is None else f"{outcome}({one_line(reason)})"
+
+
+def _describe_claim(status: RunStatus, holder: Worker) -> str:
+    process = f"process {holder.pid} on {one_line(holder.host)}"
+    activity = status.activity
+    if holder.state == "running" and activity is not None:
+        begun = "is working on it" if activity.begun else "has claimed it"
+        waited = format_span(max(0, status.at - activity.since) / 1_000_000)
+        until = "" if activity.until is None else f", until {format_time(activity.until)}"
+        return (
+            f"{process} {begun}; it has waited for {activity.waits_for} since {format_time(activity.since)} "
+            f"({waited}){until}"
+        )
+    return f"{process} claimed it at {format_time(status.attempts[-1].claimed_at)}{HOLDER_STATES[holder.state]}"
+
+
+def _explain_resume_when_final(run: RunRecord) -> str:
+    if run.outcome == "error" and run.reason != "replay_divergence":
+        return "only `resume --errors` runs it again"
+    if run.outcome == "skipped" and run.reason == "cancelled":
+        return "only `resume --cancelled` runs it"
+    return "`resume` leaves it alone"

@@ -65,12 +65,12 @@ def test_status_counts_results_by_outcome_and_cause_and_says_what_is_left(
 ) -> None:
     code, out, _ = evalctl("status")
     assert code == 0
-    assert "5 of 6 runs have a result, 3 of them a final one, 0 claimed" in out
+    assert "5 of 6 runs have a result, 3 of them final, 0 claimed" in out
     assert "1  error(provider)  (in no rate)" in out
     assert "2  skipped(budget)  (in no rate, runs again with resume)" in out
     assert "1  without a result" in out
     assert "calls of at most 100" in out
-    assert "runs the 3 that are left, given a higher cap where one is spent" in out
+    assert "runs the 3 that are left; raise the caps that are spent" in out
 
 
 def test_show_lists_the_runs_of_a_sweep(evalctl: Callable[..., tuple[int, str, str]]) -> None:

@@ -265,7 +265,7 @@ def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_say
         run("d", outcome="error", reason="subject", judged=False),
     ]
 
-    hint = Hint("resume s --errors", "also runs again what ended in an error (3)")
+    hint = Hint("resume s --errors", "also reruns the runs that ended in an error (3)")
     assert hint in list(terminal.propose_next(build_report(facts(), runs)))
 
 

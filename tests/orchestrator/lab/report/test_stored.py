@@ -152,7 +152,7 @@ def test_what_models_said_is_text_in_the_report_and_holds_no_secret(live: Path, 
         assert "\x1b" not in content
     assert "<script>" not in found["report.md"]
     assert "Never" in found["report.md"]
-    assert "credential were replaced" in found["report.md"]
+    assert "look like credentials were replaced" in found["report.md"]
 
 
 def test_a_value_that_its_name_tells_to_be_a_secret_is_in_no_file_and_on_no_terminal(

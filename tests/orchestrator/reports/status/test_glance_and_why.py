@@ -50,7 +50,7 @@ def doing(kind: str, payload: dict[str, int | str] | None = None, at: int = 2000
         (doing(None), "its turn"),
         (doing("work_started"), GATE),
         (doing("tool_completed"), GATE),
-        (doing("call_sent", {"account": "a"}), "an answer of a"),
+        (doing("call_sent", {"account": "a"}), "an answer from a"),
         (doing("call_responded"), "the rest of an answer"),
         (doing("call", {"finish": "stop"}), "its next step"),
         (doing("tool_started", {"name": "ba\x1b[2Jsh"}), "the tool bash"),
@@ -125,7 +125,7 @@ def test_a_glance_counts_what_is_waited_for_and_says_when_the_next_try_is_due(st
     found = look(store)
     assert set(glance.waiting_lines(found)) == {
         "1 waits for a retry after rate_limit (429) (the next in 20 s)",
-        "1 waits for an answer of openai#1 (longest 10 s)",
+        "1 waits for an answer from openai#1 (longest 10 s)",
         "1 waits for the rest of an answer (longest 10 s)",
         "1 waits for the tool bash (longest 10 s)",
         "1 waits for its verifiers (longest 10 s)",
@@ -142,7 +142,7 @@ def test_several_wait_for_their_turn_and_for_their_verifiers(store: Path) -> Non
     assert {
         "2 wait for their turn (longest 10 s)",
         "2 wait for their verifiers (longest 10 s)",
-        "2 wait for an answer of openai#1 (longest 10 s)",
+        "2 wait for an answer from openai#1 (longest 10 s)",
     } <= set(glance.waiting_lines(doubled))
 
 
@@ -156,7 +156,7 @@ def test_in_a_pause_no_end_is_foretold(store: Path) -> None:
     found = look(store)
     assert found.standing.state == "paused"
     assert found.left_s is None
-    assert "order: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.glance_lines(found))
+    assert "command: pause by me@here, 2020-01-01T00:00:00.000Z (lunch)" in list(glance.glance_lines(found))
 
 
 def test_a_cut_that_leaves_the_limit_where_it_was_is_no_change(store: Path) -> None:
@@ -192,13 +192,17 @@ def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("case", "because", "resume"),
     [
-        ("retry", "waits for a retry after rate_limit (429) since", "leaves it to that process"),
-        ("answer", "process 1 on here works on it and waits for an answer of openai#1 since", "leaves it to"),
-        ("tool", "waits for the tool bash", "leaves it to"),
-        ("claimed", "process 1 on here has claimed it, which waits for its turn", "leaves it to"),
+        ("retry", "has waited for a retry after rate_limit (429) since", "leaves it to that process"),
+        (
+            "answer",
+            "process 1 on here is working on it; it has waited for an answer from openai#1 since",
+            "leaves it to",
+        ),
+        ("tool", "has waited for the tool bash", "leaves it to"),
+        ("claimed", "process 1 on here has claimed it; it has waited for its turn", "leaves it to"),
         ("pass", "it is finished: pass", "`resume` leaves it alone"),
         ("error", "it is finished: error(provider)", "only `resume --errors` runs it again"),
-        ("budget", "skipped(budget) is no final result", "if its caps leave room"),
+        ("budget", "skipped(budget) is not a final result", "if the caps leave room"),
         ("cancelled", "it is finished: skipped(cancelled)", "only `resume --cancelled` runs it"),
     ],
 )
@@ -209,11 +213,11 @@ def test_why_a_run_is_unfinished_and_what_resume_would_do(store: Path, case: str
 
 
 def test_a_run_whose_process_has_died_stopped_or_cannot_be_seen(store: Path) -> None:
-    assert "died before it had ended" in why.explain_unfinished(asked(store, "answer", alive=False))
+    assert "died before finishing it" in why.explain_unfinished(asked(store, "answer", alive=False))
     assert "`resume` runs it" in why.explain_resume(asked(store, "answer", alive=False))
     assert "may be stopped" in why.explain_unfinished(asked(store, "answer", after_s=61))
     assert "takes it over" in why.explain_resume(asked(store, "answer", after_s=61))
-    assert "cannot be told from here" in why.explain_unfinished(asked(store, "answer", alive=None, after_s=61))
+    assert "cannot be seen from this machine" in why.explain_unfinished(asked(store, "answer", alive=None, after_s=61))
 
 
 def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
@@ -238,7 +242,7 @@ def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
 
 def test_an_order_is_told_with_the_run_it_holds_back(store: Path) -> None:
     order(store, "pause", "lunch")
-    assert why.explain_resume(asked(store, "budget")).startswith("`resume` runs it, if")
+    assert why.explain_resume(asked(store, "budget")).startswith("`resume` runs it if")
     assert "the sweep is paused by me@here" in "\n".join(why.why_lines(asked(store, "retry")))
     order(store, "cancel")
     assert "`resume --cancelled` runs it" in why.explain_resume(asked(store, "retry"))

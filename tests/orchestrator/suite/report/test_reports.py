@@ -403,7 +403,7 @@ def test_on_a_narrow_terminal_columns_go_before_figures_break(
 
 def test_a_report_proposes_the_commands_to_run_next(make: Callable[..., Reader]) -> None:
     hints = list(terminal.propose_next(report_of(make(CASES))))
-    assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left, given a higher cap where one is spent")
+    assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left; raise the caps that are spent")
 
 
 @pytest.mark.parametrize(("reason", "told"), [("budget", True), ("provider_blocked", False)])
@@ -413,7 +413,7 @@ def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(
     skipped = {"outcome": "skipped", "reason": reason, "again": True}
     hint = next(terminal.propose_next(report_of(make({"a": [PASS, skipped]}))))
     assert hint.remark.startswith("runs the 1 that are left")
-    assert ("given a higher cap" in hint.remark) == told
+    assert ("raise the caps" in hint.remark) == told
 
 
 @pytest.mark.parametrize(("cause", "told"), [("auth", True), ("interrupted", False), ("replay_divergence", False)])
@@ -421,7 +421,7 @@ def test_running_errors_again_is_proposed_where_it_may_help(
     make: Callable[..., Reader], cause: str, told: bool
 ) -> None:
     error = {"outcome": "error", "reason": cause, "detail": {"message": "no"}, "again": cause == "interrupted"}
-    hint = Hint(f"resume {stored.NAME} --errors", "also runs again what ended in an error (1)")
+    hint = Hint(f"resume {stored.NAME} --errors", "also reruns the runs that ended in an error (1)")
     assert (hint in list(terminal.propose_next(report_of(make({"a": [PASS, error]}))))) == told
 
 
