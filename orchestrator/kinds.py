@@ -1,8 +1,7 @@
-"""The table of the kinds of sweeps: how each is recognised, named, reported and resumed.
+"""The table of the kinds of sweeps: how each is recognised, named and reported.
 
 Parts of a kind stand here as dotted names (`module:name`) and are imported when they are used: a verb that reads one
-sweep pays for one kind. `SweepKind.resume` is the one name of the command line's, which prints and chooses the exit
-code; this module itself imports nothing above it.
+sweep pays for one kind. How each kind is resumed stands in the command line's own table, `cli/sweeps/resume.py`.
 """
 
 from __future__ import annotations
@@ -32,14 +31,12 @@ class SweepKind:
     """One kind of sweep: its nouns, and where its parts are."""
 
     name: str
-    """The key that conditions of its sweeps have, and those of the kinds below it in `KINDS` do not."""
+    """The key that marks the conditions of its sweeps; those of the kinds after it in `KINDS` lack it."""
     nouns: KindNouns
-    resume: str
-    """Finishes a stored sweep: takes a `ResumeRequest`, returns the exit code of the sweep's own command."""
     report: str
     """Builds the report of a stored sweep: takes the reader, the sweep and `variant`."""
     printer: str
-    """Prints a report for people."""
+    """Prints a report on a terminal."""
     proposer: str
     """Proposes the commands to run after reading a report."""
     encoder: str
@@ -47,14 +44,14 @@ class SweepKind:
     conditions: str
     """Reads the conditions of measurement from stored rows."""
     report_schema: str | None = None
-    """The schema of its report files, without the version; None where it writes none that `compare` reads."""
+    """The schema of its report files, without the version; None if it writes none that `compare` reads."""
     report_reader: str | None = None
     """Reads one side of a comparison from the fields of such a file: takes them, the path, and the variant or None."""
     refusals: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
-    """By verb that cannot read such a sweep: why, said of the sweep's name, and a hint."""
+    """By verb that cannot read such a sweep: the reason, which follows the sweep's name, and a hint."""
 
     def build_report(self, reader: Reader, sweep: SweepRow, variant: str | None = None) -> Any:
-        """Build the report of *sweep* from its rows as they are now; with *variant* of that one alone."""
+        """Build the report of *sweep* from its rows as they are now; with *variant* from its runs alone."""
         return load_attribute(self.report)(reader, sweep, variant=variant)
 
     def side_words(self) -> SideWords:
@@ -67,7 +64,6 @@ class SweepKind:
 SUITE = SweepKind(
     name="suite",
     nouns=suite_nouns.NOUNS,
-    resume="orchestrator.cli.suite.resuming:resume_sweep",
     report="orchestrator.suite.report.build:build_report",
     printer="orchestrator.suite.report.terminal:print_report",
     proposer="orchestrator.suite.report.terminal:propose_next",
@@ -79,7 +75,6 @@ SUITE = SweepKind(
 LAB = SweepKind(
     name="lab",
     nouns=lab_nouns.NOUNS,
-    resume="orchestrator.cli.lab.resuming:resume_sweep",
     report="orchestrator.lab.report.stored:build_stored_report",
     printer="orchestrator.lab.report.terminal:print_report",
     proposer="orchestrator.lab.report.terminal:propose_next",
@@ -97,16 +92,16 @@ LAB = SweepKind(
     },
 )
 KINDS = (LAB, SUITE)
-"""In the order in which a sweep is recognised: what a lab is about is stored under `suite` as well."""
+"""In the order in which a sweep is recognised: conditions of labs have the key `suite` too."""
 
 
 def kind_of(sweep: SweepRow) -> SweepKind:
-    """The kind of a stored sweep, by the keys of its conditions. No sweep stores its kind by name."""
+    """Find the kind of a stored sweep by the keys of its conditions. No sweep stores its kind by name."""
     return next((kind for kind in KINDS if kind.name in sweep.conditions), SUITE)
 
 
 def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
-    """Refuse a sweep that *verb* cannot read.
+    """Refuse a sweep whose kind *verb* cannot read.
 
     Raises:
         UsageError: the sweep is of such a kind.
@@ -120,10 +115,10 @@ def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
 def read_report_side(path: Path, variant: str | None) -> Arm:
     """Read one side of a comparison from the report file at *path*, by the reader of the kind that wrote it.
 
-    A file of no kind goes to the reader of suites, which says what it expected.
+    A file of an unknown schema goes to the reader of suites, whose message names the schema that it expects.
 
     Raises:
-        UsageError: there is no such report, or its kind's reader refuses it.
+        UsageError: the file does not exist, or its kind's reader refuses it.
     """
     from orchestrator.reports.report_file import read_fields
 

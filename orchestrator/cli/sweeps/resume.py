@@ -1,4 +1,4 @@
-"""The verb `resume`: finish what a sweep has left."""
+"""The verb `resume`: finish the runs that a sweep has left."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import typer
 
 from orchestrator.cli import options
 
+RESUMERS = {
+    "suite": "orchestrator.cli.suite.resuming:resume_sweep",
+    "lab": "orchestrator.cli.lab.resuming:resume_sweep",
+}
+"""By the name of a kind, the function that finishes a sweep of it: takes a `ResumeRequest`, returns the exit code."""
+
 
 def resume(  # noqa: PLR0917 - typer takes options by position
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
     errors: Annotated[
         bool,
         typer.Option(
-            "--errors", help="Run again, too, what had ended in an infrastructural error.", rich_help_panel=options.WHAT
+            "--errors", help="Also run again what ended in an infrastructure error.", rich_help_panel=options.RUN_PANEL
         ),
     ] = False,
     cancelled: Annotated[
-        bool, typer.Option("--cancelled", help="Run what was cancelled after all.", rich_help_panel=options.WHAT)
+        bool, typer.Option("--cancelled", help="Also run what was cancelled.", rich_help_panel=options.RUN_PANEL)
     ] = False,
     base_url: options.BaseUrl = None,
     api_key_env: options.ApiKeyEnv = None,
@@ -39,7 +45,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
 
     Plan, grants and settings come from the store; caps given here are new totals. Several processes may resume the same
     sweep and share its work. A paused sweep goes on; a cancelled one only with --cancelled. The exit code is that of
-    the sweep's own command.
+    the command that started the sweep.
     """
     from orchestrator.cli.resume_request import ResumeRequest
     from orchestrator.cli.sweep_setup import store_of
@@ -52,14 +58,14 @@ def resume(  # noqa: PLR0917 - typer takes options by position
     world = real_world()
     with Reader(store_of(world)) as reader:
         row = reader.find_sweep(sweep)
-        controls = tuple(reader.list_commands(row.id))
+        commands = tuple(reader.list_commands(row.id))
         accounts = tuple(reader.list_worker_accounts(row.id))
     request = ResumeRequest(
         sweep=row,
         world=world,
-        caps=caps_of(row, controls),
+        caps=caps_of(row, commands),
         new_caps=options.drop_unset(calls=max_calls, tokens=max_tokens, nusd=options.to_nano_usd(max_cost_usd)),
-        prices=prices_of(row, controls),
+        prices=prices_of(row, commands),
         new_prices=table.load_prices(prices) if prices is not None else {},
         accounts=accounts,
         changes=options.drop_unset(
@@ -77,4 +83,4 @@ def resume(  # noqa: PLR0917 - typer takes options by position
         errors=errors,
         cancelled=cancelled,
     )
-    raise typer.Exit(load_attribute(kind_of(row).resume)(request))
+    raise typer.Exit(load_attribute(RESUMERS[kind_of(row).name])(request))
