@@ -15,7 +15,7 @@ from orchestrator.cli.common import COMMON, EXIT_RUNS, Exit
 from orchestrator.cli.verbs import SECTIONS, Sections, usage_code_of
 from orchestrator.version import __version__
 
-GLOBALS = {
+GLOBAL_FLAGS = {
     "--json": 0,
     "--store": 1,
     "--log-format": 1,
@@ -29,26 +29,28 @@ GLOBALS = {
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and stop."""
+    """Print the version and exit, if it is *wanted*."""
     if wanted:
         common.print_data(f"evalctl {__version__}")
         raise typer.Exit
 
 
 def evalctl(  # noqa: PLR0917 - typer takes options by position
-    json: Annotated[bool, typer.Option("--json", help="Data on stdout as JSON, the rest on stderr.")] = False,
-    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store to use.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print data as JSON on stdout, everything else on stderr.")
+    ] = False,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Use this store.")] = None,
     log_format: Annotated[
-        str, typer.Option("--log-format", metavar="console|json", help="How log lines look.")
+        str, typer.Option("--log-format", metavar="console|json", help="Format of log lines.")
     ] = "console",
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notices, no progress.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log lines too.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print no colours, as with NO_COLOR set.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notices and no progress.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print log lines too.")] = False,
     version: Annotated[  # noqa: ARG001 - its callback answers
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Answer with data whether a change made an LLM system better or worse.
+    """Measure whether a change made an LLM system better or worse.
 
     Global options may stand before or after the command.
     """
@@ -62,7 +64,7 @@ def evalctl(  # noqa: PLR0917 - typer takes options by position
 
 
 def make_application(sections: Sections = SECTIONS) -> typer.Typer:
-    """The application with the verbs in *sections*, none of which is imported yet."""
+    """Make the application with the verbs in *sections*; none of them is imported yet."""
     app = typer.Typer(
         name="evalctl",
         cls=make_group_class(sections),
@@ -70,51 +72,51 @@ def make_application(sections: Sections = SECTIONS) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
-        epilog=f"{EXIT_RUNS} Of compare also 3: the sides measured different suites or versions.",
+        epilog=f"{EXIT_RUNS} compare: 3 if the sides measured different suites or versions.",
     )
     app.callback()(evalctl)
     return app
 
 
 def hoist_globals(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The global flags, which may stand anywhere before `--`, and the rest: the verb and what is its own."""
+    """Split *arguments* into the global flags, which may stand anywhere before `--`, and the verb with its own."""
     front: list[str] = []
     rest: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument == "--":
-            rest += [argument, *waiting]
+            rest += [argument, *remaining]
             break
         name = argument.partition("=")[0]
-        if name in GLOBALS:
+        if name in GLOBAL_FLAGS:
             front.append(argument)
-            if GLOBALS[name] and "=" not in argument:
-                front += [value for value in [next(waiting, None)] if value is not None]
+            if GLOBAL_FLAGS[name] and "=" not in argument:
+                front += [value for value in [next(remaining, None)] if value is not None]
         else:
             rest.append(argument)
     return front, rest
 
 
 def run_command(arguments: list[str], sections: Sections = SECTIONS) -> int:
-    """Run one command; the exit code. Our own errors become one message here and nowhere else."""
+    """Run one command and return its exit code. Errors raised on purpose become one message here, and only here."""
     front, rest = hoist_globals(arguments)
     try:
         make_application(sections)(args=[*front, *rest], prog_name="evalctl", standalone_mode=True)
     except SystemExit as stop:
-        # typer ends usage errors with a plain 2; a verb's own codes are members of an enumeration
+        # typer ends usage errors with the plain integer 2; verbs return members of an enumeration
         code = stop.code if isinstance(stop.code, int) else Exit.FAILED
         return usage_code_of(rest, sections) if code == 2 and not isinstance(code, enum.IntEnum) else code
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.FAILED
-    except _our_errors() as error:
+    except _expected_errors() as error:
         common.print_error(str(error))
         return usage_code_of(rest, sections) if _is_usage_error(error) else Exit.FAILED
     return Exit.DONE
 
 
-def _our_errors() -> type[Exception]:
-    """What is raised on purpose. Asked for only when something was raised: `--help` does without the import."""
+def _expected_errors() -> type[Exception]:
+    """Return the base of the errors raised on purpose. Imported only after an error: `--help` does without it."""
     from store.errors import EvalctlError
 
     return EvalctlError

@@ -1,5 +1,5 @@
-"""The classes of the application's commands: a group that imports a verb when it is asked for and writes its help from
-the table of verbs, and a verb whose help shows options by panel.
+"""Typer's command classes: a group that writes its help from the table and imports verbs when they are called, and a
+verb whose help lists options in panels.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
 
 
-OPTIONS = "Options"
-"""The panel of options that name none."""
-RANGE = re.compile(r"(\S+<=?)?x[<>]=?\S+")
-"""The bounds of a number as typer describes them, such as `1<=x<=1000`."""
-NOTES = re.compile(r"  \[([^][]*)\]$")
-"""The notes that typer adds to the help of an option, such as `[default: 0; x>=0]`."""
+DEFAULT_PANEL = "Options"
+"""The panel of options that name no panel."""
+RANGE_PATTERN = re.compile(r"(\S+<=?)?x[<>]=?\S+")
+"""Matches the bounds of a number as typer writes them, such as `1<=x<=1000`."""
+NOTES_PATTERN = re.compile(r"  \[([^][]*)\]$")
+"""Matches the notes that typer appends to the help of an option, such as `[default: 0; x>=0]`."""
 
 
 class PanelCommand(TyperCommand):
-    """A verb: its help lists the options by the panels that they name, in the order of the first option of each."""
+    """A verb whose help lists options in panels, in the order of the first option of each panel."""
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write arguments and options."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
-                usual = "Arguments" if parameter.param_type_name == "argument" else OPTIONS
+                usual = "Arguments" if parameter.param_type_name == "argument" else DEFAULT_PANEL
                 title = getattr(parameter, "rich_help_panel", None) or usual
                 panels.setdefault(title, []).append((record[0], omit_range(record[1])))
         for title, rows in panels.items():
@@ -43,16 +43,16 @@ class PanelCommand(TyperCommand):
 
 
 def omit_range(text: str) -> str:
-    """The help *text* of an option without the bounds of its number: the message about a wrong one names them."""
-    notes = NOTES.search(text)
+    """Remove the bounds of a number from the help *text* of an option; the error about a wrong number names them."""
+    notes = NOTES_PATTERN.search(text)
     if notes is None:
         return text
-    kept = [note for note in notes[1].split("; ") if not RANGE.fullmatch(note)]
+    kept = [note for note in notes[1].split("; ") if not RANGE_PATTERN.fullmatch(note)]
     return text[: notes.start()] + (f"  [{'; '.join(kept)}]" if kept else "")
 
 
 class LoadedVerbs(MutableMapping[str, "Command"]):
-    """The commands of a table by name, each imported at its first use."""
+    """Mapping from names to commands; each verb is imported at its first use."""
 
     def __init__(self, sections: Sections) -> None:
         self._entries = merge_sections(sections)
@@ -77,7 +77,7 @@ class LoadedVerbs(MutableMapping[str, "Command"]):
 
 
 class TableGroup(TyperGroup):
-    """A group of the commands in a table of verbs; `make_group_class` gives it the table."""
+    """A group whose commands stand in a table of verbs; subclasses from `make_group_class` have the table."""
 
     sections: ClassVar[Sections] = {}
 
@@ -86,11 +86,11 @@ class TableGroup(TyperGroup):
         self.commands = LoadedVerbs(self.sections)
 
     def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - typer's signature
-        """The names in the order of the table."""
+        """List the names in the order of the table."""
         return list(self.commands)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's signature
-        """Write the one-line helps of the table, a section at a time."""
+        """Write the one-line helps of the table, section by section."""
         for title, entries in self.sections.items():
             rows = [(name, entry.help) for name, entry in entries.items() if not entry.hidden]
             if rows:
@@ -99,12 +99,12 @@ class TableGroup(TyperGroup):
 
 
 def make_group_class(sections: Sections) -> type[TableGroup]:
-    """The class of a group of these commands: typer makes groups from classes, not from objects."""
+    """Make the class of a group of these commands: typer takes a class, not an object."""
     return type("TableGroup", (TableGroup,), {"sections": sections})
 
 
 def load_command(name: str, entry: Verb | Group) -> Command:
-    """The command of one entry of the table; of a verb, its module is imported now."""
+    """Load the command of one entry of the table; a verb's module is imported now."""
     app = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
     if isinstance(entry, Verb):
         module, _, function = entry.place.partition(":")
@@ -117,4 +117,4 @@ def load_command(name: str, entry: Verb | Group) -> Command:
 
 
 def _do_nothing() -> None:
-    """The callback of a group: typer makes a group with one verb into that verb where it has none."""
+    """Callback of a group: without one, typer turns a group with one verb into that verb."""

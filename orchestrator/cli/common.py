@@ -1,4 +1,4 @@
-"""What every verb shares: global flags, exit codes, and how a user's mistake is told."""
+"""Global flags, exit codes, and printing: shared by every verb."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ class Exit(enum.IntEnum):
 
 
 EXIT_RUNS = (
-    "Exit codes: 0 it completed, whichever tasks passed; 1 usage or infrastructure error (also when a run ended in "
-    "error; the report is written), or stopped early; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM "
-    "or SIGHUP."
+    "Exit codes: 0 completed, whichever tasks passed; 1 usage or infrastructure error (also if a run ended in error; "
+    "the report is written), or stopped early; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM or "
+    "SIGHUP."
 )
 EXIT_REPLAYS = (
     "Exit codes: 0 every recording replayed and passed; 1 usage or infrastructure error, a replayed task did not pass, "
     "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
 )
 EXIT_COMPARES = (
-    "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites, "
-    "or different versions of one; 130 Ctrl-C; 143 SIGTERM."
+    "Exit codes: 0 done, whatever the verdict; 1 usage or infrastructure error; 3 the sides measured different suites "
+    "or versions; 130 Ctrl-C; 143 SIGTERM."
 )
-EXIT_SERVES = "Exit codes: 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM or SIGHUP. It never ends by itself."
+EXIT_SERVES = "Exit codes: 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM or SIGHUP. Runs until a signal."
 EXIT_LAB_OFFLINE = (
-    "Exit codes: 0 every run that was not skipped passed; 1 usage or infrastructure error, a run did not pass, or all "
-    "were skipped; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+    "Exit codes: 0 every run passed, apart from skipped ones; 1 usage or infrastructure error, a run did not pass, or "
+    "all were skipped; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
 )
 EXIT_LAB_LIVE = (
-    "Exit codes: 0 it completed, whichever fixtures passed; 1 usage or infrastructure error (also when a run ended in "
-    "error; the report is written), or stopped early, such as by a budget; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+    "Exit codes: 0 completed, whichever fixtures passed; 1 usage or infrastructure error (also if a run ended in "
+    "error; the report is written), or stopped early, for example by a budget; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
 )
 EXIT_READS = "Exit codes: 0 done; 1 usage or infrastructure error; 130 Ctrl-C; 143 SIGTERM."
 
 
 class Common:
-    """The global flags, accepted before or after the command. A plain class, since every start pays for it."""
+    """The global flags, accepted before or after the command. A plain class, because attrs would slow every start."""
 
     def __init__(self) -> None:
         self.json = False
@@ -59,11 +59,11 @@ class Common:
 
 
 COMMON = Common()
-"""Filled once by the callback of the application before a verb runs, and only read after that."""
+"""Set once by the callback of the application, before the verb runs; read-only after that."""
 
 
-def not_ours(suite: Path, runs: str, *, sandboxed: bool) -> str:
-    """The warning about a suite that is somebody else's: its verifiers and *runs* are code."""
+def format_trust_warning(suite: Path, runs: str, *, sandboxed: bool) -> str:
+    """Format the warning that a suite which is not bundled runs code: its verifiers, and *runs* (a plural noun)."""
     confined = ", confined by bwrap" if sandboxed else " and are not sandboxed"
     return (
         f"warning: {suite} is not a bundled suite. Its verifier commands and the {runs} run with your privileges"
@@ -72,13 +72,13 @@ def not_ours(suite: Path, runs: str, *, sandboxed: bool) -> str:
 
 
 def print_notice(text: str) -> None:
-    """One line for the person at the terminal: stderr, so that stdout stays data."""
+    """Print a notice on stderr, unless --quiet: stdout is for data."""
     if COMMON.verbosity >= 0:
         _print_line(text)
 
 
 def print_error(text: str) -> None:
-    """A user's mistake or a failure: stderr, whatever the verbosity."""
+    """Print an error on stderr, whatever the verbosity."""
     _print_line(f"evalctl: {text}")
 
 
@@ -88,14 +88,14 @@ def _print_line(text: str) -> None:
     try:
         print(mask_secrets(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
     except OSError:
-        # a terminal that has been closed, or `2>&1 | head`: nobody listens, which is no reason to give up a sweep
-        from orchestrator.cli.streams import give_up
+        # a closed terminal, or `2>&1 | head`: the sweep goes on without messages
+        from orchestrator.cli.streams import silence_stream
 
-        give_up(2)
+        silence_stream(2)
 
 
 def print_data(text: str) -> None:
-    """Data: stdout, without what has the shape of a secret.
+    """Print data on stdout, with everything that looks like a secret masked.
 
     Raises:
         OutputLost, BrokenPipeError: see `streams.guard_printing`.
@@ -108,10 +108,10 @@ def print_data(text: str) -> None:
 
 
 def ask_confirmation(question: str) -> bool:
-    """Ask the person at the terminal; Ctrl-C is no answer, and ends the command as anywhere else.
+    """Ask *question* at the terminal and return whether the answer is yes. Ctrl-C ends the command.
 
     Raises:
-        typer.Exit: with 130.
+        typer.Exit: with 130, after Ctrl-C.
     """
     import typer
 

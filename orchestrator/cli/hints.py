@@ -1,4 +1,4 @@
-"""Hints on the terminal: each command spelled as this process was called, at the same store."""
+"""Hints on the terminal: commands to copy, spelled with the program and the store of this process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from orchestrator.text import make_printable
 
 
 def format_command(words: str, environment: Mapping[str, str]) -> str:
-    """`evalctl WORDS`, with the path this process was called by where `evalctl` alone is another program or none, and
-    with `--store` where it was given: a hint that is copied must not ask another store.
+    """Format the command `evalctl WORDS` so that it can be copied.
+
+    It has the path of this program if PATH does not lead to it, and `--store` if that was given: a copied hint must
+    not read another store.
     """
     store = "" if COMMON.store is None else f" --store {shlex.quote(COMMON.store)}"
     return f"{_find_program(sys.argv[0], environment.get('PATH'))} {words}{store}"
 
 
 def spell_line(line: Line, environment: Mapping[str, str]) -> str:
-    """*line* as text, a hint with its whole command."""
+    """Return *line* as text, a hint with its whole command."""
     if not isinstance(line, Hint):
         return line
     remark = f"   {line.remark}" if line.remark else ""
@@ -30,7 +32,7 @@ def spell_line(line: Line, environment: Mapping[str, str]) -> str:
 
 
 def print_lines(lines: Iterable[Line], environment: Mapping[str, str]) -> None:
-    """Print *lines* to stdout, at once: a secret may lie across several."""
+    """Print *lines* on stdout in one call: a secret may span several lines, and masking must see all of it."""
     if spelled := [spell_line(line, environment) for line in lines]:
         print_data(make_printable("\n".join(spelled), sys.stdout.encoding))
 

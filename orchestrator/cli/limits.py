@@ -1,4 +1,4 @@
-"""The limits that a command line sets on a sweep: caps, rates, times, and runs in flight."""
+"""Flags that limit a sweep: caps, rates, times, and runs in flight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.cli import options
 
 @attrs.frozen(kw_only=True)
 class LimitFlags:
-    """Caps, rates and times; None is no cap, or the default."""
+    """The flags of caps, rates and times. None: no cap, or the default."""
 
     concurrency: int | None
     max_calls: int | None
@@ -26,7 +26,7 @@ class LimitFlags:
     max_stall: float | None
 
     def given_terms(self) -> dict[str, Any]:
-        """Settings by name, those that were given; the others keep their defaults. Caps are not among them."""
+        """Return the settings that were given, by name, without the caps; the others keep their defaults."""
         return options.drop_unset(
             concurrency=self.concurrency,
             max_wall_s=self.max_wall,

@@ -7,25 +7,25 @@ import sys
 
 from orchestrator.version import __version__
 
-GARBAGE = 5_000
-"""After how many new objects cycles are looked for. By default 700, which is a tenth of what a short command takes; ten
-times as many leave a long sweep larger by what lies about."""
+GC_THRESHOLD = 5_000
+"""GC generation-0 threshold: new objects between two collections. Python's 700 costs a short command a tenth of its
+time; ten times as many let a long sweep grow by uncollected objects."""
 
 
 def main() -> None:
-    """Run `evalctl` and leave with its exit code."""
+    """Run `evalctl` and exit with its code."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         from orchestrator.cli.streams import open_missing_streams
 
         open_missing_streams()
     if sys.getfilesystemencoding() != "utf-8":
-        from orchestrator.cli.streams import start_again_in_utf8
+        from orchestrator.cli.streams import restart_in_utf8
 
-        start_again_in_utf8()
-    if sys.argv[1:] == ["--version"]:  # the quickest question gets the quickest answer: no imports
+        restart_in_utf8()
+    if sys.argv[1:] == ["--version"]:  # without imports, because it is asked most often
         sys.stdout.write(f"evalctl {__version__}\n")
         return
-    gc.set_threshold(GARBAGE, 20, 20)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
     from orchestrator.cli.app import run_command
 
     sys.exit(run_command(sys.argv[1:]))

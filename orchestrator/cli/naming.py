@@ -1,4 +1,4 @@
-"""Finding the sweep and the arm that a person names: `SWEEP`, `SWEEP:VARIANT`, `last:VARIANT`."""
+"""Find the sweep and the variant that a command line names: `SWEEP`, `SWEEP:VARIANT`, `last:VARIANT`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from store.sql.reader import Reader
 
 
-def find_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
-    """Find the sweep that *typed* means, and the variant that it names; None where it names none.
+def find_sweep_and_variant(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
+    """Find the sweep and the variant that *typed* names; the variant is None if it names none.
 
     Raises:
-        UsageError: there is no such sweep, or it has no such variant; with the nearest names.
+        UsageError: there is no such sweep or variant; the message suggests the nearest names.
     """
     name = parse_sweep_name(typed)
     sweep = reader.find_sweep(name.sweep)
@@ -27,26 +27,26 @@ def find_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
     variants = variants_of(reader, sweep)
     arm, _, position = name.arm.rpartition("/")
     if name.arm not in variants and arm in variants and position.isdigit():
-        raise UsageError("runs are counted over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
+        raise UsageError("positions count over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
     return sweep, find_variant(variants, name.arm, sweep=sweep.name, noun=kind_of(sweep).nouns.variant)
 
 
-def find_single_arm(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
-    """Find the sweep and the variant that *typed* means where a report of one is needed.
+def find_single_variant(reader: Reader, typed: str) -> tuple[SweepRow, str | None]:
+    """Find the sweep and the variant that *typed* names, for a verb that needs the report of one variant.
 
     Raises:
-        UsageError: as `find_arm`; or the sweep has variants, and none is named.
+        UsageError: as `find_sweep_and_variant`; or the sweep has variants, and *typed* names none.
     """
-    sweep, variant = find_arm(reader, typed)
+    sweep, variant = find_sweep_and_variant(reader, typed)
     variants = variants_of(reader, sweep)
     if variant is None and variants:
         raise UsageError(
             f"sweep {sweep.name} has {len(variants)} {kind_of(sweep).nouns.variant}s",
-            f"Name one of them: {', '.join(f'{sweep.name}:{name}' for name in variants)}",
+            f"Name one: {', '.join(f'{sweep.name}:{name}' for name in variants)}",
         )
     return sweep, variant
 
 
 def variants_of(reader: Reader, sweep: SweepRow) -> tuple[str, ...]:
-    """The variants of a sweep, the baseline first; none where it compares nothing."""
+    """List the variants of a sweep, the baseline first; empty for a sweep without variants."""
     return tuple(dict.fromkeys(cell.variant for cell in reader.list_cells(sweep.id) if cell.variant))

@@ -1,4 +1,4 @@
-"""Options that several verbs share, how their values are read, and the panels of the help that they stand in."""
+"""Options that several verbs share, the parsers of their values, and the panels of the help."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class MissingParameter(typer.BadParameter):
-    """A usage error: a parameter that this command line needs was not given. Its message names it, `argument SUITE`."""
+    """A usage error: a parameter that is missing. The message names it, such as `argument SUITE`."""
 
     def format_message(self) -> str:
-        """The sentence that is printed."""
+        """Return the sentence to print."""
         return f"Missing {self.message}."
 
 
 def parse_duration(text: str) -> float:
-    """Seconds from `90`, `90s`, `15m`, `8h`, `500ms`.
+    """Parse a duration such as `90`, `90s`, `15m`, `8h` or `500ms` into seconds.
 
     Raises:
-        typer.BadParameter: it is none of these, or not above 0.
+        typer.BadParameter: *text* is no duration, or not above 0.
     """
     number, unit = text, "s"
     for name in ("ms", "s", "m", "h"):
@@ -44,10 +44,10 @@ def parse_duration(text: str) -> float:
 
 
 def parse_usd(text: str) -> Decimal:
-    """US dollars from `5`, `$5`, `5 USD`, `0.25`.
+    """Parse an amount such as `5`, `$5`, `5 USD` or `0.25` into US dollars.
 
     Raises:
-        typer.BadParameter: it is none of these, or not above 0.
+        typer.BadParameter: *text* is no amount, or not above 0.
     """
     from store import money
 
@@ -61,29 +61,29 @@ def parse_usd(text: str) -> Decimal:
 
 
 def to_nano_usd(amount: Decimal | None) -> int | None:
-    """A cap as it is stored: nano-USD."""
+    """Convert US dollars to nano-USD, the unit of stored caps."""
     from store import money
 
     return None if amount is None else money.to_nusd(amount)
 
 
 def split_names(text: str | None) -> tuple[str, ...]:
-    """Comma-separated names; none where the flag is not given.
+    """Split comma-separated names; empty if the flag is not given.
 
     Raises:
-        typer.BadParameter: it is given and names nothing, such as an unset variable of a shell.
+        typer.BadParameter: the flag is given but empty, for example from an unset shell variable.
     """
-    found = tuple(name for part in (text or "").split(",") if (name := part.strip()))
-    if text is not None and not found:
+    names = tuple(name for item in (text or "").split(",") if (name := item.strip()))
+    if text is not None and not names:
         raise typer.BadParameter(f"expected task ids, got {text!r}", param_hint="--tasks")
-    return found
+    return names
 
 
 def check_finite(value: float | None) -> float | None:
-    """A number that is one: NaN passes every bound, and with infinity a limit would not hold.
+    """Return *value* if it is finite: NaN passes every bound, and infinity is no limit.
 
     Raises:
-        typer.BadParameter: it is not.
+        typer.BadParameter: it is NaN or infinite.
     """
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"expected a number, got {value}")
@@ -91,20 +91,20 @@ def check_finite(value: float | None) -> float | None:
 
 
 def drop_unset(**flags: Any) -> dict[str, Any]:
-    """The flags that were given; the others leave what they would set as it is."""
+    """Return the flags that were given, that is, are not None."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
 def resolve_directory(text: str | None) -> str | None:
-    """A directory as it stays meant when somebody resumes from elsewhere: absolute."""
+    """Make the path absolute, so that `resume` works from another directory."""
     return str(Path(text).resolve()) if text else None
 
 
-WHAT = "What to run"
-MODEL = "Model"
-LIMITS = "Limits"
-PERMISSIONS = "Permissions"
-OUTPUT = "Output"
+RUN_PANEL = "What to run"
+MODEL_PANEL = "Model"
+LIMITS_PANEL = "Limits"
+PERMISSIONS_PANEL = "Permissions"
+OUTPUT_PANEL = "Output"
 
 LARGEST_SEED = 2**53 - 1
 """The largest integer that every JSON reader represents exactly."""
@@ -113,7 +113,9 @@ SuiteName = Annotated[
     str | None,
     typer.Argument(metavar="SUITE", help="A suite's id or the name of its directory.", show_default=False),
 ]
-Tasks = Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.", rich_help_panel=WHAT)]
+Tasks = Annotated[
+    str | None, typer.Option("--tasks", metavar="ID,ID", help="Run only these tasks.", rich_help_panel=RUN_PANEL)
+]
 Seed = Annotated[
     int,
     typer.Option(
@@ -122,28 +124,33 @@ Seed = Annotated[
         max=LARGEST_SEED,
         metavar="N",
         help="Seed of the run order; never sent to the provider.",
-        rich_help_panel=WHAT,
+        rich_help_panel=RUN_PANEL,
     ),
 ]
 SuiteDir = Annotated[
     Path | None,
     typer.Option(
-        "--suite-dir", metavar="DIR", help="A suite, or a directory of suites, of your own.", rich_help_panel=WHAT
+        "--suite-dir", metavar="DIR", help="Your own suite, or a directory of suites.", rich_help_panel=RUN_PANEL
     ),
 ]
 ModelName = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="The model to ask.", rich_help_panel=MODEL)
+    str | None, typer.Option("--model", metavar="NAME", help="The model that answers.", rich_help_panel=MODEL_PANEL)
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Use this file instead of the project's.", rich_help_panel=MODEL),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Use this configuration file instead of the project's.",
+        rich_help_panel=MODEL_PANEL,
+    ),
 ]
 TrustProject = Annotated[
     bool,
     typer.Option(
         "--trust-project",
-        help="Let the project's file name provider, endpoint and key variable.",
-        rich_help_panel=PERMISSIONS,
+        help="Let the project's configuration file set provider, endpoint and key variable.",
+        rich_help_panel=PERMISSIONS_PANEL,
     ),
 ]
 InputRate = Annotated[
@@ -151,56 +158,72 @@ InputRate = Annotated[
     typer.Option(
         "--input-rate",
         metavar="USD",
-        help="USD per million input tokens; for the estimate.",
-        rich_help_panel=MODEL,
+        help="USD per million input tokens, for the estimate in the report.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 OutputRate = Annotated[
     str | None,
-    typer.Option("--output-rate", metavar="USD", help="The same for output; both or neither.", rich_help_panel=MODEL),
+    typer.Option(
+        "--output-rate",
+        metavar="USD",
+        help="USD per million output tokens; give both rates or neither.",
+        rich_help_panel=MODEL_PANEL,
+    ),
 ]
-AllowWrite = Annotated[bool, typer.Option("--allow-write", help="Grant the effect write.", rich_help_panel=PERMISSIONS)]
+AllowWrite = Annotated[
+    bool, typer.Option("--allow-write", help="Grant the effect write.", rich_help_panel=PERMISSIONS_PANEL)
+]
 AllowProcess = Annotated[
-    bool, typer.Option("--allow-process", help="Grant the effect process.", rich_help_panel=PERMISSIONS)
+    bool, typer.Option("--allow-process", help="Grant the effect process.", rich_help_panel=PERMISSIONS_PANEL)
 ]
 AllowExternal = Annotated[
-    bool, typer.Option("--allow-external", help="Grant the effect external.", rich_help_panel=PERMISSIONS)
+    bool, typer.Option("--allow-external", help="Grant the effect external.", rich_help_panel=PERMISSIONS_PANEL)
 ]
 AllowAnalysis = Annotated[
     bool,
     typer.Option(
         "--allow-analysis",
         help="Grant the effect analysis; no built-in tool has it.",
-        rich_help_panel=PERMISSIONS,
+        rich_help_panel=PERMISSIONS_PANEL,
     ),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Grant nothing but reading.", rich_help_panel=PERMISSIONS)]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Grant only the effect read.", rich_help_panel=PERMISSIONS_PANEL)
+]
 AllowSuiteFull = Annotated[
     bool,
     typer.Option(
         "--allow-suite-full",
-        help="Let tasks with mode full use all that is granted.",
-        rich_help_panel=PERMISSIONS,
+        help="Let tasks with mode full use every granted effect.",
+        rich_help_panel=PERMISSIONS_PANEL,
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Run a --suite-dir suite without asking.", rich_help_panel=PERMISSIONS)
+    bool,
+    typer.Option(
+        "--yes", help="Run a suite from --suite-dir without asking for confirmation.", rich_help_panel=PERMISSIONS_PANEL
+    ),
 ]
 PrintConfig = Annotated[
     bool,
     typer.Option(
         "--print-config",
-        help="Show every setting and where it comes from, with or without a SUITE; run nothing.",
-        rich_help_panel=OUTPUT,
+        help="Print every setting and its origin, with or without a SUITE; run nothing.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 MaxCalls = Annotated[
     int | None,
-    typer.Option("--max-calls", min=1, metavar="N", help="Requests the sweep may make in all.", rich_help_panel=LIMITS),
+    typer.Option(
+        "--max-calls", min=1, metavar="N", help="Limit the requests of the whole sweep.", rich_help_panel=LIMITS_PANEL
+    ),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option("--max-tokens", min=1, metavar="N", help="Tokens the sweep may use in all.", rich_help_panel=LIMITS),
+    typer.Option(
+        "--max-tokens", min=1, metavar="N", help="Limit the tokens of the whole sweep.", rich_help_panel=LIMITS_PANEL
+    ),
 ]
 MaxCostUsd = Annotated[
     Decimal | None,
@@ -208,8 +231,8 @@ MaxCostUsd = Annotated[
         "--max-cost-usd",
         parser=parse_usd,
         metavar="USD",
-        help="US dollars the sweep may cost in all (5, $5, 0.25); needs the model's price.",
-        rich_help_panel=LIMITS,
+        help="Limit the cost of the whole sweep in US dollars (5, $5, 0.25); needs the model's price.",
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 Prices = Annotated[
@@ -217,8 +240,8 @@ Prices = Annotated[
     typer.Option(
         "--prices",
         metavar="FILE",
-        help="What models cost; beats the prices of configuration files.",
-        rich_help_panel=MODEL,
+        help="Prices of models; override those of configuration files.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 MaxWall = Annotated[
@@ -228,7 +251,7 @@ MaxWall = Annotated[
         parser=parse_duration,
         metavar="TIME",
         help="Stop the sweep after TIME (90s, 15m, 8h).",
-        rich_help_panel=LIMITS,
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 Rpm = Annotated[
@@ -238,8 +261,8 @@ Rpm = Annotated[
         min=0.01,
         callback=check_finite,
         metavar="N",
-        help="Requests per minute the account may be asked.",
-        rich_help_panel=LIMITS,
+        help="Limit requests per minute to the account.",
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 Tpm = Annotated[
@@ -250,7 +273,7 @@ Tpm = Annotated[
         callback=check_finite,
         metavar="N",
         help="Limit tokens per minute (estimated before sending, corrected afterwards).",
-        rich_help_panel=LIMITS,
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 MaxWait = Annotated[
@@ -259,8 +282,8 @@ MaxWait = Annotated[
         "--max-wait",
         parser=parse_duration,
         metavar="TIME",
-        help="Longest Retry-After to obey. [default: 120s]",
-        rich_help_panel=LIMITS,
+        help="Obey a Retry-After up to TIME. [default: 120s]",
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 MaxStall = Annotated[
@@ -271,7 +294,7 @@ MaxStall = Annotated[
         metavar="TIME",
         help="Give up waiting after TIME without progress, or at once if the wait is known to be longer. "
         "[default: 10m]",
-        rich_help_panel=LIMITS,
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 Concurrency = Annotated[
@@ -282,7 +305,7 @@ Concurrency = Annotated[
         max=1000,
         metavar="N",
         help="Runs in flight at once. [default: 4]",
-        rich_help_panel=LIMITS,
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 ProviderName = Annotated[
@@ -292,16 +315,19 @@ ProviderName = Annotated[
         metavar="NAME",
         help="anthropic, ollama, openai (chat completions), openai-responses, scripted, typesafe (decision labs only), "
         "or a plug-in's name.",
-        rich_help_panel=MODEL,
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.", rich_help_panel=MODEL)
+    str | None, typer.Option("--base-url", metavar="URL", help="The provider's endpoint.", rich_help_panel=MODEL_PANEL)
 ]
 ApiKeyEnv = Annotated[
     str | None,
     typer.Option(
-        "--api-key-env", metavar="VARIABLE", help="The variable that holds the credential.", rich_help_panel=MODEL
+        "--api-key-env",
+        metavar="VARIABLE",
+        help="The environment variable that holds the credential.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 CassetteDir = Annotated[
@@ -309,32 +335,33 @@ CassetteDir = Annotated[
     typer.Option(
         "--cassette-dir",
         metavar="DIR",
-        help="Cassettes to play or to write. [default: SUITE/cassettes]",
-        rich_help_panel=WHAT,
+        help="Directory of the cassettes to play or write. [default: SUITE/cassettes]",
+        rich_help_panel=RUN_PANEL,
     ),
 ]
 Keep = Annotated[
-    bool, typer.Option("--keep", help="Keep every run's workspace and print its path.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--keep", help="Keep every run's workspace and print its path.", rich_help_panel=OUTPUT_PANEL)
 ]
 Out = Annotated[
-    str | None, typer.Option("--out", metavar="DIR", help="Write the three report files here.", rich_help_panel=OUTPUT)
+    str | None,
+    typer.Option("--out", metavar="DIR", help="Write the three report files to DIR.", rich_help_panel=OUTPUT_PANEL),
 ]
 Sandbox = Annotated[
     str,
     typer.Option(
         "--sandbox",
         metavar="none|bwrap",
-        help="Confine commands of the agent and of verifiers: bwrap needs bubblewrap.",
-        rich_help_panel=PERMISSIONS,
+        help="Confine commands of the agent and of verifiers; bwrap needs bubblewrap installed.",
+        rich_help_panel=PERMISSIONS_PANEL,
     ),
 ]
 
 
-def kind_of_sandbox(text: str) -> SandboxKind:
-    """What confines commands.
+def parse_sandbox(text: str) -> SandboxKind:
+    """Parse the kind of sandbox.
 
     Raises:
-        typer.BadParameter: there is no such thing.
+        typer.BadParameter: there is no such kind.
     """
     from providers.system.sandbox import SANDBOX_KINDS
 

@@ -1,4 +1,4 @@
-"""The request of the verb `resume`, as a kind of sweep gets it: the stored sweep, and what flags change about it."""
+"""The request of the verb `resume`, as each kind of sweep gets it: the stored sweep and the flags."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ class ResumeRequest:
     caps: Caps
     """In force now."""
     new_caps: Mapping[str, int]
-    """New totals, by field of `Caps`."""
+    """New totals from flags, by field of `Caps`."""
     prices: Prices
     """In force now."""
     new_prices: Prices
     accounts: tuple[WorkerAccount, ...]
     """Spending of the sweep's processes so far."""
     changes: Mapping[str, Json]
-    """Other settings, by field, that flags replace."""
+    """Other settings from flags, by field."""
     errors: bool
-    """Whether runs that had ended in an infrastructural error run again."""
+    """Whether runs that ended in an infrastructure error run again."""
     cancelled: bool
     """Whether cancelled runs run again."""
 
     def refuse_uncounted_cost(self) -> None:
-        """Refuse a first cap in USD where calls were made whose cost is unknown.
+        """Refuse a first cap in USD if the sweep already made calls of unknown cost.
 
         Raises:
-            UsageError: there are such calls.
+            UsageError: it made such calls.
         """
         if self.caps.nusd is None and "nusd" in self.new_caps:
             refuse_unknown_costs(self.accounts)
 
     def apply_to(self, planned: TermsT, *, models: Collection[str] | None = None) -> tuple[TermsT, bool]:
-        """Lay the request over the *planned* settings.
+        """Apply the flags to the *planned* settings.
 
         Args:
             planned: as stored with the sweep.
             models: those whose prices count; None keeps the prices of all.
 
         Returns:
-            The settings to go on with, and whether their caps or prices are new.
+            The settings to resume with, and whether their caps or prices are new.
 
         Raises:
             UsageError: there is a cap in USD and one of *models* has no price.

@@ -1,4 +1,4 @@
-"""The standard streams, whatever the command was started with: closed, broken, or on a disk that is full."""
+"""Standard streams that are closed, broken, or on a full disk."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from store.errors import EvalctlError
 
 
 class OutputLost(EvalctlError):
-    """Standard output takes nothing more."""
+    """Standard output can no longer be written, for example because its disk is full."""
 
 
 def open_missing_streams() -> None:
-    """Put /dev/null in the place of every standard stream that is closed.
+    """Open /dev/null for every standard stream that is closed.
 
-    Otherwise the next file to be opened would get its number, and `print` would send to stdout what is meant for
-    stderr.
+    Otherwise the next file that is opened would get its descriptor, and `print` would write into that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            give_up(number)
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115 - a descriptor, open as long as the process
+            silence_stream(number)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115 - open as long as the process
 
 
-def start_again_in_utf8() -> None:
-    """Become this same command with file names in UTF-8, which those of fixtures and models are; does not return.
+def restart_in_utf8() -> None:
+    """Replace this process by the same command with UTF-8 file names, as fixtures have them; does not return.
 
-    Needed under an old locale, or under none with PYTHONUTF8=0. What is printed stays in the encoding of the locale.
+    Needed under an old locale, or without one and PYTHONUTF8=0. Output keeps the encoding of the locale.
     """
     environment = dict(os.environ)  # noqa: TID251 - handed on as it is
     environment["PYTHONIOENCODING"] = f"{sys.stdout.encoding}:backslashreplace"
@@ -38,23 +37,23 @@ def start_again_in_utf8() -> None:
 
 @contextmanager
 def guard_printing() -> Iterator[None]:
-    """Around whatever writes to stdout.
+    """Turn a failed write to stdout inside the block into one error.
 
     Raises:
-        OutputLost: it takes nothing more, for example because its disk is full.
-        BrokenPipeError: nobody reads any more.
+        OutputLost: stdout cannot be written, for example because its disk is full.
+        BrokenPipeError: the reader of the pipe has gone.
     """
     try:
         yield
     except OSError as error:
-        give_up(1)
+        silence_stream(1)
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputLost(f"standard output cannot be written: {error.strerror}") from error
 
 
-def give_up(number: int) -> None:
-    """Send what is still written to the stream of this number nowhere; its buffer too, when the process ends."""
+def silence_stream(number: int) -> None:
+    """Point the descriptor *number* at /dev/null, so that later writes and the final flush do not fail."""
     nothing = os.open(os.devnull, os.O_RDWR)
     if nothing != number:
         os.dup2(nothing, number)

@@ -1,4 +1,4 @@
-"""What a command line gives a sweep to work in, and what it makes of its end: store, log, terminal, books, signals."""
+"""Setting up a sweep's process from the command line (store, log, terminal), and its audit and exit code at the end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def store_of(world: World) -> Path:
-    """The store that is used."""
+    """Return the path of the store in use."""
     from store.sql.database import locate_store
 
     return locate_store(COMMON.store, world.environment, Path.cwd())
 
 
 def log_of(redactor: Redactor) -> Log:
-    """Where log lines go; nowhere unless they are asked for."""
+    """Open the log on stderr; without --verbose, one that discards its events."""
     from orchestrator.log import discard_event, open_log
 
     if COMMON.verbosity <= 0:
@@ -37,27 +37,27 @@ def log_of(redactor: Redactor) -> Log:
     return open_log(redactor, form=COMMON.log_format, color=COMMON.color and sys.stderr.isatty())
 
 
-def at_terminal() -> bool:
-    """Whether a bar can be drawn."""
+def can_draw_progress() -> bool:
+    """Return whether stderr is a terminal on which a progress bar may be drawn."""
     return sys.stderr.isatty() and COMMON.verbosity == 0
 
 
 def read_seconds(world: World, variable: str, default: float) -> float:
-    """A number of seconds from the environment.
+    """Read a number of seconds from the environment.
 
     Raises:
-        UsageError: the variable holds something else.
+        UsageError: the variable holds no number above 0.
     """
     text = world.environment.get(variable)
     if text is None:
         return default
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
         raise UsageError(f"{variable}: expected a number of seconds above 0, got {text!r}")
-    return found
+    return seconds
 
 
 def set_up_worker(
@@ -69,18 +69,18 @@ def set_up_worker(
     errors: bool = False,
     cancelled: bool = False,
 ) -> WorkerSetup:
-    """Set up this process as a worker: the store, the terminal, the log and the lease that the command line names.
+    """Set up this process as a worker, with the store, terminal, log and lease of this command line.
 
     Args:
-        kind: of the sweep, with its settings.
-        redactor: takes secrets out of all that is stored or logged.
+        kind: the runs of the sweep, with its settings.
+        redactor: removes secrets before anything is stored or logged.
         world: clocks and environment.
         on_result: called with the sweep's name and the run's position for each durable result.
-        errors: whether runs that had ended in an infrastructural error run again.
-        cancelled: the same for cancelled ones.
+        errors: whether runs that ended in an infrastructure error run again.
+        cancelled: whether cancelled runs run again.
 
     Raises:
-        UsageError: a variable of the environment holds no number of seconds.
+        UsageError: EVALCTL_LEASE_SECONDS holds no number of seconds.
     """
     from orchestrator.engine.worker import LEASE_S, WorkerSetup
 
@@ -90,7 +90,7 @@ def set_up_worker(
         store=store_of(world),
         world=world,
         say=print_notice,
-        terminal=at_terminal(),
+        terminal=can_draw_progress(),
         rerun_errors=errors,
         rerun_cancelled=cancelled,
         log=log_of(redactor),
@@ -100,20 +100,18 @@ def set_up_worker(
 
 
 def print_audit(reader: Reader, row: SweepRow, world: World) -> bool:
-    """Say whether the sweep's books balance: loudly, whatever the verbosity, where they do not."""
+    """Print the audit of the sweep and return whether its books balance. Problems are printed even with --quiet."""
     from orchestrator.engine import audit
     from orchestrator.world import is_alive
 
-    found = audit.audit_sweep(reader, row, now=world.wall(), is_alive=is_alive)
-    for line in audit.audit_lines(found):
-        (print_error if found.problems else print_notice)(line)
-    return not found.problems
+    books = audit.audit_sweep(reader, row, now=world.wall(), is_alive=is_alive)
+    for line in audit.audit_lines(books):
+        (print_error if books.problems else print_notice)(line)
+    return not books.problems
 
 
 def exit_code_of(end: SweepEnd, report: Callable[[], int]) -> int:
-    """The exit code that *report* comes to. When a signal ended the sweep, that is told even if nobody can read the
-    report any more.
-    """
+    """Call *report* and return its exit code; if its output is lost after a signal, return the signal's code."""
     from orchestrator.cli.streams import OutputLost
 
     try:
@@ -125,5 +123,5 @@ def exit_code_of(end: SweepEnd, report: Callable[[], int]) -> int:
 
 
 def signal_exit_code(number: int) -> int:
-    """The exit code of what a signal ended."""
+    """Return the exit code of a process that the signal *number* ended."""
     return Exit.INTERRUPTED if number == signal.SIGINT else Exit.TERMINATED

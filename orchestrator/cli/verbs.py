@@ -1,6 +1,6 @@
-"""The table of verbs: where each one is, its one-line help, its exit codes, and the section of the help it stands in.
+"""The table of verbs: the module, the one-line help, the exit codes and the help section of each.
 
-The help of the application is written from this table, so that asking for it imports no verb.
+The help of the application is written from this table, so that printing it imports no verb.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Verb(NamedTuple):
     help: str
     """The first sentence of the function's docstring."""
     codes: str
-    """The sentence on its exit codes, which ends its help."""
+    """The sentence on its exit codes, at the end of its help."""
     usage: int = Exit.FAILED
     """The exit code of a usage error."""
     hidden: bool = False
@@ -42,14 +42,14 @@ class Group(NamedTuple):
     sections: Mapping[str, Mapping[str, Verb | Group]]
     """Its verbs by section of its help."""
     usage: int = Exit.FAILED
-    """The exit code where its verb is missing or unknown."""
+    """The exit code if its verb is missing or unknown."""
     hidden: bool = False
 
 
 Sections: TypeAlias = Mapping[str, Mapping[str, Verb | Group]]
 
 LAB = Group(
-    "Decision labs: cases that are run through decision flows, offline or against real backends.",
+    "Decision labs: run cases through decision flows, offline or against real backends.",
     {
         "Commands": {
             "check": Verb(
@@ -62,7 +62,7 @@ LAB = Group(
             ),
             "record": Verb(
                 "lab.record:record",
-                "Run each fixture once against each target, and write what was answered as cassettes.",
+                "Run each fixture once against each target, and write the answers as cassettes.",
                 EXIT_LAB_LIVE,
             ),
             "live": Verb(
@@ -74,13 +74,12 @@ LAB = Group(
     },
 )
 HUB = Group(
-    "Decisions over HTTP, for programs of this machine.",
+    "Serve decisions over HTTP to programs on this machine.",
     {
         "Commands": {
             "serve": Verb(
                 "lab.hub:serve",
-                'Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, '
-                "until it is told to stop.",
+                'Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, until a signal ends it.',
                 EXIT_SERVES,
             )
         }
@@ -105,7 +104,7 @@ SECTIONS: Sections = {
         "record": Verb("suite.record:record", "Run each task of SUITE once, live, and write its cassette.", EXIT_RUNS),
         "verify": Verb(
             "suite.verify:verify",
-            "Run the verifiers of SWEEP's suite, as they are now, on the stored workspaces of its runs.",
+            "Run the current verifiers of SWEEP's suite on the stored workspaces of its runs.",
             EXIT_READS,
         ),
         "ci": Verb(
@@ -116,7 +115,7 @@ SECTIONS: Sections = {
         "resume": Verb(
             "sweeps.resume:resume", "Finish SWEEP: the runs that have no final result, and no others.", EXIT_RUNS
         ),
-        "status": Verb("sweeps.status:status", "Show where SWEEP stands, also while it runs.", EXIT_READS),
+        "status": Verb("sweeps.status:status", "Show the state of SWEEP, also while it runs.", EXIT_READS),
         "show": Verb("sweeps.show:show", "Show a sweep's report, or one run.", EXIT_READS),
         "compare": Verb(
             "sweeps.compare:compare",
@@ -125,18 +124,18 @@ SECTIONS: Sections = {
         ),
         "export": Verb(
             "suite.export:export",
-            "Write one JSON file of SWEEP to share: its report, its runs and the report as Markdown.",
+            "Write SWEEP to one JSON file to share: its report, its runs and the report as Markdown.",
             EXIT_READS,
         ),
         "pause": Verb(
             "sweeps.commands:pause",
-            "Let SWEEP start nothing new: running attempts end, and its processes wait for `continue`.",
+            "Pause SWEEP: nothing new starts, running attempts end, and its processes wait for `continue`.",
             EXIT_READS,
         ),
-        "continue": Verb("sweeps.commands:go_on", "Let a paused SWEEP go on.", EXIT_READS),
+        "continue": Verb("sweeps.commands:continue_sweep", "Continue a paused SWEEP.", EXIT_READS),
         "cancel": Verb(
             "sweeps.commands:cancel",
-            "End SWEEP: what runs is ended and recorded, and the rest is skipped.",
+            "Cancel SWEEP: end and record what runs, and skip the rest.",
             EXIT_READS,
         ),
     },
@@ -146,12 +145,12 @@ SECTIONS: Sections = {
 
 
 def merge_sections(sections: Sections) -> dict[str, Verb | Group]:
-    """All verbs and groups of *sections* by name."""
+    """Collect all verbs and groups of *sections* by name."""
     return {name: entry for entries in sections.values() for name, entry in entries.items()}
 
 
 def usage_code_of(words: Sequence[str], sections: Sections = SECTIONS) -> int:
-    """The exit code of a usage error in the command line *words*, from which the global flags are taken out."""
+    """Return the exit code of a usage error in the command line *words*, which holds no global flags."""
     entries, code = merge_sections(sections), int(Exit.FAILED)
     for word in words:
         entry = entries.get(word)

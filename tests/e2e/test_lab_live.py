@@ -71,7 +71,7 @@ def test_without_a_yes_nobody_is_asked_and_what_would_be_is_said(evalctl: Driver
     refused = evalctl.run("lab", "live")
 
     assert refused.code == 1
-    assert "there is no terminal to ask at" in refused.stderr
+    assert "needs a confirmation, but stdin is no terminal" in refused.stderr
     assert "lab lab: 2 fixtures, 3 targets, 3 repetitions: 18 runs" in refused.stderr
     assert "at most 18 calls, and retries; stopped at 5" in refused.stderr
     assert "cost: stopped at 0.5 USD" in refused.stderr
@@ -228,7 +228,7 @@ def test_a_secret_is_in_no_cassette_and_in_no_result(evalctl: Driver, endpoint: 
 def test_the_bundled_lab_is_asked_live_only_where_it_is_named(evalctl: Driver) -> None:
     done = evalctl.run("lab", "live", "--yes")
     assert done.code == 1
-    assert "there is no config/lab here, and the bundled lab is asked live only where it is named" in done.stderr
+    assert "there is no config/lab in this directory, and the bundled lab runs live only if you name it" in done.stderr
     assert "--lab-dir" in done.stderr
 
 
@@ -448,7 +448,7 @@ def test_where_no_report_could_be_written_nobody_is_asked(evalctl: Driver, house
     refused = evalctl.run("lab", "live", "--yes", "--out", "file/below")
 
     assert refused.code == 1
-    assert "file/below: the run directory cannot be made: Not a directory" in refused.stderr
+    assert "file/below: the run directory cannot be created: Not a directory" in refused.stderr
     assert house.idle() == []
 
 

@@ -48,7 +48,7 @@ def test_a_pause_lets_what_runs_end_and_starts_nothing_until_it_goes_on(
     assert "@" in who
     assert why == "the \x1b[31mlab is rebooted"
     assert "paused by" in evalctl.run("status").stdout
-    assert evalctl.run("pause", "last").stdout.endswith("it is paused already\n")
+    assert evalctl.run("pause", "last").stdout.endswith("it is already paused\n")
     assert evalctl.run("continue", "last").code == 0
     done = started.finish()
     assert done.code == 0, done.stderr
@@ -89,7 +89,7 @@ def test_cancel_ends_what_runs_skips_the_rest_and_resume_can_run_it_after_all(
     begun = time.monotonic()
     told = evalctl.run("cancel", "last", "--why", "wrong model")
     assert told.code == 0
-    assert "cancelled: 2 processes work on it, to end what has begun and to skip the rest" in told.stdout
+    assert "cancelled: 2 processes work on it, which end running attempts and skip the rest" in told.stdout
     for one in (first, second):
         done = one.finish(20)
         assert done.code == 1

@@ -213,7 +213,7 @@ def test_ci_over_a_suite_of_one_s_own(evalctl: Driver, make_suite: MakeSuite, tm
     assert "tiny/a was replayed and did not pass" in failing.stdout
     many = evalctl.run("ci", "--cassette-dir", tmp_path / "elsewhere")
     assert many.code == 1
-    assert "goes with one suite" in many.stderr
+    assert "needs exactly one suite" in many.stderr
 
 
 def test_a_signal_ends_ci_and_not_only_the_suite_that_is_replayed(evalctl: Driver, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_verify_leaves_runs_whose_fixture_has_changed(evalctl: Driver, make_suit
     [
         (["run", "demo", "--mode", "replayed"], "expected live or replay"),
         (["run", "demo", "--from", "last"], "only with --mode replay"),
-        (["run", "demo", "--mode", "replay", "--model", "m"], "a replay asks nobody"),
+        (["run", "demo", "--mode", "replay", "--model", "m"], "a replay calls no provider"),
         (["record", "--bundled", "demo"], "leave out SUITE"),
         (["record", "demo", "--out", "x"], "only with --bundled"),
         (["record", "--bundled", "--seed", "3"], "leave out --seed"),

@@ -1,4 +1,4 @@
-"""A lab's sweep that asks backends: their providers are opened here, with the credentials of this environment."""
+"""Sweeps of a lab that call backends: open the providers with the credentials of this environment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.cli.sweep_setup import read_seconds
 from orchestrator.lab.cells import list_live_cells
+from orchestrator.lab.kind import LabKind
 from orchestrator.lab.recordings.offline import find_self_answering_cases
 from orchestrator.lab.recordings.recording import Recording
 from orchestrator.lab.running import list_credentials, make_key_lookup, open_priced_providers
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
     from providers.decisions.model import Capability
     from store.events import Json
 
-IDLE = "EVALCTL_IDLE_SECONDS"
-"""How long a begun answer may pause."""
+IDLE_VARIABLE = "EVALCTL_IDLE_SECONDS"
+"""Sets how long an answer that has begun may pause."""
 
 
-def cells_of(verb: str, lab: Lab, chosen: Selection) -> tuple[Cell, ...]:
-    """The plan's cells; what is recorded is for offline."""
+def plan_cells(verb: str, lab: Lab, chosen: Selection) -> tuple[Cell, ...]:
+    """Plan the cells of the sweep; those of `record` are the offline ones, which play cassettes."""
     return tuple(list_live_cells(lab.daemon.capabilities, chosen, "offline" if verb == "record" else "live"))
 
 
-def asking_sweep(
+def open_live_sweep(
     verb: str,
     lab: Lab,
     cells: Sequence[Cell],
@@ -44,18 +45,18 @@ def asking_sweep(
     errors: bool = False,
     cancelled: bool = False,
 ) -> lab_sweeping.LabSweep:
-    """A sweep over *cells* that asks whom they name; `record` takes down what they answer.
+    """Open the backends of *cells* and set up the sweep over them; `record` also records their answers.
 
     Raises:
-        UsageError: a backend cannot be opened, such as for want of its key; or nothing can be recorded there.
+        UsageError: a backend cannot be opened, for example because its key is missing; or cassettes cannot be written.
     """
     hide_environment()
     capabilities = [cell.capability for cell in cells]
     used = list_credentials(lab.daemon, capabilities, world.environment)
     redactor = Redactor([*used, *find_credentials(world.environment)])
     recording = _make_recording(lab, cells, redactor) if verb == "record" else None
-    # without a word of anybody's, nodes say how long they wait
-    idle_ms = round(read_seconds(world, IDLE, 1.0) * 1000) if IDLE in world.environment else None
+    # without the variable, the time limits of the nodes hold
+    idle_ms = round(read_seconds(world, IDLE_VARIABLE, 1.0) * 1000) if IDLE_VARIABLE in world.environment else None
 
     def open_all(capabilities: Iterable[Capability]) -> Mapping[str, Provider]:
         return open_providers(
@@ -68,29 +69,20 @@ def asking_sweep(
             keep_bodies=recording is not None,
         )
 
-    asked = open_priced_providers(cells, settings.prices, open_all)
+    providers = open_priced_providers(cells, settings.prices, open_all)
     if recording is not None:
-        asked = recording.record_providers(asked)
-    return lab_sweeping.lab_sweep(
-        verb,
-        lab,
-        cells,
-        settings,
-        world,
-        providers=asked,
-        redactor=redactor,
-        chosen=chosen,
-        recording=recording,
-        errors=errors,
-        cancelled=cancelled,
+        providers = recording.record_providers(providers)
+    kind = LabKind(lab=lab, cells=tuple(cells), settings=settings, providers=providers, stored_selection=chosen)
+    return lab_sweeping.set_up_sweep(
+        verb, kind, world, redactor=redactor, recording=recording, errors=errors, cancelled=cancelled
     )
 
 
 def _make_recording(lab: Lab, cells: Iterable[Cell], redactor: Redactor) -> Recording:
-    """What takes down the answers.
+    """Make the recorder of the answers.
 
     Raises:
-        UsageError: nothing can be written.
+        UsageError: cassettes cannot be written.
     """
     import anyio
 

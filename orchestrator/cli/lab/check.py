@@ -1,4 +1,4 @@
-"""The verb `lab check`: whether a lab, its daemon configuration and its fixtures are well-formed."""
+"""The verb `lab check`: check that a lab, its daemon configuration and its fixtures are well-formed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def check(
 ) -> None:
     """Check lab.yaml, the daemon configuration and every fixture without running anything. No network.
 
-    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns of cassettes that are not played. Everything is
-    read, whatever is chosen. Exits with 1 where there are findings; warnings alone leave it at 0.
+    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns of cassettes that are not played. It reads the
+    whole lab, whatever is selected. Findings give exit code 1; warnings alone give 0.
     """
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.formats.lab_yaml import check_lab
@@ -35,7 +35,7 @@ def check(
     from orchestrator.world import real_world
 
     place = find_lab(lab_dir, config)
-    # a bundled lab has to be sound wherever it is installed, and only `live` and `record` start its programs
+    # a bundled lab must pass wherever it is installed, and only `live` and `record` start its programs
     checked = check_lab(place, path=None if place.bundled else real_world().environment.get("PATH", ""))
     findings = list(checked.findings)
     warnings: list[str] = []

@@ -21,19 +21,19 @@ DEFAULT_PORT = 8740
 def serve(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The daemon configuration.")],
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="The port; 0 takes one that is free.")
+        int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="The port; 0 takes a free one.")
     ] = DEFAULT_PORT,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="127.0.0.1, ::1 or another loopback address.")
     ] = "127.0.0.1",
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=1024, metavar="N", help="Decisions that are made at a time.")
+        int, typer.Option("--concurrency", min=1, max=1024, metavar="N", help="Decisions in flight at once.")
     ] = 8,
 ) -> None:
-    """Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, until it is told to stop.
+    """Answer POST /v1/hub with {"capability": NAME, "input": ...} on this machine, until a signal ends it.
 
-    The answer is the decision that a lab comes to about the same input: the same flow, rules and specialists. Nothing
-    is stored, and no budget holds. With --json one line says where it listens. Needs the extra `hub`.
+    The answer is the decision that a lab would make on the same input: the same flow, rules and specialists. Nothing is
+    stored, and there is no budget. With --json it prints its address as one line. Needs the extra `hub`.
     """
     from orchestrator.serving import require_server
 
@@ -42,7 +42,7 @@ def serve(
 
 
 def _serve_until_signal(config: Path, *, host: str, port: int, concurrency: int) -> int:
-    """Serve until a signal comes; the exit code."""
+    """Serve until a signal comes; return the exit code."""
     from functools import partial
 
     import anyio
@@ -68,7 +68,7 @@ async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, w
     from orchestrator.cli.sweep_setup import log_of
     from orchestrator.lab.hub.app import Hub
     from orchestrator.lab.running import list_credentials, make_key_lookup
-    from orchestrator.serving import serve_hub as answering
+    from orchestrator.serving import serve_hub
     from orchestrator.world import sweep_name
     from providers.decisions.backends import open_providers
     from store.secrets.redactor import Redactor, find_credentials
@@ -99,11 +99,11 @@ async def _open_hub(daemon: DaemonConfig, listener: Listener, *, config: Path, w
             on_decision=log_decision,
             clean=redactor.redact_json,
         )
-        return await answering(hub, listener, lambda: _print_addresses(daemon, listener))
+        return await serve_hub(hub, listener, lambda: _print_addresses(daemon, listener))
 
 
 def _print_addresses(daemon: DaemonConfig, listener: Listener) -> None:
-    """Say where it listens."""
+    """Print the address and the capabilities."""
     from orchestrator.lab.hub.app import PATH
 
     url, names = listener.url_of(PATH), list(daemon.capabilities)

@@ -1,4 +1,4 @@
-"""The verb `lab live`: asks the backends themselves, within a budget."""
+"""The verb `lab live`: run fixtures against the real backends, within a budget."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Repeat = Annotated[
         min=1,
         max=1000,
         metavar="N",
-        help="Runs of each fixture and target. [default: lab.yaml's]",
-        rich_help_panel=options.WHAT,
+        help="Runs of each fixture and target. [default: `repeat` of lab.yaml]",
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 
@@ -43,8 +43,8 @@ def live(  # noqa: PLR0917 - typer takes options by position
 ) -> None:
     """Run fixtures x targets x repetitions against the real backends, and measure.
 
-    Needs a budget in lab.yaml, says what will be asked at most, and asks before the first call. Results are stored as
-    they come; a sweep that was stopped or killed goes on with `evalctl resume`, a spent budget with a higher one there.
+    Needs a budget in lab.yaml. Prints the largest number of calls, and asks for confirmation before the first. Results
+    are stored as they come: `evalctl resume` finishes a sweep that was stopped or killed, and takes a higher budget.
     """
     from orchestrator.cli.lab.request import LabRequest
     from orchestrator.cli.lab.running import run_request

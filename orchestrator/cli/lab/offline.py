@@ -1,4 +1,4 @@
-"""The verb `lab offline`: whether flows, rules and schemas still decide as they should."""
+"""The verb `lab offline`: test flows, rules and schemas against recorded answers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ def offline(  # noqa: PLR0917 - typer takes options by position
 ) -> None:
     """Run the fixtures from their replay or from cassettes.
 
-    Needs no network, no process and no key, and gives the same results every time. The target `replay` are the fixtures
-    that their own answers suffice for.
+    Needs no network, no process and no key, and gives the same results every time. The target `replay` stands for
+    fixtures that bring all their answers themselves.
     """
     from functools import partial
 
     import anyio
 
     from orchestrator.cli.lab import sweeping as lab_sweeping
+    from orchestrator.lab.kind import LabKind
     from orchestrator.lab.recordings.offline import plan_playback
     from orchestrator.lab.running import build_settings, list_player
     from orchestrator.world import real_world
@@ -34,22 +35,20 @@ def offline(  # noqa: PLR0917 - typer takes options by position
 
     lab = lab_options.open_lab(lab_dir, config)
     chosen = lab_options.select_lab_cases(lab, capability, fixture, target)
-    found = anyio.run(partial(plan_playback, lab, chosen))
+    playback = anyio.run(partial(plan_playback, lab, chosen))
     settings = build_settings(
         lab,
-        found.cells,
+        playback.cells,
         mode="offline",
         caps=Caps(),
         out=options.resolve_directory(out),
         **options.drop_unset(concurrency=concurrency),
     )
-    sweep = lab_sweeping.lab_sweep(
-        "offline",
-        lab,
-        found.cells,
-        settings,
-        real_world(),
-        providers=list_player(found.player),
-        chosen=lab_options.selection_to_json(chosen),
+    kind = LabKind(
+        lab=lab,
+        cells=tuple(playback.cells),
+        settings=settings,
+        providers=list_player(playback.player),
+        stored_selection=lab_options.selection_to_json(chosen),
     )
-    raise typer.Exit(sweep.start_sweep())
+    raise typer.Exit(lab_sweeping.set_up_sweep("offline", kind, real_world()).start_sweep())

@@ -1,4 +1,4 @@
-"""Options that the verbs of `lab` share, and what they come to: a lab, and the part of it that is meant."""
+"""Options that the verbs of `lab` share, and the lab and the selection that they name."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from store.events import Json
 
 Capability = Annotated[
-    str | None, typer.Argument(metavar="[CAPABILITY]", help="Only the fixtures of this capability.", show_default=False)
+    str | None,
+    typer.Argument(metavar="[CAPABILITY]", help="Run only the fixtures of this capability.", show_default=False),
 ]
 Fixtures = Annotated[
     list[str] | None,
     typer.Option(
         "--fixture",
         metavar="ID",
-        help="Only these fixtures: several times, or ID,ID.",
+        help="Run only these fixtures (repeat the flag, or write ID,ID).",
         show_default=False,
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 Targets = Annotated[
@@ -34,9 +35,9 @@ Targets = Annotated[
     typer.Option(
         "--target",
         metavar="ID",
-        help="Only these targets: several times, or ID,ID.",
+        help="Run only these targets (repeat the flag, or write ID,ID).",
         show_default=False,
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 LabDir = Annotated[
@@ -45,21 +46,23 @@ LabDir = Annotated[
         "--lab-dir",
         metavar="DIR",
         help="The lab. [default: ./config/lab, else the bundled one]",
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 AskedLabDir = Annotated[
     Path | None,
-    typer.Option("--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab]", rich_help_panel=options.WHAT),
+    typer.Option(
+        "--lab-dir", metavar="DIR", help="The lab. [default: ./config/lab]", rich_help_panel=options.RUN_PANEL
+    ),
 ]
-"""Of verbs that ask backends: the bundled lab has to be named."""
+"""For verbs that call backends: they run the bundled lab only if it is named."""
 DaemonConfig = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
         help="The daemon configuration. [default: the lab's config.yaml]",
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 Out = Annotated[
@@ -67,12 +70,15 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Write manifest, results and report here. [default: .local/runs/SWEEP]",
-        rich_help_panel=options.OUTPUT,
+        help="Write manifest, results and report to DIR. [default: .local/runs/SWEEP]",
+        rich_help_panel=options.OUTPUT_PANEL,
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Ask backends without a confirmation.", rich_help_panel=options.PERMISSIONS)
+    bool,
+    typer.Option(
+        "--yes", help="Call backends without asking for confirmation.", rich_help_panel=options.PERMISSIONS_PANEL
+    ),
 ]
 MaxCalls = Annotated[
     int | None,
@@ -80,8 +86,8 @@ MaxCalls = Annotated[
         "--max-calls",
         min=1,
         metavar="N",
-        help="Calls the sweep may make, in place of the budget's.",
-        rich_help_panel=options.LIMITS,
+        help="Limit the calls of the sweep; replaces the budget of lab.yaml.",
+        rich_help_panel=options.LIMITS_PANEL,
     ),
 ]
 MaxCostUsd = Annotated[
@@ -90,33 +96,33 @@ MaxCostUsd = Annotated[
         "--max-cost-usd",
         parser=options.parse_usd,
         metavar="USD",
-        help="US dollars it may cost, in place of the budget's.",
-        rich_help_panel=options.LIMITS,
+        help="Limit the cost of the sweep in US dollars; replaces the budget of lab.yaml.",
+        rich_help_panel=options.LIMITS_PANEL,
     ),
 ]
 
-RUNS = Path(".local") / "runs"
-"""Below the working directory: where a sweep's run directory is, unless another place is named."""
+RUN_DIRECTORIES = Path(".local") / "runs"
+"""Below the working directory: the parent of run directories, unless `--out` names one."""
 
 
 def split_names(given: Iterable[str] | None, flag: str) -> tuple[str, ...]:
-    """The names of a flag that may stand several times and hold several names.
+    """Split the names of a flag that may be repeated and may hold several names.
 
     Raises:
-        typer.BadParameter: it is given and names nothing, such as an unset variable of a shell.
+        typer.BadParameter: the flag is given but empty, for example from an unset shell variable.
     """
     texts = tuple(given or ())
-    found = tuple(dict.fromkeys(name for text in texts for part in text.split(",") if (name := part.strip())))
-    if texts and not found:
+    names = tuple(dict.fromkeys(name for text in texts for item in text.split(",") if (name := item.strip())))
+    if texts and not names:
         raise typer.BadParameter(f"expected ids, got {texts[0]!r}", param_hint=flag)
-    return found
+    return names
 
 
 def open_lab(lab_dir: Path | None, config: Path | None, *, programs: bool = False) -> Lab:
-    """The lab that is meant, read and checked; with *programs* also whether there are those that it starts.
+    """Find, read and check the lab; with *programs* also check that the programs that it starts exist.
 
     Raises:
-        UsageError: there is none, or something in it is wrong; all findings at once.
+        UsageError: there is no lab, or it has mistakes; the message lists all of them.
     """
     from orchestrator.lab.catalog import find_lab
     from orchestrator.lab.formats.lab_yaml import read_lab
@@ -129,10 +135,10 @@ def open_lab(lab_dir: Path | None, config: Path | None, *, programs: bool = Fals
 def select_lab_cases(
     lab: Lab, capability: str | None, fixtures: Sequence[str] | None, targets: Sequence[str] | None
 ) -> Selection:
-    """The part of the lab that these options name.
+    """Select the capabilities, fixtures and targets that these options name.
 
     Raises:
-        UsageError: something in them is not there, or nothing is left.
+        UsageError: a name is unknown, or nothing is selected.
     """
     from orchestrator.lab.selection import select_cases
 
@@ -145,8 +151,8 @@ def select_lab_cases(
 
 
 def selection_to_json(selection: Selection) -> dict[str, Json]:
-    """What `resume` has to know of what was chosen, and where reports go unless `--out` says otherwise."""
+    """Encode the selection and the parent of run directories, as `resume` reads them back."""
     return {
-        "runs": str(Path.cwd() / RUNS),
+        "runs": str(Path.cwd() / RUN_DIRECTORIES),
         "chosen": selection.to_json(),
     }

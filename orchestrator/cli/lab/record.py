@@ -1,4 +1,4 @@
-"""The verb `lab record`: one run of each fixture and target, and a cassette of it."""
+"""The verb `lab record`: run each fixture once against each target and write its cassette."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def record(  # noqa: PLR0917 - typer takes options by position
     yes: lab_options.Yes = False,
     out: lab_options.Out = None,
 ) -> None:
-    """Run each fixture once against each target, and write what was answered as cassettes.
+    """Run each fixture once against each target, and write the answers as cassettes.
 
-    A cassette holds the status and the body of each answer, and is what `lab offline` plays. One that would hold a
-    secret is refused by the name of the field. A run that ended in an error of infrastructure leaves none. Needs a
-    budget in lab.yaml, and asks before the first call.
+    A cassette holds the status and the body of each answer; `lab offline` plays it. One that would hold a secret is not
+    written, and the message names the field. A run that ended in an infrastructure error gets none. Needs a budget in
+    lab.yaml, and asks for confirmation before the first call.
     """
     from orchestrator.cli.lab.request import LabRequest
     from orchestrator.cli.lab.running import run_request

@@ -1,4 +1,4 @@
-"""The request that `lab live` and `lab record` make of their flags."""
+"""The request that `lab live` and `lab record` build from their flags."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from orchestrator.cli.limits import LimitFlags
 
 @attrs.frozen(kw_only=True)
 class LabRequest:
-    """What one command line asks for. No file has been read yet, and nothing is checked beyond single flags."""
+    """The flags of one command line. No file has been read yet, and only single flags have been checked."""
 
     verb: Literal["live", "record"]
     capability: str | None
     fixtures: Sequence[str] | None
     targets: Sequence[str] | None
-    """As given, each may hold several ids with commas between them; None is all."""
+    """As given: each may hold several ids with commas between them. None is all."""
     lab_dir: Path | None
     config: Path | None
     """The daemon configuration; None is the lab's."""
     repeat: int | None
-    """Runs of each fixture and target; None is what lab.yaml says."""
+    """Runs of each fixture and target; None is the number in lab.yaml."""
     seed: int = 0
     limits: LimitFlags
     out: str | None
     yes: bool
-    """Whether backends are asked without a confirmation."""
+    """Whether to call backends without a confirmation."""

@@ -1,4 +1,4 @@
-"""Finishing a lab's sweep: the part of `resume` that is a lab's own."""
+"""How `resume` finishes a sweep of a lab."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from orchestrator.cli.lab import sweeping as lab_sweeping
 from orchestrator.lab.catalog import place_of
 from orchestrator.lab.formats.lab_yaml import read_lab
+from orchestrator.lab.kind import LabKind
 from orchestrator.lab.selection import Selection, restore_selection
 from orchestrator.lab.settings import LabSettings
 
@@ -19,26 +20,28 @@ if TYPE_CHECKING:
     from orchestrator.lab.model import Lab
     from store.events import Json
 
-REFUSED = {"base_url": "--base-url", "api_key_env": "--api-key-env", "keep": "--keep"}
-"""By field, flags that make no sense for a lab: its own configuration names the backends, and its runs keep nothing."""
+REFUSED_FLAGS = {"base_url": "--base-url", "api_key_env": "--api-key-env", "keep": "--keep"}
+"""By field, flags that make no sense for a lab: its configuration names the backends, and runs have no workspace."""
 
 
 def resume_sweep(request: ResumeRequest) -> int:
-    """Finish a lab's sweep; the exit code of its own command.
+    """Finish a sweep of a lab; return the exit code of the command that started it.
 
     Raises:
-        BadParameter: a flag is not for labs.
-        UsageError: the lab has changed, or cannot be read any more.
+        typer.BadParameter: a flag does not apply to labs.
+        UsageError: the lab has changed, or can no longer be read.
     """
-    if refused := [flag for field, flag in REFUSED.items() if field in request.changes]:
-        raise typer.BadParameter("is not for a lab's sweep: its config.yaml says who is asked", param_hint=refused[0])
+    if refused := [flag for field, flag in REFUSED_FLAGS.items() if field in request.changes]:
+        raise typer.BadParameter(
+            "does not apply to a sweep of a lab: the backends stand in its config.yaml", param_hint=refused[0]
+        )
     row = request.sweep
     settings, raised = request.apply_to(LabSettings.from_json(row.conditions["settings"]))
     about = row.conditions["lab"]
     lab = read_lab(place_of(Path(row.conditions["suite"]["root"]), Path(about["config"])))
     verb = row.command.removeprefix("lab ")
     selection = restore_selection(lab, about["chosen"])
-    open_sweep = _open_offline if verb == "offline" else _open_asking
+    open_sweep = _open_offline if verb == "offline" else _open_live
     sweep = open_sweep(
         verb, lab, selection, settings, request, chosen={name: about[name] for name in ("runs", "chosen")}
     )
@@ -61,21 +64,18 @@ def _open_offline(
     from orchestrator.lab.recordings.offline import plan_playback
     from orchestrator.lab.running import list_player
 
-    play = anyio.run(partial(plan_playback, lab, selection))
-    return lab_sweeping.lab_sweep(
-        verb,
-        lab,
-        play.cells,
-        settings,
-        request.world,
-        providers=list_player(play.player),
-        chosen=chosen,
-        errors=request.errors,
-        cancelled=request.cancelled,
+    playback = anyio.run(partial(plan_playback, lab, selection))
+    kind = LabKind(
+        lab=lab,
+        cells=tuple(playback.cells),
+        settings=settings,
+        providers=list_player(playback.player),
+        stored_selection=chosen,
     )
+    return lab_sweeping.set_up_sweep(verb, kind, request.world, errors=request.errors, cancelled=request.cancelled)
 
 
-def _open_asking(
+def _open_live(
     verb: str,
     lab: Lab,
     selection: Selection,
@@ -86,8 +86,8 @@ def _open_asking(
 ) -> lab_sweeping.LabSweep:
     from orchestrator.cli.lab import asking as lab_asking
 
-    cells = lab_asking.cells_of(verb, lab, selection)
-    return lab_asking.asking_sweep(
+    cells = lab_asking.plan_cells(verb, lab, selection)
+    return lab_asking.open_live_sweep(
         verb,
         lab,
         cells,

@@ -1,10 +1,10 @@
-"""Carrying out what `lab live` or `lab record` was asked: the lab, the cells and the settings, then the sweep."""
+"""Carry out a request of `lab live` or `lab record`: read the lab, plan the cells, make the settings, run the sweep."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 import typer
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 
 def run_request(request: LabRequest) -> int:
-    """Do what *request* asks; the exit code.
+    """Carry out *request* and return the exit code.
 
     Raises:
-        EvalctlError: the lab is wrong, nothing is selected, or a backend cannot be opened.
+        EvalctlError: the lab has mistakes, nothing is selected, or a backend cannot be opened.
     """
     lab = lab_options.open_lab(request.lab_dir, request.config, programs=True)
     if request.verb == "live" and lab.bundled and request.lab_dir is None:
         raise UsageError(
-            f"there is no {PROJECT_LAB} here, and the bundled lab is asked live only where it is named",
-            f"Go to your project's directory, or say --lab-dir {lab.root}.",
+            f"there is no {PROJECT_LAB} in this directory, and the bundled lab runs live only if you name it",
+            f"Go to your project's directory, or pass --lab-dir {lab.root}.",
         )
     chosen = lab_options.select_lab_cases(lab, request.capability, request.fixtures, request.targets)
-    cells = lab_asking.cells_of(request.verb, lab, chosen)
+    cells = lab_asking.plan_cells(request.verb, lab, chosen)
     settings = make_settings(request, lab, cells)
-    sweep = lab_asking.asking_sweep(
+    sweep = lab_asking.open_live_sweep(
         request.verb, lab, cells, settings, real_world(), chosen=lab_options.selection_to_json(chosen)
     )
     _confirm_calls(lab, cells, settings, yes=request.yes)
@@ -49,14 +49,14 @@ def run_request(request: LabRequest) -> int:
 
 
 def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSettings:
-    """The settings of the sweep over *cells* that *request* asks for.
+    """Make the settings of the sweep over *cells*.
 
     Raises:
-        UsageError: the lab has no budget, or no cell can be asked.
+        UsageError: the lab has no budget, or no cell can run.
     """
-    wanted = options.drop_unset(calls=request.limits.max_calls, nusd=options.to_nano_usd(request.limits.max_cost_usd))
-    budget = attrs.evolve(spending.get_budget(lab), **wanted)
-    _refuse_nothing(lab, cells)
+    caps = options.drop_unset(calls=request.limits.max_calls, nusd=options.to_nano_usd(request.limits.max_cost_usd))
+    budget = attrs.evolve(spending.get_budget(lab), **caps)
+    _refuse_empty_plan(request.verb, lab, cells)
     return build_settings(
         lab,
         cells,
@@ -69,30 +69,29 @@ def make_settings(request: LabRequest, lab: Lab, cells: Sequence[Cell]) -> LabSe
     )
 
 
-def _refuse_nothing(lab: Lab, cells: Sequence[Cell]) -> None:
-    """Raise where no backend would be asked.
+def _refuse_empty_plan(verb: Literal["live", "record"], lab: Lab, cells: Sequence[Cell]) -> None:
+    """Refuse a sweep that would call no backend.
 
     Raises:
         UsageError: the lab has no targets, or none of *cells* can run against a backend.
     """
     if not lab.targets:
         raise UsageError(
-            f"{lab.root / 'lab.yaml'}: it has no targets, so there is nobody to ask",
-            "Give it one: targets: { jev: { backend: typesafe, model: jev-latest } }.",
+            f"{lab.root / 'lab.yaml'}: no targets, so there is no backend to call",
+            "Add one: targets: { jev: { backend: typesafe, model: jev-latest } }.",
         )
     if not cells:
-        raise UsageError(
-            "--target: only backends can be asked, and replay is none", f"There are: {', '.join(lab.targets)}."
-        )
+        raise UsageError("--target: `replay` is no backend", f"Name one of: {', '.join(lab.targets)}.")
     if all(cell.skip is not None for cell in cells):
-        raise UsageError("none of the chosen fixtures is run so: their modes say otherwise")
+        wanted, other = ("live", "offline") if verb == "live" else ("offline, which `record` is for", "live")
+        raise UsageError(f"none of the selected fixtures can run {wanted}: each sets `modes: [{other}]`")
 
 
 def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, yes: bool) -> None:
-    """Say how many calls are made at most, and ask for a confirmation unless *yes*.
+    """Print the largest number of calls, and ask for a confirmation unless *yes*.
 
     Raises:
-        UsageError: there is no terminal to ask at.
+        UsageError: stdin is no terminal.
         typer.Exit: the answer is no.
     """
     from orchestrator.text import format_count
@@ -103,12 +102,12 @@ def _confirm_calls(lab: Lab, cells: Sequence[Cell], settings: LabSettings, *, ye
         return
     if not sys.stdin.isatty():
         raise UsageError(
-            "asking backends spends money and needs a confirmation, and there is no terminal to ask at",
-            "Pass --yes if that is what you want.",
+            "calling backends spends money and needs a confirmation, but stdin is no terminal",
+            "Pass --yes to confirm.",
         )
     calls, cap = spending.count_calls(cells, settings.k), settings.caps.calls
-    most = (
+    amount = (
         format_count(cap, "call") if cap is not None and cap <= calls else f"{format_count(calls, 'call')}, and retries"
     )
-    if not ask_confirmation(f"Make up to {most}?"):
+    if not ask_confirmation(f"Make up to {amount}?"):
         raise typer.Exit(Exit.FAILED)

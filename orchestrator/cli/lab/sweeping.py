@@ -1,10 +1,7 @@
-"""What the verbs that run a lab share once they know what to do: run the loop, write the run directory, choose the exit
-code.
-"""
+"""Running a lab's sweep: drive the engine, write the run directory, choose the exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,18 +21,14 @@ from store.secrets.redactor import Redactor, find_credentials
 from store.sql.reader import Reader
 
 if TYPE_CHECKING:
-    from orchestrator.engine.kind import PricedProvider, Terms
-    from orchestrator.lab.cells import Cell
-    from orchestrator.lab.model import Lab
+    from orchestrator.engine.kind import Terms
     from orchestrator.lab.recordings.recording import Recording
     from orchestrator.lab.report.model import LabReport
-    from orchestrator.lab.settings import LabSettings
     from orchestrator.world import World
-    from store.events import Json
     from store.rows import SweepRow
 
 PURPOSES = {"offline": "ci", "record": "record", "live": "sweep"}
-"""By verb; what is no sweep enters no history."""
+"""By verb of `lab`, the stored purpose; only `sweep` enters the history."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,32 +39,32 @@ class LabSweep:
     """`offline`, `record` or `live`."""
     setup: WorkerSetup
     runs: str
-    """Where run directories are, unless `--out` names one."""
+    """Parent of run directories, unless `--out` names one."""
     recording: Recording | None = None
 
     def start_sweep(self) -> int:
-        """Plan and run it; the exit code."""
+        """Plan and run the sweep; return the exit code."""
         self._prepare_directory(Path(self.setup.terms.out or self.runs))
         end = anyio.run(partial(sweep.start_sweep, self.setup, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
         return self._conclude_sweep(end)
 
     def resume_sweep(self, row: SweepRow, *, raised: bool) -> int:
-        """Finish the stored sweep *row*; the exit code."""
+        """Finish the stored sweep *row*; return the exit code."""
         self._prepare_directory(directory_of(self.setup.terms, row))
         return self._conclude_sweep(anyio.run(partial(sweep.resume_sweep, self.setup, row, raised=raised)))
 
     def _prepare_directory(self, directory: Path) -> None:
-        """Before anybody is asked: what is asked for has a place, and the first call is as quick as the others.
+        """Create the run directory before the first call, and load the HTTP client so that this call is not slower.
 
         Raises:
-            UsageError: nothing can be written there.
+            UsageError: the directory cannot be created.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{directory}: the run directory cannot be made: {error.strerror or error}",
-                "Name another place with --out.",
+                f"{directory}: the run directory cannot be created: {error.strerror or error}",
+                "Name another directory with --out.",
             ) from error
         if self.verb != "offline":
             from providers.system.http import preload_http_client
@@ -79,69 +72,55 @@ class LabSweep:
             preload_http_client()
 
     def _conclude_sweep(self, end: SweepEnd) -> int:
-        """Report; the exit code."""
+        """Report the end of the sweep; return the exit code."""
         return exit_code_of(end, partial(self._report_sweep, end))
 
     def _report_sweep(self, end: SweepEnd) -> int:
         from orchestrator.lab.report.write import write_run_directory
 
-        setup, whole = self.setup, True
+        setup, recorded = self.setup, True
         with Reader(setup.store) as reader:
             row = reader.find_sweep(end.name)
             if self.recording is not None:
-                whole = self.recording.report_written(print_notice, print_error)
+                recorded = self.recording.report_written(print_notice, print_error)
             directory = directory_of(setup.terms, row)
             report = write_run_directory(reader, row, directory)
             _print_report(report, directory, setup.world)
             balanced = self.verb == "offline" or print_audit(reader, row, setup.world)
         code = _offline_code(end, report) if self.verb == "offline" else _live_code(end, report)
-        return code if (balanced and whole) or code != Exit.DONE else Exit.FAILED
+        return code if (balanced and recorded) or code != Exit.DONE else Exit.FAILED
 
 
-def lab_sweep(
+def set_up_sweep(
     verb: str,
-    lab: Lab,
-    cells: Sequence[Cell],
-    settings: LabSettings,
+    kind: LabKind,
     world: World,
     *,
-    providers: Mapping[str, PricedProvider],
     redactor: Redactor | None = None,
-    chosen: Mapping[str, Json],
     recording: Recording | None = None,
     errors: bool = False,
     cancelled: bool = False,
 ) -> LabSweep:
-    """A sweep over *cells*, with what the command line gives it to work in.
+    """Set up this process as a worker on a lab's sweep.
 
     Args:
-        verb: of `lab`.
-        lab: the lab.
-        cells: its plan's.
-        settings: of the sweep.
+        verb: `offline`, `record` or `live`.
+        kind: the runs.
         world: clocks and environment.
-        providers: those that the cells may call.
-        redactor: takes out of what is stored what is secret; None: knows the environment's credentials alone.
-        chosen: what is stored beside the lab, for `resume`.
-        recording: takes down what is answered.
-        errors: whether runs that had ended in an infrastructural error run again.
-        cancelled: the same for cancelled ones.
+        redactor: removes secrets before anything is stored or logged; None: knows the environment's credentials alone.
+        recording: records the answers; None: they are not recorded.
+        errors: whether runs that ended in an infrastructure error run again.
+        cancelled: whether cancelled runs run again.
     """
     redactor = redactor or Redactor(find_credentials(world.environment))
-    kind = LabKind(
-        lab=lab,
-        cells=tuple(cells),
-        settings=settings,
-        providers=providers,
-        stored_selection=chosen,
-        on_ending=recording.record_ending if recording is not None else lambda _cell, _ending: None,
-    )
+    if recording is not None:
+        kind = attrs.evolve(kind, on_ending=recording.record_ending)
     setup = set_up_worker(kind, redactor, world, errors=errors, cancelled=cancelled)
-    return LabSweep(verb=verb, setup=setup, runs=chosen["runs"], recording=recording)
+    return LabSweep(verb=verb, setup=setup, runs=kind.stored_selection["runs"], recording=recording)
 
 
 def directory_of(terms: Terms, row: SweepRow) -> Path:
-    """Where the sweep's manifest, results and report are."""
+    """Return the directory of the sweep's manifest, results and report."""
     if terms.out is not None:
         return Path(terms.out)
     return Path(row.conditions["lab"]["runs"]) / row.name
@@ -161,7 +140,7 @@ def _print_report(report: LabReport, directory: Path, world: World) -> None:
 
 
 def _offline_code(end: SweepEnd, report: LabReport) -> int:
-    """0 only where something ran, and all of it passed."""
+    """Return 0 only if at least one run was judged and all passed."""
     if end.signal is not None:
         return signal_exit_code(end.signal)
     if not report.judged:
@@ -172,7 +151,7 @@ def _offline_code(end: SweepEnd, report: LabReport) -> int:
 
 
 def _live_code(end: SweepEnd, report: LabReport) -> int:
-    """0 for a measurement that was completed, whatever it measured."""
+    """Return 0 if the sweep completed without errors, whatever its runs measured."""
     if end.signal is not None:
         return signal_exit_code(end.signal)
     if end.stopped is not None or end.remaining or report.again:

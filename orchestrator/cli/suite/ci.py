@@ -1,4 +1,4 @@
-"""The verb `ci`: replay every recording, and say by the exit code whether the harness still does the same."""
+"""The verb `ci`: replay every cassette; the exit code says whether the harness behaves as recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, Exit, not_ours, print_data, print_error, print_notice
+from orchestrator.cli.common import COMMON, Exit, format_trust_warning, print_data, print_error, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.model import Suite
@@ -21,8 +21,8 @@ def ci(
         typer.Option(
             "--suite-dir",
             metavar="DIR",
-            help="A suite, or a directory of suites, instead of the bundled.",
-            rich_help_panel=options.WHAT,
+            help="A suite, or a directory of suites, instead of the bundled ones.",
+            rich_help_panel=options.RUN_PANEL,
         ),
     ] = None,
     cassette_dir: options.CassetteDir = None,
@@ -32,13 +32,13 @@ def ci(
             "--out",
             metavar="DIR",
             help="Write DIR/SUITE/report.*. [default: a new temporary directory]",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=options.OUTPUT_PANEL,
         ),
     ] = None,
 ) -> None:
     """Replay every cassette of the bundled suites, or of those in --suite-dir.
 
-    Needs no provider, key or network; grants write and process, and uses an empty configuration. It measures the
+    Needs no provider, key or network. Grants write and process, and uses an empty configuration. It measures the
     harness, not a model.
     """
     import tempfile
@@ -51,27 +51,27 @@ def ci(
     suites = _find_suites(suite_dir)
     if cassette_dir is not None and len(suites) != 1:
         raise typer.BadParameter(
-            f"goes with one suite, and there are {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
+            f"needs exactly one suite, not {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
         )
     hide_environment()
     where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=find_temporary_directory()))
     for suite in suites.values():
         if not suite.bundled:
-            print_notice(not_ours(suite.root, "recorded tool calls", sandboxed=False))
+            print_notice(format_trust_warning(suite.root, "recorded tool calls", sandboxed=False))
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {where}: {error.strerror or error}") from error
-    found = replay_suites(suites, cassette_dir, where, real_world(), print_notice)
-    _print_results(found, where)
-    code = _exit_code(found)
-    if code == Exit.FAILED and not any(one.replayed for one in found):
+    results = replay_suites(suites, cassette_dir, where, real_world(), print_notice)
+    _print_results(results, where)
+    code = _exit_code(results)
+    if code == Exit.FAILED and not any(result.replayed for result in results):
         print_error("nothing was replayed: no suite has a cassette\nRecord some: evalctl record SUITE.")
     raise typer.Exit(code)
 
 
 def _find_suites(suite_dir: Path | None) -> dict[str, Suite]:
-    """The suites to replay, by id: the bundled ones, or those of a directory in their place."""
+    """Find the suites to replay, by id: those of *suite_dir*, or the bundled ones."""
     from orchestrator.suite.catalog import find_duplicate_ids, find_places
     from orchestrator.suite.formats.suite_json import read_suite
     from store.errors import UsageError
@@ -87,58 +87,60 @@ def _is_inside(directory: Path, given: Path) -> bool:
     return directory.resolve() == given.resolve() or directory.resolve().parent == given.resolve()
 
 
-def _print_results(found: list[ReplayedSuite], where: Path) -> None:
+def _print_results(results: list[ReplayedSuite], where: Path) -> None:
     import json
 
     from orchestrator.reports.phrases import format_error
 
     if COMMON.json:
-        print_data(json.dumps({"schema": "evalctl.ci/1", "suites": [_result_to_json(one) for one in found]}))
+        print_data(json.dumps({"schema": "evalctl.ci/1", "suites": [_result_to_json(result) for result in results]}))
         return
     print_data("REPLAY: this measures the harness, not the model.")
-    for one in found:
-        print_data(_result_line(one))
-        for task in one.report.tasks if one.report is not None else ():
+    for result in results:
+        print_data(_result_line(result))
+        for task in result.report.tasks if result.report is not None else ():
             for cause, message in task.examples.items():
-                print_data(f"error({cause}) in {one.suite_id}/{task.id}: {format_error(cause, message)}")
+                print_data(f"error({cause}) in {result.suite_id}/{task.id}: {format_error(cause, message)}")
             if task.figures.judged and not task.figures.passes:
-                print_data(f"{one.suite_id}/{task.id} was replayed and did not pass")
+                print_data(f"{result.suite_id}/{task.id} was replayed and did not pass")
     print_data(f"reports: {where}")
 
 
-def _result_line(one: ReplayedSuite) -> str:
-    if one.report is None:
-        return f"{one.suite_id}: skipped, it has no cassettes"
+def _result_line(result: ReplayedSuite) -> str:
+    if result.report is None:
+        return f"{result.suite_id}: skipped, it has no cassettes"
     from orchestrator.text import format_count
 
-    passes = one.report.summary.passes
-    skipped = f", {format_count(one.skipped, 'task')} skipped (no cassette)" if one.skipped else ""
-    return f"{one.suite_id}: {passes} of {one.replayed} replayed and passed, {one.diverged} diverged{skipped}"
+    passes = result.report.summary.passes
+    skipped = f", {format_count(result.skipped, 'task')} skipped (no cassette)" if result.skipped else ""
+    return f"{result.suite_id}: {passes} of {result.replayed} replayed and passed, {result.diverged} diverged{skipped}"
 
 
-def _result_to_json(one: ReplayedSuite) -> dict[str, object]:
-    if one.report is None:
-        return {"suiteId": one.suite_id, "skipped": "no_cassette"}
+def _result_to_json(result: ReplayedSuite) -> dict[str, object]:
+    if result.report is None:
+        return {"suiteId": result.suite_id, "skipped": "no_cassette"}
     return {
-        "suiteId": one.suite_id,
-        "replayed": one.replayed,
-        "passed": one.report.summary.passes,
-        "diverged": one.diverged,
-        "withoutCassette": one.skipped,
-        "report": str(one.directory),
-        "errors": {task.id: dict(task.examples) for task in one.report.tasks if task.examples},
+        "suiteId": result.suite_id,
+        "replayed": result.replayed,
+        "passed": result.report.summary.passes,
+        "diverged": result.diverged,
+        "withoutCassette": result.skipped,
+        "report": str(result.directory),
+        "errors": {task.id: dict(task.examples) for task in result.report.tasks if task.examples},
     }
 
 
-def _exit_code(found: list[ReplayedSuite]) -> int:
-    """2 beats everything but a signal; what was not replayed at all is a misconfiguration, not a pass."""
+def _exit_code(results: list[ReplayedSuite]) -> int:
+    """Choose the exit code: a signal first, then a divergence. Replaying nothing is a failure: it tested nothing."""
     from orchestrator.cli.sweep_setup import signal_exit_code
 
-    number = next((one.end.signal for one in found if one.end is not None and one.end.signal is not None), None)
+    number = next(
+        (result.end.signal for result in results if result.end is not None and result.end.signal is not None), None
+    )
     if number is not None:
         return signal_exit_code(number)
-    if any(one.diverged for one in found):
+    if any(result.diverged for result in results):
         return Exit.DIVERGED
-    if not any(one.replayed for one in found) or not all(one.passed for one in found):
+    if not any(result.replayed for result in results) or not all(result.passed for result in results):
         return Exit.FAILED
     return Exit.DONE

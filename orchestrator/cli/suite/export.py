@@ -1,4 +1,4 @@
-"""The verb `export`: a stored sweep as one file that can be shared."""
+"""The verb `export`: write a stored sweep to one file to share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def export(
         str,
         typer.Argument(metavar="SWEEP[:VARIANT]", help="A sweep's name, a unique prefix, or last.", show_default=False),
     ],
-    file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Write to FILE.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Write one JSON file of SWEEP to share: its report, its runs and the report as Markdown.
+    """Write SWEEP to one JSON file to share: its report, its runs and the report as Markdown.
 
-    Absolute paths become <home>, <data-dir>, <run-dir>, <tmp> or <path>, an endpoint given by hand becomes
-    custom-endpoint. Where there is a secret the field is named and nothing is written. Nothing is uploaded. This goes
-    by patterns and guarantees nothing: read the file before you share it.
+    Absolute paths become <home>, <data-dir>, <run-dir>, <tmp> or <path>; an endpoint given by hand becomes
+    custom-endpoint. If a secret is found, the message names the field and nothing is written. Nothing is uploaded.
+    Patterns cannot find everything: read the file before you share it.
     """
     import json
 
-    from orchestrator.cli.naming import find_single_arm
+    from orchestrator.cli.naming import find_single_variant
     from orchestrator.cli.sweep_setup import store_of
     from orchestrator.kinds import refuse_unreadable
     from orchestrator.reports.sweep_name import parse_sweep_name
@@ -49,7 +49,7 @@ def export(
     refuse_existing(file, force=force)
     with Reader(store_of(world)) as reader:
         refuse_unreadable(reader.find_sweep(parse_sweep_name(sweep).sweep), "export")
-        row, variant = find_single_arm(reader, sweep)
+        row, variant = find_single_variant(reader, sweep)
         document = build_bundle(reader, row, variant)
         settings = Settings.from_json(row.conditions["settings"])
         scrubbing = make_scrubber(

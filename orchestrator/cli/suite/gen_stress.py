@@ -1,4 +1,4 @@
-"""The verb `gen-stress`: more instances of chain-walk-rules, as a suite of their own."""
+"""The verb `gen-stress`: write more instances of chain-walk-rules as a suite of their own."""
 
 from __future__ import annotations
 
@@ -12,28 +12,34 @@ from orchestrator.cli.common import COMMON, print_data, print_notice
 if TYPE_CHECKING:
     from orchestrator.suite.stress.writing import Changes
 
-LEAST = 5
-MOST = 99
+MIN_INSTANCES = 5
+MAX_INSTANCES = 99
 
 
 def gen_stress(
     instances: Annotated[
         int,
         typer.Option(
-            "--instances", min=LEAST, max=MOST, metavar="N", help="How many; the first five are the bundled ones."
+            "--instances",
+            min=MIN_INSTANCES,
+            max=MAX_INSTANCES,
+            metavar="N",
+            help="Number of instances; the first five are the bundled ones.",
         ),
-    ] = LEAST,
+    ] = MIN_INSTANCES,
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Where to write the suite. By default a checkout's bundled suites are written."
+            "--out",
+            metavar="DIR",
+            help="Write the suite to DIR. By default it rewrites the bundled suites of a checkout.",
         ),
     ] = None,
 ) -> None:
     """Write the suite long-context-stress with N instances of chain-walk-rules.
 
-    The same N gives the same bytes. Files that were not generated, or were changed since, are never overwritten: then
-    nothing is written.
+    The same N gives the same bytes. It writes nothing if it would overwrite a file that was not generated, or was
+    changed since.
     """
     from orchestrator.suite.stress.suites import LONG_CONTEXT, STRESS, make_long_context, make_long_context_stress
     from orchestrator.suite.stress.target import check_own, find_bundled_directory
@@ -61,8 +67,8 @@ def gen_stress(
     from orchestrator.text import format_count
 
     for changes in planned:
-        told = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} as they were"
-        print_data(f"{changes.directory}: {format_count(len(changes.write) + changes.unchanged, 'file')}; {told}")
+        counts = f"{len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} unchanged"
+        print_data(f"{changes.directory}: {format_count(len(changes.write) + changes.unchanged, 'file')}; {counts}")
     if directory is not None:
         _print_hint(directory)
 
@@ -83,4 +89,4 @@ def _print_hint(directory: Path) -> None:
     from orchestrator.world import real_world
 
     words = shlex.join(["check", directory.resolve().name, "--suite-dir", str(directory)])
-    print_notice(f"Named by its directory: {format_command(words, real_world().environment)}")
+    print_notice(f"Check it by the name of its directory: {format_command(words, real_world().environment)}")

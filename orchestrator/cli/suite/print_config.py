@@ -1,4 +1,4 @@
-"""`run --print-config`: every setting with its value and its origin, for people or as JSON."""
+"""`run --print-config`: every setting with its value and its origin, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from orchestrator.text import align_rows, make_printable, one_line
 if TYPE_CHECKING:
     from store.events import Json
 
-STANDARD = {"concurrency": "concurrency", "max_wait": "max_wait_s", "max_stall": "max_stall_s"}
-"""Flags whose default stands in `Settings`, and its field."""
-ELSEWHERE = frozenset(
+DEFAULT_FIELDS = {"concurrency": "concurrency", "max_wait": "max_wait_s", "max_stall": "max_stall_s"}
+"""By flag whose default stands in `Settings`, the field."""
+NO_FLAG_ROW = frozenset(
     {
         "suite",
         "provider",
@@ -33,11 +33,11 @@ ELSEWHERE = frozenset(
         "print_config",
     }
 )
-"""Parameters that are told otherwise: by their keys in files, or as the file that they name."""
+"""Parameters without a row of their own: other rows show them by their key in files, or show the file they name."""
 
 
 def flags_of(context: typer.Context) -> list[Setting]:
-    """The settings that only flags have, those that were not given, too."""
+    """List the settings that only flags have, also those that were not given."""
     return [
         Setting(
             key=parameter.opts[-1].removeprefix("--"),
@@ -45,12 +45,12 @@ def flags_of(context: typer.Context) -> list[Setting]:
             origin=_flag_origin(context, name),
         )
         for parameter in context.command.params
-        if (name := parameter.name) is not None and name not in ELSEWHERE and name in context.params
+        if (name := parameter.name) is not None and name not in NO_FLAG_ROW and name in context.params
     ]
 
 
 def store_of(environment: Mapping[str, str]) -> Setting:
-    """Where the store would be."""
+    """Return the path of the store as a setting; the file need not exist."""
     from store.sql.database import locate_store
 
     path = locate_store(COMMON.store, environment, Path.cwd())
@@ -64,8 +64,8 @@ def _flag_value(context: typer.Context, name: str) -> Json:
     from orchestrator.suite.settings import Settings
 
     value: Any = context.params[name]
-    if value is None and name in STANDARD:
-        return attrs.fields_dict(Settings)[STANDARD[name]].default
+    if value is None and name in DEFAULT_FIELDS:
+        return attrs.fields_dict(Settings)[DEFAULT_FIELDS[name]].default
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
@@ -74,40 +74,43 @@ def _flag_origin(context: typer.Context, name: str) -> str:
     return "flag" if source is not None and source.name == "COMMANDLINE" else DEFAULT
 
 
-def print_effective(found: EffectiveConfig) -> None:
-    """Print it."""
+def print_effective(effective: EffectiveConfig) -> None:
+    """Print the settings, the credential's state, the tools and the fixed limits."""
     if COMMON.json:
-        print_data(json.dumps(effective_to_json(found)))
+        print_data(json.dumps(effective_to_json(effective)))
     else:
-        print_data(make_printable("\n".join(_effective_lines(found)), sys.stdout.encoding))
+        print_data(make_printable("\n".join(_effective_lines(effective)), sys.stdout.encoding))
 
 
-def _effective_lines(found: EffectiveConfig) -> Iterator[str]:
-    yield f"configuration hash {found.config_hash}, over the settings marked *"
+def _effective_lines(effective: EffectiveConfig) -> Iterator[str]:
+    yield f"configuration hash {effective.config_hash}, over the settings marked *"
     yield ""
     yield from _table_lines(
         [
             ("", "SETTING", "VALUE", "FROM"),
-            *((mark, key, _format_value(v), o) for mark, key, v, o in list_effective_rows(found)),
+            *((mark, key, _format_value(value), origin) for mark, key, value, origin in list_effective_rows(effective)),
         ]
     )
     yield ""
-    yield _describe_credential(found)
-    for one in found.agents:
-        yield f"task {one_line(one.task)} has the agent {one_line(one.agent)}: configuration hash {one.config_hash}"
+    yield _describe_credential(effective)
+    for agent in effective.agents:
+        name = one_line(agent.agent)
+        yield f"task {one_line(agent.task)} has the agent {name}: configuration hash {agent.config_hash}"
     yield ""
-    granted = [("TOOL", "EFFECT", "GRANTED")]
+    head = [("TOOL", "EFFECT", "GRANTED")]
     yield from _table_lines(
-        [*granted, *((one.name, one.effect, "yes" if one.granted else "no") for one in found.tools)]
+        [*head, *((tool.name, tool.effect, "yes" if tool.granted else "no") for tool in effective.tools)]
     )
     yield ""
-    yield from _table_lines([("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in found.limits.items())])
+    yield from _table_lines(
+        [("FIXED LIMIT", "VALUE"), *((name, f"{value:,}") for name, value in effective.limits.items())]
+    )
 
 
-def _describe_credential(found: EffectiveConfig) -> str:
-    key = found.credential
+def _describe_credential(effective: EffectiveConfig) -> str:
+    key = effective.credential
     if key is None:
-        return "credential: none is sent"
+        return "credential: none"
     state = "set" if key.is_set else "not set"
     return f"credential: in the variable {key.variable} ({one_line(key.origin)}), which is {state}"
 

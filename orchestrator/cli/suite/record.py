@@ -1,4 +1,4 @@
-"""The verb `record`: one run of each task, and a cassette of it."""
+"""The verb `record`: run each task once and write its cassette."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Bundled = Annotated[
     bool,
     typer.Option(
         "--bundled",
-        help="Record the committed cassettes of the bundled suites again: scripted provider, empty configuration.",
-        rich_help_panel=options.WHAT,
+        help="Record the cassettes of the bundled suites again, with the scripted provider and an empty configuration.",
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 Out = Annotated[
@@ -23,8 +23,8 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="With --bundled: write DIR/SUITE/TASK.jsonl and not into the suites.",
-        rich_help_panel=options.OUTPUT,
+        help="With --bundled: write DIR/SUITE/TASK.jsonl instead of changing the suites.",
+        rich_help_panel=options.OUTPUT_PANEL,
     ),
 ]
 
@@ -68,18 +68,18 @@ def record(  # noqa: PLR0917 - typer takes options by position
 ) -> None:
     """Run each task of SUITE once, live, and write its cassette.
 
-    A cassette holds what the task asked the provider and what that answered; `run --mode replay` and `ci` play it. One
-    that would hold a secret is refused by the name of the field, and then nothing is written.
+    A cassette holds the requests of the task and the answers of the provider; `run --mode replay` and `ci` play it. If
+    one would hold a secret, the message names the field and nothing is written.
     """
     from orchestrator.cli.limits import LimitFlags
     from orchestrator.cli.suite.request import ModelFlags, RunRequest, make_grants
     from orchestrator.cli.suite.running import run_request
 
     if bundled:
-        _refuse_others(context)
+        _refuse_other_flags(context)
         raise typer.Exit(_record_bundled(options.split_names(tasks), out))
     if out is not None:
-        raise typer.BadParameter("only with --bundled; name the place with --cassette-dir", param_hint="--out")
+        raise typer.BadParameter("only with --bundled; name the directory with --cassette-dir", param_hint="--out")
     request = RunRequest(
         verb="record",
         suite=suite,
@@ -125,8 +125,8 @@ def record(  # noqa: PLR0917 - typer takes options by position
     raise typer.Exit(run_request(request, context))
 
 
-def _refuse_others(context: typer.Context) -> None:
-    """With --bundled everything else is settled: the same bytes come out wherever it is called."""
+def _refuse_other_flags(context: typer.Context) -> None:
+    """Refuse other flags beside --bundled: the same bytes must come out wherever it is called."""
     given = [
         name
         for name in context.params
@@ -135,8 +135,8 @@ def _refuse_others(context: typer.Context) -> None:
         and source.name == "COMMANDLINE"
     ]
     if given:
-        shown = ", ".join("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in given)
-        raise typer.BadParameter(f"goes with --tasks and --out alone; leave out {shown}", param_hint="--bundled")
+        names = ", ".join("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in given)
+        raise typer.BadParameter(f"combines only with --tasks and --out; leave out {names}", param_hint="--bundled")
 
 
 def _record_bundled(tasks: tuple[str, ...], out: str | None) -> int:

@@ -1,4 +1,4 @@
-"""Opening what a replay plays, for the verbs that run one."""
+"""Open the recordings of a replay."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from store.errors import UsageError
 
 
 def open_replay(suite: Suite, tasks: Sequence[Task], settings: Settings, store: Path) -> tuple[Settings, Replay]:
-    """The settings with what was recorded, and the player of the recordings; warns of what is otherwise.
+    """Open the recordings; return the settings with their model and checksums, and the player.
+
+    Warns of differences from recording time that will probably cause a divergence.
 
     Raises:
-        UsageError: recordings cannot be used, or are not those that this sweep had begun with.
+        UsageError: recordings cannot be used, or have changed since the sweep was planned.
     """
     recordings = _find_recordings(suite, tasks, settings, store)
     checks = recordings.list_checks()
     if settings.played and (changed := sorted(dict(checks.items() ^ settings.played.items()))):
         raise UsageError(
             f"the cassettes have changed since the sweep was planned: {', '.join(changed)}",
-            "Put them back as they were, or start a new replay.",
+            "Restore them, or start a new replay.",
         )
     for warning in find_differences(recordings, tasks, settings):
         print_notice(warning)
@@ -46,16 +48,16 @@ def _find_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings, st
         return rebuild_recordings(reader, reader.find_sweep(settings.replay_of), suite, tasks)
 
 
-def without_provider(config: Config) -> Config:
-    """The configuration without those who would be asked: a replay asks nobody, and needs no key."""
+def remove_provider(config: Config) -> Config:
+    """Remove provider, model, endpoint and key from the configuration: a replay sends no requests."""
     return attrs.evolve(config, provider=None, model=None, base_url=None, api_key_env=None)
 
 
 def count_repetitions(sweep: str | None, suite: Suite, k: int | None, world: World) -> tuple[int, str | None]:
-    """How often each task is replayed, and the whole name of the *sweep* that is repeated, if one is.
+    """Return the repetitions of each task in the replay, and the full name of *sweep*; None for cassettes.
 
     Raises:
-        UsageError: there is no such sweep, it is of another suite, or it had fewer repetitions.
+        UsageError: there is no such sweep, it ran another suite, it was no live one, or it had fewer repetitions.
     """
     if sweep is None:
         return k or 1, None
@@ -64,9 +66,9 @@ def count_repetitions(sweep: str | None, suite: Suite, k: int | None, world: Wor
     with Reader(store_of(world)) as reader:
         row = reader.find_sweep(sweep)
     if row.suite_id != suite.suite_id:
-        raise UsageError(f"--from: sweep {row.name} is of the suite {row.suite_id!r}, not {suite.suite_id!r}")
+        raise UsageError(f"--from: sweep {row.name} ran the suite {row.suite_id!r}, not {suite.suite_id!r}")
     if row.mode != "live":
-        raise UsageError(f"--from: sweep {row.name} was a {row.mode} itself; name a live one")
+        raise UsageError(f"--from: sweep {row.name} is itself a {row.mode}; name a live one")
     if k is not None and k > row.repetitions:
         raise UsageError(f"--k: sweep {row.name} has {row.repetitions} repetitions of each task to replay, not {k}")
     return k or row.repetitions, row.name

@@ -1,4 +1,4 @@
-"""The request that `run`, `variants` and `record` make of their flags."""
+"""The request that `run`, `variants` and `record` build from their flags."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from providers.base import Effect
 
 @attrs.frozen(kw_only=True)
 class ModelFlags:
-    """The flags that choose the provider and the model; None leaves it to the configuration."""
+    """The flags that choose provider and model. None: the configuration decides."""
 
     provider: str | None
     model: str | None
     base_url: str | None
     api_key_env: str | None
     config: Path | None
-    """The file that takes the place of the project's."""
+    """A configuration file that replaces the project's."""
     trust_project: bool
     """Whether the project's file may name provider, endpoint and key variable."""
     prices: Path | None
-    """A file of prices, which beats those of configuration files."""
+    """A file of prices, which override those of configuration files."""
     input_rate: str | None
     output_rate: str | None
-    """USD per million tokens, for the report's estimate."""
+    """USD per million tokens, for the estimate in the report."""
 
     def given_connection(self) -> dict[str, str]:
-        """The flags that say where requests go, those that were given."""
+        """Return the flags that say where requests go, if they were given."""
         flags = {
             "--provider": self.provider,
             "--model": self.model,
@@ -43,21 +43,21 @@ class ModelFlags:
 
 @attrs.frozen(kw_only=True)
 class RunRequest:
-    """What one command line asks for. No file has been read yet, and nothing is checked beyond single flags."""
+    """The flags of one command line. No file has been read yet, and only single flags have been checked."""
 
     verb: Literal["run", "variants", "record"]
     suite: str | None
-    """An id or the name of a directory; None only where the settings are printed."""
+    """An id or the name of a directory; None only with --print-config."""
     suite_dir: Path | None
     tasks: str | None
-    """Task ids with commas between them; None is all."""
+    """Task ids separated by commas; None is all."""
     k: int | None = None
     """Repetitions of every task; None is the default of the mode."""
     seed: int
     mode: str = "live"
     cassette_dir: str | None = None
     replay_of: str | None = None
-    """The stored sweep that a replay repeats; None is cassettes."""
+    """The stored sweep that a replay repeats; None: it plays cassettes."""
     variants: Path | None = None
     """The compare.json of `variants`."""
     model: ModelFlags
@@ -69,13 +69,13 @@ class RunRequest:
     keep: bool
     out: str | None = None
     print_config: bool = False
-    """Print the settings and run nothing."""
+    """Whether to print the settings and run nothing."""
 
 
 def make_grants(
     *, write: bool, process: bool, external: bool, analysis: bool, read_only: bool, suite_full: bool
 ) -> Grants:
-    """The grants of the flags `--allow-...` and `--read-only`."""
+    """Make the grants from the flags `--allow-...` and `--read-only`."""
     flags: dict[Effect, bool] = {"write": write, "process": process, "external": external, "analysis": analysis}
     effects = frozenset(effect for effect, granted in flags.items() if granted)
     return Grants(effects=effects, read_only=read_only, suite_full=suite_full)

@@ -1,4 +1,4 @@
-"""Finishing a suite's sweep: the part of `resume` that is a suite's own."""
+"""How `resume` finishes a sweep of a suite."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def resume_sweep(request: ResumeRequest) -> int:
-    """Finish a suite's sweep; the exit code of its own command.
+    """Finish a sweep of a suite; return the exit code of the command that started it.
 
     Raises:
-        UsageError: the suite has changed, cannot be read any more, or a cap in USD cannot be counted.
+        UsageError: the suite has changed, can no longer be read, or a cap in USD cannot be counted.
     """
     request.refuse_uncounted_cost()
     conditions = request.sweep.conditions
     planned = Settings.from_json(conditions["settings"])
     settings, raised = request.apply_to(planned, models=[planned.model])
-    about = conditions["suite"]
-    suite = find_planned_suite(about["id"], Path(about["root"]), bundled=about["bundled"])
-    return sweeping.go_on(
+    stored = conditions["suite"]
+    suite = find_planned_suite(stored["id"], Path(stored["root"]), bundled=stored["bundled"])
+    return sweeping.finish_sweep(
         suite,
         settings,
         request.world,

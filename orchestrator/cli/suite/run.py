@@ -1,4 +1,4 @@
-"""The verb `run`: a suite, k times per task, live or played back, with a report."""
+"""The verb `run`: run a suite k times per task, live or as a replay, and report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Repetitions = Annotated[
         max=1_000_000,
         metavar="N",
         help="Repetitions of every task. [default: 5; in replay 1]",
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 Mode = Annotated[
@@ -24,8 +24,8 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="live|replay",
-        help="live asks the provider; replay plays recordings, without one.",
-        rich_help_panel=options.WHAT,
+        help="live calls the provider; replay plays recordings without one.",
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 ReplayOf = Annotated[
@@ -33,8 +33,8 @@ ReplayOf = Annotated[
     typer.Option(
         "--from",
         metavar="SWEEP",
-        help="In replay: repeat this stored sweep, not cassettes.",
-        rich_help_panel=options.WHAT,
+        help="In replay: repeat this stored sweep instead of playing cassettes.",
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 
@@ -81,8 +81,8 @@ def run(  # noqa: PLR0917 - typer takes options by position
 ) -> None:
     """Run SUITE k times per task and report what passed.
 
-    Every run works in a private copy of its fixture. Results are stored as they come; a sweep that was stopped or
-    killed goes on with `evalctl resume`.
+    Every run works in a private copy of its fixture. Results are stored as they come: `evalctl resume` finishes a sweep
+    that was stopped or killed.
     """
     from orchestrator.cli.limits import LimitFlags
     from orchestrator.cli.suite.request import ModelFlags, RunRequest, make_grants

@@ -1,4 +1,4 @@
-"""Carrying out what `run`, `variants` or `record` was asked: settings from flags and files, checks, then the sweep."""
+"""Carry out a request of `run`, `variants` or `record`: make settings from flags and files, check, run the sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import Exit, ask_confirmation, not_ours, print_notice
+from orchestrator.cli.common import Exit, ask_confirmation, format_trust_warning, print_notice
 from orchestrator.cli.suite import replaying, sweeping
 from orchestrator.cli.suite.request import ModelFlags, RunRequest
 from orchestrator.engine.caps import select_prices
@@ -27,23 +27,23 @@ from providers.registry import find_provider
 from store.errors import UsageError
 from store.rows import Caps
 
-HIGHEST_RATE = 1_000_000
-"""USD per million tokens."""
+MAX_RATE = 1_000_000
+"""USD per million tokens, of --input-rate and --output-rate."""
 
 
 def run_request(request: RunRequest, context: typer.Context) -> int:
-    """Do what *request* asks; the exit code.
+    """Carry out *request* and return the exit code.
 
     Args:
-        request: what the command line says.
-        context: the verb's own, for the origins of flags that `--print-config` shows.
+        request: the flags of the command line.
+        context: of the verb; `--print-config` shows the origins of flags from it.
 
     Raises:
         typer.BadParameter: flags do not fit together.
-        EvalctlError: a file is wrong, a grant is missing, or the sweep cannot be started.
+        EvalctlError: a file has mistakes, a grant is missing, or the sweep cannot start.
     """
     _check_mode(request)
-    options.kind_of_sandbox(request.sandbox)
+    options.parse_sandbox(request.sandbox)
     _check_rates(request.model)
     world = real_world()
     if request.suite is None and not request.print_config:
@@ -57,7 +57,7 @@ def run_request(request: RunRequest, context: typer.Context) -> int:
     settings = make_settings(request, suite, tasks, config, world)
     refuse_ungranted(tasks, settings.grants)
     if request.limits.max_cost_usd is not None and request.mode == "live":
-        _say_prices(config, settings.model, request.limits.max_cost_usd)
+        _print_prices(config, settings.model, request.limits.max_cost_usd)
     if not suite.bundled:
         _confirm_suite(suite, yes=request.yes, sandboxed=settings.sandbox != "none")
     begin = sweeping.record_sweep if request.verb == "record" else sweeping.begin_sweep
@@ -65,17 +65,17 @@ def run_request(request: RunRequest, context: typer.Context) -> int:
 
 
 def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], config: Config, world: World) -> Settings:
-    """The settings of the sweep that *request* asks for.
+    """Make the settings of the sweep.
 
     Raises:
-        UsageError: a provider, a model, a price or a recorded sweep is missing, or the variants are wrong.
+        UsageError: a provider, a model, a price or a recorded sweep is missing, or the variants have mistakes.
     """
     live, replay_of = request.mode == "live", request.replay_of
     if live:
         k = request.k or 5
         provider, model = _find_model(config)
     else:
-        config, provider, model = replaying.without_provider(config), "replay", ""
+        config, provider, model = replaying.remove_provider(config), "replay", ""
         k, replay_of = replaying.count_repetitions(replay_of, suite, request.k, world)
     # A replay sends no requests: it costs nothing, and needs no price.
     nusd = options.to_nano_usd(request.limits.max_cost_usd) if live else None
@@ -103,7 +103,7 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
         prices=select_prices(caps, [model], config.prices),
         input_rate=request.model.input_rate,
         output_rate=request.model.output_rate,
-        sandbox=options.kind_of_sandbox(request.sandbox),
+        sandbox=options.parse_sandbox(request.sandbox),
         keep=request.keep,
         out=options.resolve_directory(request.out),
         **request.limits.given_terms(),
@@ -111,34 +111,34 @@ def make_settings(request: RunRequest, suite: Suite, tasks: Sequence[Task], conf
 
 
 def _check_mode(request: RunRequest) -> None:
-    """Check the mode, and the flags that go with it."""
+    """Refuse an unknown mode, and flags that do not fit the mode."""
     mode = request.mode
     if mode not in ("live", "replay"):
         raise typer.BadParameter(f"expected live or replay, got {mode!r}", param_hint="--mode")
     if mode == "live" and request.replay_of is not None:
         raise typer.BadParameter("only with --mode replay", param_hint="--from")
     if mode == "replay" and (given := request.model.given_connection()):
-        raise typer.BadParameter("a replay asks nobody: leave it out", param_hint=", ".join(given))
+        raise typer.BadParameter("a replay calls no provider: leave it out", param_hint=", ".join(given))
 
 
 def _check_rates(flags: ModelFlags) -> None:
-    """Check that the rates of the estimate are amounts, both or neither."""
+    """Refuse rates of the estimate that are no amounts, and one rate without the other."""
     if (flags.input_rate is None) != (flags.output_rate is None):
-        raise typer.BadParameter("both --input-rate and --output-rate, or neither", param_hint="--input-rate")
+        raise typer.BadParameter("give both --input-rate and --output-rate, or neither", param_hint="--input-rate")
     for flag, rate in (("--input-rate", flags.input_rate), ("--output-rate", flags.output_rate)):
         if rate is None:
             continue
         try:
-            fits = 0 <= Decimal(rate) <= HIGHEST_RATE
+            fits = 0 <= Decimal(rate) <= MAX_RATE
         except InvalidOperation:
             fits = False
         if not fits:
-            expected = f"expected USD per million tokens, 0 to {HIGHEST_RATE:,}, got {rate!r}"
+            expected = f"expected USD per million tokens, 0 to {MAX_RATE:,}, got {rate!r}"
             raise typer.BadParameter(expected, param_hint=flag)
 
 
 def _read_config(flags: ModelFlags, world: World) -> Config:
-    """The configuration from its files, with what the flags set otherwise."""
+    """Read the configuration from its files, and apply the flags."""
     config = with_flags(
         with_prices(load_config(world.environment, Path.cwd(), flags.config, flags.trust_project), flags.prices),
         {
@@ -167,7 +167,7 @@ def _print_settings(
 
 
 def _read_variants(file: Path | None, suite: Suite, config: Config) -> tuple[Variant, ...]:
-    """The variants that are compared; none without a *file*."""
+    """Read the variants to compare; empty without a *file*."""
     if file is None:
         return ()
     from orchestrator.suite.formats.variants_json import read_variants
@@ -176,39 +176,39 @@ def _read_variants(file: Path | None, suite: Suite, config: Config) -> tuple[Var
 
 
 def _find_model(config: Config) -> tuple[str, str]:
-    """The provider and the model that requests go to."""
+    """Return the names of the provider and the model."""
     provider = config.provider
     if provider is None:
         raise UsageError(
-            "no provider: pass --provider openai (with --base-url and --model) or --provider scripted",
+            "no provider is set: pass --provider openai (with --base-url and --model) or --provider scripted",
             "Or set `provider` in your config.json.",
         )
     find_provider(provider)  # an unknown provider is reported before a missing model
     if config.model is None:
-        raise UsageError(f"no model for provider {provider!r}: pass --model")
+        raise UsageError(f"no model is set for provider {provider!r}: pass --model")
     return provider, config.model
 
 
-def _say_prices(config: Config, model: str, cap: Decimal) -> None:
-    """Say by which prices the cap is computed and where they come from: a wrong price makes a wrong cap."""
+def _print_prices(config: Config, model: str, cap: Decimal) -> None:
+    """Print the prices behind the cap and their origin: a wrong price makes a wrong cap."""
     tiers = ", ".join(f"{tier} {price}" for tier, price in config.prices[model].to_json().items())
     origin = config.origins[f"prices.{model}"]
     print_notice(f"at most {cap} USD, with {model} at {tiers} USD per million tokens ({origin})")
 
 
 def _confirm_suite(suite: Suite, *, yes: bool, sandboxed: bool) -> None:
-    """Warn that a suite that is not bundled runs code of its own, and ask unless *yes*.
+    """Warn that a suite which is not bundled runs its own code, and ask for confirmation unless *yes*.
 
     Raises:
-        UsageError: there is no terminal to ask at.
+        UsageError: stdin is no terminal.
         typer.Exit: the answer is no.
     """
-    print_notice(not_ours(suite.root, "tools it enables", sandboxed=sandboxed))
+    print_notice(format_trust_warning(suite.root, "tools it enables", sandboxed=sandboxed))
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(
-            "a suite from --suite-dir needs a confirmation, and there is no terminal to ask at",
+            "a suite from --suite-dir needs a confirmation, but stdin is no terminal",
             "Pass --yes if you trust it.",
         )
     if not ask_confirmation("Run it?"):

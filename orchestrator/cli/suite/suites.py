@@ -1,4 +1,4 @@
-"""The verbs `list` and `check`: what there is to run, and whether it is well-formed."""
+"""The verbs `list` and `check`: list the suites, and check that they are well-formed."""
 
 from __future__ import annotations
 
@@ -15,51 +15,53 @@ if TYPE_CHECKING:
 
 SuiteDir = Annotated[
     Path | None,
-    typer.Option("--suite-dir", metavar="DIR", help="A suite, or a directory of suites, beside the bundled ones."),
+    typer.Option(
+        "--suite-dir", metavar="DIR", help="A suite, or a directory of suites, in addition to the bundled ones."
+    ),
 ]
 
 
 def list_suites(suite_dir: SuiteDir = None) -> None:
     """List the bundled suites, and those in DIR.
 
-    A broken suite is listed as broken; `evalctl check` tells what is wrong with it.
+    A suite with mistakes is listed as broken; `evalctl check` shows the mistakes.
     """
-    from orchestrator.suite import catalog as bundled
+    from orchestrator.suite import catalog
     from orchestrator.text import align_rows
 
-    listed = bundled.list_suites(suite_dir)
+    listed = catalog.list_suites(suite_dir)
     if COMMON.json:
-        _print_json({"schema": "evalctl.suites/1", "suites": [_suite_to_json(one) for one in listed]})
+        _print_json({"schema": "evalctl.suites/1", "suites": [_suite_to_json(suite) for suite in listed]})
         return
-    rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_suite_row(one) for one in listed)]
+    rows = [("SUITE", "VERSION", "TASKS", "SCRIPTS", "FROM", "DESCRIPTION"), *(_suite_row(suite) for suite in listed)]
     for line in align_rows(rows):
         print_data(line)
-    broken = [one for one in listed if one.outline is None]
+    broken = [suite for suite in listed if suite.outline is None]
     if broken:
-        print_notice(f"{len(broken)} broken: evalctl check{_repeat_option(suite_dir)} tells what is wrong")
+        print_notice(f"{len(broken)} broken: evalctl check{_repeat_option(suite_dir)} shows the mistakes")
 
 
 def check(
     suites: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SUITE]...", help="Suite ids or directory names; all suites where none is given."),
+        typer.Argument(metavar="[SUITE]...", help="Suite ids or directory names. [default: all]"),
     ] = None,
     suite_dir: SuiteDir = None,
 ) -> None:
     """Check suites and their scripts without running anything.
 
-    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns about this installation. Exits with 1 where
-    there are findings; warnings alone leave it at 0.
+    Prints every finding as FILE:LINE:COLUMN: FIELD: MESSAGE, and warns about this installation. Findings give exit code
+    1; warnings alone give 0.
     """
     from orchestrator.installation import list_warnings
-    from orchestrator.suite import catalog as bundled
+    from orchestrator.suite import catalog
     from orchestrator.text import format_count
 
-    places = [bundled.find_place(name, suite_dir) for name in suites or []] or list(bundled.find_places(suite_dir))
-    results = [bundled.check_place(place) for place in dict.fromkeys(places)]
+    places = [catalog.find_place(name, suite_dir) for name in suites or []] or list(catalog.find_places(suite_dir))
+    results = [catalog.check_place(place) for place in dict.fromkeys(places)]
     findings = [line for _, lines in results for line in lines]
-    findings += bundled.find_duplicate_ids(places)
-    warnings = [*(line for listed, _ in results for line in bundled.find_script_warnings(listed)), *list_warnings()]
+    findings += catalog.find_duplicate_ids(places)
+    warnings = [*(line for listed, _ in results for line in catalog.find_script_warnings(listed)), *list_warnings()]
     if COMMON.json:
         _print_json(
             {

@@ -1,4 +1,4 @@
-"""What verbs that run a sweep share once they know what to do: run the loop, write the report, choose the exit code."""
+"""Running a suite's sweep: drive the engine, write the report, choose the exit code."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from store.sql.reader import Reader
 
 
 def begin_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
-    """Plan and run a sweep; the exit code."""
+    """Plan and run a sweep; return the exit code."""
     records = _make_records(settings, world)
     setup = _set_up(suite, tasks, settings, world, records)
-    word = "variants" if settings.variants else "run"
-    return _conclude_sweep(setup, settings, anyio.run(partial(sweep.start_sweep, setup, command=word)), records)
+    command = "variants" if settings.variants else "run"
+    return _conclude_sweep(setup, settings, anyio.run(partial(sweep.start_sweep, setup, command=command)), records)
 
 
 def record_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> int:
-    """Run each task once and write what was recorded; the exit code."""
+    """Run each task once and write the cassettes; return the exit code."""
     from orchestrator.suite.recordings.taping import Taping
 
     records = _make_records(settings, world)
@@ -66,12 +66,19 @@ def record_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world:
     return code if taping.write_cassettes(setup.store, end.name, print_notice) or code != Exit.DONE else Exit.FAILED
 
 
-def go_on(
+def finish_sweep(
     suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool, errors: bool, cancelled: bool
 ) -> int:
-    """Finish a stored sweep, under new caps where they were *raised*; the exit code.
+    """Finish a stored sweep; return the exit code.
 
-    With *errors* and *cancelled* runs that had ended so are run again.
+    Args:
+        suite: the sweep's.
+        settings: as stored, with the flags of `resume` applied.
+        world: clocks and environment.
+        row: the sweep.
+        raised: whether caps or prices of *settings* are new.
+        errors: whether runs that ended in an infrastructure error run again.
+        cancelled: whether cancelled runs run again.
     """
     records = _make_records(settings, world)
     tasks = select_tasks(suite, settings.tasks)
@@ -80,20 +87,20 @@ def go_on(
 
 
 def _record_printer(records: Records | None) -> Callable[[str, int], None]:
-    """The function that prints a run's record, or does nothing."""
+    """Return the function that prints a run's record, or one that does nothing."""
     return records.print_run if records is not None else lambda _sweep, _position: None
 
 
 def _make_records(settings: Settings, world: World) -> Records | None:
-    """Who prints a record of each run; nobody where variants are compared, whose lines are reports and comparisons."""
+    """Make the printer of runs' records for --json; None for variants, which print reports and comparisons instead."""
     return Records(store_of(world)) if COMMON.json and not settings.variants else None
 
 
 def _open_sandbox(settings: Settings, world: World) -> Sandbox | None:
-    """The sandbox that is asked for, tried before anything is started.
+    """Open the sandbox of *settings* and try it, before anything starts.
 
     Raises:
-        SandboxUnusable: it does not work here.
+        SandboxUnusable: it does not work on this machine.
     """
     if settings.sandbox == "none":
         return None
@@ -117,7 +124,7 @@ def _set_up(
 
 
 def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> tuple[SuiteKind, Redactor]:
-    """Open the provider or the recordings; the kind of the sweep, and the redactor that knows its key.
+    """Open the provider or the recordings; return the kind of the sweep, and the redactor that knows its key.
 
     Raises:
         UsageError: the key, the base URL, the recordings or the sandbox cannot be used.
@@ -127,7 +134,7 @@ def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: W
     if settings.mode == "replay":
         settings, player = replaying.open_replay(suite, tasks, settings, store_of(world))
     if settings.base_url is not None:
-        check_base_url(settings.base_url)  # whoever is asked: it is stored, and must not hold a password
+        check_base_url(settings.base_url)  # also in a replay: the URL is stored, and must not hold a password
     variable, value = resolve_key(settings.api_key_env, settings.provider, world.environment)
     key = [(variable, value)] if variable is not None and value is not None else []
     redactor = Redactor([*key, *find_credentials(world.environment)])
@@ -155,12 +162,12 @@ def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: W
 
 
 def _conclude_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
-    """Report; the exit code."""
+    """Report the end of the sweep; return the exit code."""
     return exit_code_of(end, partial(_report_sweep, setup, settings, end, records))
 
 
 def _report_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records: Records | None) -> int:
-    """Report from the stored rows, and say what it means for the exit code."""
+    """Report from the stored rows, and choose the exit code."""
     with Reader(setup.store) as reader:
         row = reader.find_sweep(end.name)
         directory = settings.report_directory(setup.store, row.name)
@@ -178,10 +185,10 @@ def _report_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records
 def _print_report(
     reader: Reader, row: SweepRow, directory: Path, records: Records | None, environment: Mapping[str, str]
 ) -> Report:
-    """Write the report and print it, with the records of runs that were not told yet where those are wanted."""
+    """Write the report and print it; with *records* also print the records that are still missing."""
     report = write_report(reader, row, directory)
     if records is not None:
-        records.tell_rest(reader, row)
+        records.print_rest(reader, row)
         print_data(json.dumps(json_report.report_to_json(report), separators=(",", ":"), allow_nan=False))
     else:
         with guard_printing():
@@ -196,5 +203,5 @@ def _exit_code(end: SweepEnd, report: Report) -> int:
     stopped_early = end.remaining > 0 or end.stopped is not None or report.summary.skipped.get("cancelled", 0) > 0
     if "replay_divergence" in report.summary.errored:
         return Exit.DIVERGED
-    silent = report.replay and report.summary.skipped.get("no_cassette") == report.summary.planned
-    return Exit.FAILED if stopped_early or silent or report.summary.errored else Exit.DONE
+    unplayed = report.replay and report.summary.skipped.get("no_cassette") == report.summary.planned
+    return Exit.FAILED if stopped_early or unplayed or report.summary.errored else Exit.DONE

@@ -1,4 +1,4 @@
-"""What `variants`, and the `resume` of its sweeps, leave behind: reports, comparisons, and what is printed of them."""
+"""The reports and comparisons that `variants`, and `resume` of its sweeps, write and print."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 def report_variants(
     reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path, environment: Mapping[str, str]
 ) -> Report:
-    """Write the files into *directory*, print what they say, and return the report on all variants together."""
-    found = write_variants(reader, sweep, ids, directory)
+    """Write the files into *directory*, print them, and return the report over all variants together."""
+    written = write_variants(reader, sweep, ids, directory)
     whole = build_report(reader, sweep)
     if COMMON.json:
-        _print_records(found)
+        _print_records(written)
         return whole
-    for comparison in found.comparisons:
+    for comparison in written.comparisons:
         for line in lines.render_lines(comparison):
-            _print_json_line(line)
-        _print_json_line("")
-    for name, _ in found.reports:
-        _print_json_line(f"report of {one_line(name)}: {one_line(str(directory / name), 1000)}/report.md")
-    _print_json_line(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
+            _print_text_line(line)
+        _print_text_line("")
+    for name, _ in written.reports:
+        _print_text_line(f"report of {one_line(name)}: {one_line(str(directory / name), 1000)}/report.md")
+    _print_text_line(f"comparison: {one_line(str(directory), 1000)}/comparison.md")
     left = whole.summary.unfinished + whole.summary.again
     if left:
         remark = describe_resume(left, capped="budget" in whole.summary.skipped)
@@ -47,15 +47,15 @@ def report_variants(
     return whole
 
 
-def _print_records(found: Variants) -> None:
-    """One line for each report and each comparison."""
-    for name, report in found.reports:
+def _print_records(written: Variants) -> None:
+    """Print one line of JSON for each report and each comparison."""
+    for name, report in written.reports:
         line = {"type": "variant_report", "variant": name, "report": json_report.report_to_json(report)}
         print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
-    for comparison in found.comparisons:
+    for comparison in written.comparisons:
         line = {"type": "comparison", "comparison": json_form.comparison_to_json(comparison)}
         print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
 
 
-def _print_json_line(line: str) -> None:
+def _print_text_line(line: str) -> None:
     print_data(make_printable(line, sys.stdout.encoding))

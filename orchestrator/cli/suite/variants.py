@@ -1,4 +1,4 @@
-"""The verb `variants`: configurations of one suite side by side, with a comparison."""
+"""The verb `variants`: run a suite under several configurations and compare them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ VariantsFile = Annotated[
     typer.Option(
         "--variants",
         metavar="FILE",
-        help="What is compared: a compare.json.",
+        help="The variants to compare: a compare.json.",
         show_default=False,
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 Repetitions = Annotated[
@@ -27,11 +27,11 @@ Repetitions = Annotated[
         max=1_000_000,
         metavar="N",
         help="Repetitions of every task. [default: 5]",
-        rich_help_panel=options.WHAT,
+        rich_help_panel=options.RUN_PANEL,
     ),
 ]
 LiveMode = Annotated[str, typer.Option("--mode", hidden=True)]
-"""Variants run live alone: `--mode live` may be said, and `--mode replay` is answered with the reason."""
+"""Variants run live only: `--mode live` is accepted, and `--mode replay` is refused with the reason."""
 
 
 def variants(  # noqa: PLR0917 - typer takes options by position
@@ -75,10 +75,9 @@ def variants(  # noqa: PLR0917 - typer takes options by position
 ) -> None:
     """Run SUITE under two or more variants of the configuration and compare them.
 
-    FILE names the suite and the variants, each with the measured keys it sets otherwise; the first is the baseline.
-    Their runs are interleaved over the same tasks, repetitions and seed. Each variant gets a report directory of its
-    own; comparison.json and comparison.md stand beside them. A sweep that was stopped or killed goes on with
-    `evalctl resume`, to the same comparison.
+    FILE names the suite and the variants, each with the measured keys that it changes; the first is the baseline. Runs
+    of all variants are interleaved, with the same tasks, repetitions and seed. Each variant gets its own report
+    directory, beside comparison.json and comparison.md. `evalctl resume` finishes a sweep that was stopped or killed.
     """
     from orchestrator.cli.limits import LimitFlags
     from orchestrator.cli.suite.request import ModelFlags, RunRequest, make_grants
@@ -86,7 +85,7 @@ def variants(  # noqa: PLR0917 - typer takes options by position
 
     if mode == "replay":
         raise typer.BadParameter(
-            "a replay repeats recorded answers, which no variant changes; variants are compared live",
+            "a replay repeats recorded answers, which no variant changes: variants run live only",
             param_hint="--mode",
         )
     if variants is None and not print_config:

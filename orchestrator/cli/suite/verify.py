@@ -1,4 +1,4 @@
-"""The verb `verify`: ask the verifiers again about what a sweep's runs left behind."""
+"""The verb `verify`: run the verifiers again on the stored workspaces of a sweep."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from orchestrator.cli.common import COMMON, print_data, print_notice
 
 def verify(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
-    tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Only these tasks.")] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Verify only these tasks.")] = None,
 ) -> None:
-    """Run the verifiers of SWEEP's suite, as they are now, on the stored workspaces of its runs.
+    """Run the current verifiers of SWEEP's suite on the stored workspaces of its runs.
 
-    For a verifier that was wrong: no model is asked. What was stored stays; a new result follows the old one.
+    Use it after you corrected a verifier. No model is called. Old results stay; new ones are added after them.
     """
     import json
     from functools import partial

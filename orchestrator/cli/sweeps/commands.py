@@ -1,4 +1,4 @@
-"""The verbs `pause`, `continue` and `cancel`: what another terminal tells a sweep."""
+"""The verbs `pause`, `continue` and `cancel`: commands from another terminal to a sweep."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ SCHEMA = "evalctl.order/1"
 Sweep = Annotated[
     str, typer.Argument(metavar="SWEEP", help="A sweep's name, its beginning, or `last`.", show_default=False)
 ]
-Because = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept with the order, and shown.")]
+Reason = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; stored with the command, and shown.")]
 
 
-def pause(sweep: Sweep, why: Because = "") -> None:
-    """Let SWEEP start nothing new: running attempts end, and its processes wait for `continue`.
+def pause(sweep: Sweep, why: Reason = "") -> None:
+    """Pause SWEEP: nothing new starts, running attempts end, and its processes wait for `continue`.
 
-    It holds for every process that works on the sweep, on this machine or another, and is heard within about a second.
+    It reaches every process that works on the sweep, on any machine, within about a second.
     """
     _give_command("pause", sweep, why)
 
 
-def go_on(sweep: Sweep, why: Because = "") -> None:
-    """Let a paused SWEEP go on."""
+def continue_sweep(sweep: Sweep, why: Reason = "") -> None:
+    """Continue a paused SWEEP."""
     _give_command("continue", sweep, why)
 
 
-def cancel(sweep: Sweep, why: Because = "") -> None:
-    """End SWEEP: what runs is ended and recorded, and the rest is skipped. Asks nothing.
+def cancel(sweep: Sweep, why: Reason = "") -> None:
+    """Cancel SWEEP: end and record what runs, and skip the rest. Does not ask for confirmation.
 
-    All of it becomes skipped(cancelled), which `resume` leaves alone and `resume --cancelled` runs. Processes that work
-    on the sweep leave with exit code 1.
+    The runs become skipped(cancelled): `resume` leaves them alone, `resume --cancelled` runs them. Processes that work
+    on the sweep end with exit code 1.
     """
     _give_command("cancel", sweep, why)
 
 
-def _give_command(order: ControlCommand, name: str, why: str) -> None:
+def _give_command(verb: ControlCommand, name: str, why: str) -> None:
     from functools import partial
 
     import anyio
@@ -59,66 +59,68 @@ def _give_command(order: ControlCommand, name: str, why: str) -> None:
     store = store_of(world)
     with Reader(store) as reader:
         sweep = reader.find_sweep(name)
-        held = find_active_command(reader.list_commands(sweep.id))
+        current = find_active_command(reader.list_commands(sweep.id))
         if (
-            needless := _explain_needless(order, None if held is None else held.verb, reader.count_remaining(sweep.id))
+            needless := _explain_needless(
+                verb, None if current is None else current.verb, reader.count_remaining(sweep.id)
+            )
         ) is not None:
-            _print_command(sweep, order, needless, given=False)
+            _print_command(sweep, verb, needless, given=False)
             return
-        found = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
+        standing = standing_of(reader, sweep, now=world.wall(), is_alive=is_alive)
     redactor = Redactor(find_credentials(world.environment))
     skipped = anyio.run(
-        partial(give_command, store, sweep, order, why=why, redactor=redactor, world=world, say=print_notice)
+        partial(give_command, store, sweep, verb, why=why, redactor=redactor, world=world, say=print_notice)
     )
     _print_command(
         sweep,
-        order,
-        _describe_effect(order, found, skipped),
+        verb,
+        _describe_effect(verb, standing, skipped),
         given=True,
-        processes=_count_working(found),
+        processes=_count_working(standing),
         skipped=skipped,
     )
 
 
-def _explain_needless(order: ControlCommand, held: str | None, remaining: int) -> str | None:
-    """Why an order would change nothing; None when it would."""
-    if order == "continue":
-        return None if held == "pause" else _not_paused(held)
+def _explain_needless(verb: ControlCommand, current: str | None, remaining: int) -> str | None:
+    """Explain why a command would change nothing; None if it would change something."""
+    if verb == "continue":
+        return None if current == "pause" else _explain_unpaused(current)
     if not remaining:
-        return f"nothing is left to {order}"
-    return "it is paused already" if order == held == "pause" else None
+        return f"nothing is left to {verb}"
+    return "it is already paused" if verb == current == "pause" else None
 
 
-def _not_paused(held: str | None) -> str:
-    return "it is cancelled: `evalctl resume --cancelled` runs it after all" if held else "it is not paused"
+def _explain_unpaused(current: str | None) -> str:
+    return "it is cancelled: `evalctl resume --cancelled` runs the rest" if current else "it is not paused"
 
 
-def _count_working(found: Standing) -> int:
-    return sum(worker.state == "running" for worker in found.workers)
+def _count_working(standing: Standing) -> int:
+    return sum(worker.state == "running" for worker in standing.workers)
 
 
-def _describe_effect(order: ControlCommand, found: Standing, skipped: int) -> str:
+def _describe_effect(verb: ControlCommand, standing: Standing, skipped: int) -> str:
     from orchestrator.text import format_count
 
-    working = _count_working(found)
+    working = _count_working(standing)
     processes = f"{working} process{'es work' if working != 1 else ' works'} on it"
-    if order == "pause":
-        return f"paused: {processes}, and what runs may end" if working else "paused, though no process works on it"
-    if order == "continue":
-        return f"it goes on: {processes}" if working else "it may go on: no process works on it, so `evalctl resume` it"
+    if verb == "pause":
+        return f"paused: {processes}; running attempts end" if working else "paused; no process works on it"
+    if verb == "continue":
+        return f"continued: {processes}" if working else "continued, but no process works on it: run `evalctl resume`"
     if not working:
         return f"cancelled: {format_count(skipped, 'run')} skipped"
-    already = f"; {format_count(skipped, 'run')} skipped already" if skipped else ""
-    return f"cancelled: {processes}, to end what has begun and to skip the rest{already}"
+    already = f"; {format_count(skipped, 'run')} already skipped" if skipped else ""
+    return f"cancelled: {processes}, which end running attempts and skip the rest{already}"
 
 
 def _print_command(
-    sweep: SweepRow, order: ControlCommand, words: str, *, given: bool, processes: int = 0, skipped: int = 0
+    sweep: SweepRow, verb: ControlCommand, message: str, *, given: bool, processes: int = 0, skipped: int = 0
 ) -> None:
     if COMMON.json:
         import json
 
-        facts = {"sweep": sweep.name, "order": order, "given": given, "processes": processes, "skipped": skipped}
-        print_data(json.dumps({"schema": SCHEMA, **facts, "message": words}))
+        facts = {"sweep": sweep.name, "order": verb, "given": given, "processes": processes, "skipped": skipped}
+        print_data(json.dumps({"schema": SCHEMA, **facts, "message": message}))
     else:
-        print_data(f"sweep {sweep.name}: {words}")
+        print_data(f"sweep {sweep.name}: {message}")

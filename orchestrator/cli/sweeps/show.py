@@ -1,4 +1,4 @@
-"""The verb `show`: a sweep's report, or everything about one run."""
+"""The verb `show`: show a sweep's report, or everything about one run."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 
 
 def show(
-    what: Annotated[
+    typed: Annotated[
         str,
         typer.Argument(
             metavar="SWEEP[:VARIANT][/POSITION]",
-            help="A sweep, one of its variants or one of its runs; names may be shortened, or `last`.",
+            help="A sweep, one of its variants, or one of its runs; names may be shortened, or `last`.",
         ),
     ],
     attempt: Annotated[
         int | None,
-        typer.Option("--attempt", min=1, metavar="N", help="This attempt at the run, not the one that counts."),
+        typer.Option(
+            "--attempt", min=1, metavar="N", help="Show this attempt at the run instead of the one that counts."
+        ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Whole texts in a run's transcript.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="Every run of the sweep on a line of its own.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Do not shorten texts in a run's transcript.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run of the sweep, one per line.")] = False,
 ) -> None:
     """Show a sweep's report, or one run.
 
-    SWEEP shows the report as `run` or `lab` printed it, built anew from the stored rows, with what has been added
-    since; with --runs it lists the runs and what each came to. SWEEP:VARIANT shows the report of one variant, or of one
-    target of a lab. SWEEP/POSITION shows how the run ended, what its verifiers or assertions said, its attempts and
-    files, how it was decided, and the transcript of what happened.
+    SWEEP shows the report that `run` or `lab` printed, built again from the stored rows, with results added since. With
+    --runs it lists the runs and their outcomes. SWEEP:VARIANT shows the report of one variant, or of one target of a
+    lab. SWEEP/POSITION shows one run: its outcome, the verdicts of verifiers or assertions, its attempts and files, how
+    a lab decided it, and the transcript.
     """
     from orchestrator.cli.sweep_setup import store_of
     from orchestrator.reports.sweep_name import parse_sweep_name
@@ -42,27 +44,27 @@ def show(
     from store.errors import UsageError
     from store.sql.reader import Reader
 
-    name = parse_sweep_name(what)
+    name = parse_sweep_name(typed)
     with Reader(store_of(real_world())) as reader:
         if runs and name.position is not None:
-            raise UsageError("--runs lists a whole sweep", f"Say {name.sweep!r} without a position.")
+            raise UsageError("--runs lists a whole sweep", f"Name the sweep without a position: {name.sweep}.")
         if runs and name.arm is not None:
-            raise UsageError("runs are counted over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
+            raise UsageError("positions count over all variants of a sweep", f"Name the sweep alone: {name.sweep}.")
         if runs:
             _show_runs(reader, name.sweep)
         elif name.position is not None:
             _show_run(reader, name.sweep, name.position, attempt, full=full)
         else:
-            _show_sweep(reader, what)
+            _show_sweep(reader, typed)
 
 
-def _show_sweep(reader: Reader, what: str) -> None:
-    from orchestrator.cli.naming import find_arm
+def _show_sweep(reader: Reader, typed: str) -> None:
+    from orchestrator.cli.naming import find_sweep_and_variant
     from orchestrator.cli.streams import guard_printing
     from orchestrator.kinds import kind_of, load_attribute
     from orchestrator.world import real_world
 
-    sweep, variant = find_arm(reader, what)
+    sweep, variant = find_sweep_and_variant(reader, typed)
     kind = kind_of(sweep)
     report = kind.build_report(reader, sweep, variant)
     if COMMON.json:
@@ -96,7 +98,7 @@ def _show_run(reader: Reader, name: str, position: str, attempt: int | None, *, 
     from store.errors import UsageError
 
     if not (position.isascii() and position.isdigit()):
-        raise UsageError(f"{position!r} is no position", "A run is written SWEEP/POSITION, such as last/3.")
+        raise UsageError(f"{position!r} is not a position", "Write a run as SWEEP/POSITION, such as last/3.")
     sweep = reader.find_sweep(name)
     run = reader.find_run(sweep.id, int(position[:20]))
     cell = next(cell for cell in reader.list_cells(sweep.id) if cell.id == run.cell_id)

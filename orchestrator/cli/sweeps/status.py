@@ -1,4 +1,4 @@
-"""The verb `status`: where a sweep stands."""
+"""The verb `status`: show the state of a sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.cli.hints import format_command, print_lines
 if TYPE_CHECKING:
     from store.sql.reader import Reader
 
-DEMO = "run demo --provider scripted --allow-write --allow-process"
+DEMO_COMMAND = "run demo --provider scripted --allow-write --allow-process"
 
 
 def status(
@@ -26,14 +26,15 @@ def status(
         ),
     ] = "last",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Again every second, until all is done or Ctrl-C; both end with code 0.")
+        bool,
+        typer.Option("--watch", help="Repeat every second until the sweep is done or Ctrl-C; both give exit code 0."),
     ] = False,
-    why: Annotated[bool, typer.Option("--why", help="Why the run SWEEP/POSITION is unfinished.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Explain why the run SWEEP/POSITION is unfinished.")] = False,
 ) -> None:
-    """Show where SWEEP stands, also while it runs.
+    """Show the state of SWEEP, also while it runs.
 
-    Results by outcome and cause, work left, what is waited for, processes, spending against caps, changes of limits,
-    orders. Only reads. Without SWEEP: the newest. With --json a document; with --watch one per second, on a line each.
+    Shows results by outcome and cause, runs left, waits, processes, spending against caps, changed limits, commands.
+    Only reads. Without SWEEP: the newest. With --json it prints a document; with --watch one a second, each on a line.
     """
     import json
 
@@ -47,32 +48,32 @@ def status(
     world = real_world()
     path = store_of(world)
     if sweep == "last" and examine_store(path) == "absent":
-        _nothing_yet(path, world.environment)
+        _print_no_sweep(path, world.environment)
         return
     with Reader(path) as reader:
         if sweep == "last" and not reader.list_sweeps(1):
-            _nothing_yet(path, world.environment)
+            _print_no_sweep(path, world.environment)
             return
         if why or "/" in sweep:
             _explain_run(reader, sweep, world.wall())
             return
         now = glance.glance_of(reader, reader.find_sweep(sweep), now=world.wall(), is_alive=is_alive)
-        found = now.standing
-        books = audit.audit_sweep(reader, found.sweep, now=world.wall(), is_alive=is_alive)
+        state = now.standing
+        books = audit.audit_sweep(reader, state.sweep, now=world.wall(), is_alive=is_alive)
     if watch:
-        from orchestrator.cli.sweeps.watching import watch_sweep as keep_watching
+        from orchestrator.cli.sweeps.watching import watch_sweep
 
-        keep_watching(path, found.sweep.name, world=world)
+        watch_sweep(path, state.sweep.name, world=world)
     elif COMMON.json:
-        facts = {**standing.standing_to_json(found), **glance.glance_to_json(now), "audit": audit.audit_to_json(books)}
+        facts = {**standing.standing_to_json(state), **glance.glance_to_json(now), "audit": audit.audit_to_json(books)}
         print_data(json.dumps({"store": str(path), **facts}))
     else:
         print_lines(
-            [*standing.standing_lines(found), *glance.glance_lines(now), *audit.audit_lines(books)], world.environment
+            [*standing.standing_lines(state), *glance.glance_lines(now), *audit.audit_lines(books)], world.environment
         )
 
 
-def _explain_run(reader: Reader, what: str, now: int) -> None:
+def _explain_run(reader: Reader, typed: str, now: int) -> None:
     import json
 
     from orchestrator.reports.status import why
@@ -81,20 +82,20 @@ def _explain_run(reader: Reader, what: str, now: int) -> None:
     from orchestrator.world import is_alive
     from store.errors import UsageError
 
-    name = parse_sweep_name(what)
+    name = parse_sweep_name(typed)
     position = name.position or ""
     if not (position.isascii() and position.isdigit()):
-        raise UsageError(f"{what!r} is no run", "A run is written SWEEP/POSITION, such as last/3.")
-    case = why.run_status_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
+        raise UsageError(f"{typed!r} is not a run", "Write a run as SWEEP/POSITION, such as last/3.")
+    state = why.run_status_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
     if COMMON.json:
-        print_data(json.dumps(why.why_to_json(case)))
+        print_data(json.dumps(why.why_to_json(state)))
     else:
-        print_data(make_printable("\n".join(why.why_lines(case)), sys.stdout.encoding))
+        print_data(make_printable("\n".join(why.why_lines(state)), sys.stdout.encoding))
 
 
-def _nothing_yet(path: Path, environment: Mapping[str, str]) -> None:
+def _print_no_sweep(path: Path, environment: Mapping[str, str]) -> None:
     if COMMON.json:
         print_data('{"schema": "evalctl.status/1", "sweep": null}')
     else:
-        print_data(f"There is no sweep yet in {path}. Start one with\n  {format_command(DEMO, environment)}")
-        print_data(f"`{format_command('list', environment)}` shows what else there is to run.")
+        print_data(f"There is no sweep yet in {path}. Start one with\n  {format_command(DEMO_COMMAND, environment)}")
+        print_data(f"`{format_command('list', environment)}` lists the other suites.")

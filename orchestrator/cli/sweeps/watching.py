@@ -1,4 +1,4 @@
-"""`status --watch`: the standing of a sweep, again every second, until it is done."""
+"""`status --watch`: show the state of a sweep every second until it is done."""
 
 from __future__ import annotations
 
@@ -20,44 +20,47 @@ from orchestrator.text import make_printable
 from orchestrator.world import World, is_alive
 from store.sql.reader import Reader
 
-EVERY_S = 1.0
-PLAIN_EVERY_S = 10.0
-"""Where nothing can be drawn: how often a line is repeated although nothing has changed but the time."""
+REFRESH_S = 1.0
+PLAIN_REPEAT_S = 10.0
+"""Without a terminal: the time after which an unchanged line is printed again."""
 
 Show = Callable[[Glance], None]
 
 
 def watch_sweep(path: Path, name: str, *, world: World) -> None:
-    """Show the sweep until nothing is left to do and nobody works on it, or Ctrl-C. Only reads."""
+    """Show the sweep until nothing is left to do and no process works on it, or Ctrl-C. Only reads."""
     with Reader(path) as reader, _open_display(path, world) as show, _interruptible_wait() as interrupted:
         sweep = reader.find_sweep(name)
         over = False
         while not over:
             reader.refresh_snapshot()
-            found = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
-            show(found)
-            over = found.over or interrupted(EVERY_S)
+            state = glance.glance_of(reader, sweep, now=world.wall(), is_alive=is_alive)
+            show(state)
+            over = state.over or interrupted(REFRESH_S)
 
 
 @contextmanager
 def _interruptible_wait() -> Iterator[Callable[[float], bool]]:
-    """A wait of so many seconds that Ctrl-C ends, and whether it did. No exception, which a finalizer may swallow."""
-    heard, told = os.pipe()
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: os.write(told, b"!"))
+    """Yield a function that waits so many seconds and returns whether Ctrl-C ended the wait.
+
+    It raises no KeyboardInterrupt, which a finalizer might swallow.
+    """
+    receiver, sender = os.pipe()
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: os.write(sender, b"!"))
     try:
-        yield lambda seconds: bool(select.select([heard], [], [], seconds)[0])
+        yield lambda seconds: bool(select.select([receiver], [], [], seconds)[0])
     finally:
         signal.signal(signal.SIGINT, before)
-        os.close(heard)
-        os.close(told)
+        os.close(receiver)
+        os.close(sender)
 
 
 @contextmanager
 def _open_display(path: Path, world: World) -> Iterator[Show]:
     if COMMON.json:
-        yield lambda found: print_data(
+        yield lambda state: print_data(
             json.dumps(
-                {"store": str(path), **standing.standing_to_json(found.standing), **glance.glance_to_json(found)}
+                {"store": str(path), **standing.standing_to_json(state.standing), **glance.glance_to_json(state)}
             )
         )
     elif sys.stdout.isatty():
@@ -68,15 +71,15 @@ def _open_display(path: Path, world: World) -> Iterator[Show]:
 
 
 def _make_plain_display(world: World) -> Show:
-    """A line whenever something has changed, and now and then where nothing has."""
-    before, said = "", world.monotonic()
+    """Make a display that prints a line when the state has changed, and otherwise every `PLAIN_REPEAT_S`."""
+    last_text, printed_at = "", world.monotonic()
 
-    def print_glance(found: Glance) -> None:
-        nonlocal before, said
-        text, now = glance.heartbeat_line(found), world.monotonic()
-        if text != before or now - said >= PLAIN_EVERY_S:
-            before, said = text, now
-            left = f", about {glance.format_span(found.left_s)} left" if found.left_s is not None else ""
+    def print_glance(state: Glance) -> None:
+        nonlocal last_text, printed_at
+        text, now = glance.heartbeat_line(state), world.monotonic()
+        if text != last_text or now - printed_at >= PLAIN_REPEAT_S:
+            last_text, printed_at = text, now
+            left = f", about {glance.format_span(state.left_s)} left" if state.left_s is not None else ""
             print_data(make_printable(f"{text}{left}", sys.stdout.encoding))
 
     return print_glance
@@ -92,8 +95,8 @@ def _draw_in_place(world: World) -> Iterator[Show]:
     console = Console(file=sys.stdout, highlight=False, no_color=not COMMON.color)
     with guard_printing(), Live(console=console, auto_refresh=False) as live:
 
-        def draw_glance(found: Glance) -> None:
-            lines = [*standing.standing_lines(found.standing), *glance.glance_lines(found)]
+        def draw_glance(state: Glance) -> None:
+            lines = [*standing.standing_lines(state.standing), *glance.glance_lines(state)]
             text = "\n".join(spell_line(line, world.environment) for line in lines)
             live.update(Text(make_printable(text, sys.stdout.encoding)), refresh=True)
 

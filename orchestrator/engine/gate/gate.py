@@ -38,7 +38,7 @@ NOTICEABLE_WAIT_MS = 50
 
 @attrs.define(slots=False)
 class UnknownPrice(EvalctlError):
-    """Under a cap in USD a model would be asked whose price nobody knows."""
+    """A USD cap is set, but the model has no price."""
 
     model: str
 

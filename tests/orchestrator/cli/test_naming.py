@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from orchestrator.cli.naming import find_arm, find_single_arm
+from orchestrator.cli.naming import find_single_variant, find_sweep_and_variant
 from orchestrator.comparison.sides import read_sides
 from orchestrator.kinds import read_report_side
 from store.errors import UsageError
@@ -27,29 +27,29 @@ def store(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("arm", ARMS)
 def test_an_arm_is_found_by_its_whole_name(store: Path, arm: str) -> None:
     with Reader(store) as reader:
-        sweep, found = find_single_arm(reader, f"last:{arm}")
+        sweep, found = find_single_variant(reader, f"last:{arm}")
     assert (sweep.name, found) == (stored.NAME, arm)
 
 
 def test_a_sweep_alone_names_no_arm(store: Path) -> None:
     with Reader(store) as reader:
-        assert find_arm(reader, "last")[1] is None
-        with pytest.raises(UsageError, match=f"Name one of them: {stored.NAME}:{ARMS[0]}, {stored.NAME}:{ARMS[1]}"):
-            find_single_arm(reader, "last")
+        assert find_sweep_and_variant(reader, "last")[1] is None
+        with pytest.raises(UsageError, match=f"Name one: {stored.NAME}:{ARMS[0]}, {stored.NAME}:{ARMS[1]}"):
+            find_single_variant(reader, "last")
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
         ("last:claude-code/sonnet", "has no variant 'claude-code/sonnet'"),
-        ("last:claude-code/3", "runs are counted over all variants of a sweep\nName the sweep alone: last"),
+        ("last:claude-code/3", "positions count over all variants of a sweep\nName the sweep alone: last"),
         ("last:", "has no variant ''"),
         ("other:claude-code", "there is no sweep 'other'"),
     ],
 )
 def test_an_arm_that_does_not_exist_is_one_message(store: Path, typed: str, message: str) -> None:
     with Reader(store) as reader, pytest.raises(UsageError, match=message):
-        find_arm(reader, typed)
+        find_sweep_and_variant(reader, typed)
 
 
 def test_a_side_with_a_slash_in_its_arm_is_no_file(store: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_missing_file_of_variants_is_named(evalctl: Evalctl) -> None:
         (("--k", "0"), "'--k': 0 is not in the range 1<=x<=1000000."),
         (("--from", "last"), "--from: only with --mode replay"),
         (("--mode", "dry"), "--mode: expected live or replay, got 'dry'"),
-        (("--mode", "replay", "--model", "m", "--base-url", "u"), "--model, --base-url: a replay asks nobody"),
+        (("--mode", "replay", "--model", "m", "--base-url", "u"), "--model, --base-url: a replay calls no provider"),
         (("--input-rate", "1"), "both --input-rate and --output-rate, or neither"),
         (
             ("--input-rate", "1", "--output-rate", "1e9"),

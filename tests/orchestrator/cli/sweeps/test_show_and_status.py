@@ -198,11 +198,11 @@ def test_show_of_a_run_in_flight_shows_what_has_happened_so_far(evalctl: Callabl
 @pytest.mark.parametrize(
     ("what", "problem"),
     [
-        ("last/x", "'x' is no position"),
-        ("last/", "'' is no position"),
+        ("last/x", "'x' is not a position"),
+        ("last/", "'' is not a position"),
         ("last/7", "no run at position 7"),
         ("last/99999999999999999999999", "no run at position"),
-        ("last/²", "is no position"),
+        ("last/²", "is not a position"),
     ],
 )
 def test_a_position_that_does_not_exist_is_one_message(

@@ -276,7 +276,7 @@ def test_a_position_needs_no_flag_and_a_sweep_is_no_run(evalctl: Callable[..., t
     assert evalctl("status", f"last/{PLACE['pass']}")[1].splitlines()[0].endswith("it is finished: pass")
     code, _, err = evalctl("status", "--why", "last")
     assert code == 1
-    assert "'last' is no run" in err
+    assert "'last' is not a run" in err
 
 
 def test_status_tells_orders_and_the_state_they_bring(

@@ -200,7 +200,7 @@ def test_a_suite_with_more_instances_is_written_found_and_sound(tmp_path: Path) 
     done = cli("gen-stress", "--instances", 7, "--out", tmp_path / "seven")
     assert done.exit_code == 0
     files = make_long_context_stress(7)
-    assert f"{tmp_path}/seven: {len(files)} files; {len(files)} written, 0 removed, 0 as they were" in done.stdout
+    assert f"{tmp_path}/seven: {len(files)} files; {len(files)} written, 0 removed, 0 unchanged" in done.stdout
     assert f"check seven --suite-dir {tmp_path}/seven" in done.stderr
     assert tree(tmp_path / "seven") == {**files, LISTING_FILE: render_listing(files)}
     checked = cli("check", "seven", "--suite-dir", tmp_path / "seven")

@@ -79,7 +79,7 @@ def test_a_number_of_instances_without_names_is_refused(instances: int) -> None:
 
 
 def test_the_command_line_allows_what_the_generator_does() -> None:
-    assert (gen_stress.LEAST, gen_stress.MOST) == (COMMITTED_INSTANCES, MAX_INSTANCES)
+    assert (gen_stress.MIN_INSTANCES, gen_stress.MAX_INSTANCES) == (COMMITTED_INSTANCES, MAX_INSTANCES)
 
 
 @settings(max_examples=30)
