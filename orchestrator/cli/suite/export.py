@@ -14,7 +14,9 @@ from orchestrator.cli.common import COMMON, print_data, print_notice
 def export(
     sweep: Annotated[
         str,
-        typer.Argument(metavar="SWEEP[:VARIANT]", help="A sweep's name, a unique prefix, or last.", show_default=False),
+        typer.Argument(
+            metavar="SWEEP[:VARIANT]", help="A sweep's name, a unique prefix, or `last`.", show_default=False
+        ),
     ],
     file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Write to FILE.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,

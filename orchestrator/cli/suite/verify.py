@@ -11,7 +11,7 @@ from orchestrator.cli.common import COMMON, print_data, print_notice
 
 
 def verify(
-    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or `last`.")] = "last",
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,ID", help="Verify only these tasks.")] = None,
 ) -> None:
     """Run the current verifiers of SWEEP's suite on the stored workspaces of its runs.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SCHEMA = "evalctl.order/1"
 
 Sweep = Annotated[
-    str, typer.Argument(metavar="SWEEP", help="A sweep's name, its beginning, or `last`.", show_default=False)
+    str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or `last`.", show_default=False)
 ]
 Reason = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; stored with the command, and shown.")]
 

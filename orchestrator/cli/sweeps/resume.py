@@ -16,7 +16,7 @@ RESUMERS = {
 
 
 def resume(  # noqa: PLR0917 - typer takes options by position
-    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or last.")] = "last",
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep's name, a unique prefix, or `last`.")] = "last",
     errors: Annotated[
         bool,
         typer.Option(

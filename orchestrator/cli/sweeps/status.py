@@ -22,7 +22,7 @@ def status(
     sweep: Annotated[
         str,
         typer.Argument(
-            metavar="[SWEEP[/POSITION]]", help="A sweep's name, its beginning, or `last`.", show_default=False
+            metavar="[SWEEP[/POSITION]]", help="A sweep's name, a unique prefix, or `last`.", show_default=False
         ),
     ] = "last",
     watch: Annotated[
