@@ -7,6 +7,7 @@ provider is used.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -88,8 +89,6 @@ def find_provider(name: str) -> ProviderFactory:
     if name in found:
         return _load_factory(name, found[name])
     known = list_provider_names()
-    import difflib
-
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"there is no provider {name!r}", f"{hint}There are: {', '.join(known)}.")
@@ -101,7 +100,7 @@ def list_provider_names() -> list[str]:
 
 
 def _find_entry_points() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
+    from importlib.metadata import entry_points  # noqa: PLC0415 - start-up: only a provider of another package needs it
 
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 

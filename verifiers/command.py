@@ -57,8 +57,8 @@ class Command:
 
     async def verify(self, evidence: Evidence) -> Verdict:
         """Restore the check files, run the command and judge it. May change the workspace."""
-        from providers.system.process import ProcessNotStarted  # not needed to read a suite
-        from providers.system.sandbox import run_confined
+        from providers.system.process import ProcessNotStarted  # noqa: PLC0415 - start-up: reading a suite starts no program
+        from providers.system.sandbox import run_confined  # noqa: PLC0415 - start-up: reading a suite starts no program
 
         workspace = evidence.workspace
         if workspace.is_symlink() or not workspace.is_dir():

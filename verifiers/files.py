@@ -125,7 +125,7 @@ async def _check_file(name: str, kind: str, evidence: Evidence, relative: str, c
         if size <= CHUNK_BYTES:
             wrong = check(_read_chunks(path))
         else:
-            import anyio.to_thread
+            import anyio.to_thread  # noqa: PLC0415 - start-up: only running needs an event loop
 
             wrong = await anyio.to_thread.run_sync(lambda: check(_read_chunks(path)))
     except _NotAFileError as error:

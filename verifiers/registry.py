@@ -6,9 +6,12 @@ through the entry point group `evalctl.verifiers`, with `api_version` on the cla
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from store.errors import UsageError
+from verifiers.base import VERIFIER_API
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -49,22 +52,18 @@ def list_verifier_kinds() -> list[str]:
 
 
 def _import_class(dotted: str) -> type:
-    from importlib import import_module
-
     module, _, name = dotted.partition(":")
     found: type = getattr(import_module(module), name)
     return found
 
 
 def _scan_entry_points() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
+    from importlib.metadata import entry_points  # noqa: PLC0415 - start-up: only a verifier of another package needs it
 
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def _load_entry_point(point: EntryPoint) -> type:
-    from verifiers.base import VERIFIER_API
-
     owner = point.dist.name if point.dist is not None else point.value
     try:
         found = point.load()
@@ -83,8 +82,6 @@ def _load_entry_point(point: EntryPoint) -> type:
 
 
 def _suggest_kind(kind: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
     near = get_close_matches(kind, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     return f"{hint}Kinds: {', '.join(sorted(known))}."

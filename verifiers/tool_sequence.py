@@ -78,12 +78,7 @@ def find_breach(rule: SequenceRule, tools: Sequence[ToolUse]) -> dict[str, Json]
     """Find the first breach of *rule*: the offending call, counted from 1, and its details; None if the rule holds."""
     match rule:
         case CalledBefore():
-            for place, use in enumerate(tools, 1):
-                if use.name == rule.then:  # checked first: a call does not precede itself
-                    return {"call": place, "tool": rule.then, "missing": rule.first}
-                if use.name == rule.first:
-                    return None
-            return None
+            return _find_early_call(rule, tools)
         case NeverCalled():
             return next(
                 ({"call": n, "tool": use.name} for n, use in enumerate(tools, 1) if use.name == rule.tool), None
@@ -92,15 +87,28 @@ def find_breach(rule: SequenceRule, tools: Sequence[ToolUse]) -> dict[str, Json]
             calls = sum(use.name == rule.tool for use in tools)
             return {"tool": rule.tool, "calls": calls, "max": rule.max} if calls > rule.max else None
         case NoRepeatFailure():
-            failed: dict[str, int] = {}
-            for place, use in enumerate(tools, 1):
-                if use.name == rule.tool and use.is_error:
-                    first = failed.setdefault(_encode_arguments(use.arguments), place)
-                    if first != place:
-                        return {"call": place, "tool": use.name, "first": first}
-            return None
+            return _find_repeated_failure(rule, tools)
         case _:
             assert_never(rule)
+
+
+def _find_early_call(rule: CalledBefore, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
+    for place, use in enumerate(tools, 1):
+        if use.name == rule.then:  # checked first: a call does not precede itself
+            return {"call": place, "tool": rule.then, "missing": rule.first}
+        if use.name == rule.first:
+            return None
+    return None
+
+
+def _find_repeated_failure(rule: NoRepeatFailure, tools: Sequence[ToolUse]) -> dict[str, Json] | None:
+    failed: dict[str, int] = {}
+    for place, use in enumerate(tools, 1):
+        if use.name == rule.tool and use.is_error:
+            first = failed.setdefault(_encode_arguments(use.arguments), place)
+            if first != place:
+                return {"call": place, "tool": use.name, "first": first}
+    return None
 
 
 def _encode_arguments(arguments: Json) -> str:

@@ -33,7 +33,7 @@ from store.records import OutcomeCount
 from store.rows import Ending
 from store.secrets.redactor import Redactor
 from store.sql.allotments import SqliteAllotments
-from store.sql.claims import SqliteClaims
+from store.sql.claims import RerunPolicy, SqliteClaims
 from store.sql.commands import find_command_in_force
 from store.sql.leases import end_lease, find_living_workers, register_worker
 from store.sql.ledger import SqliteLedger
@@ -195,8 +195,7 @@ async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) ->
         monotonic=world.monotonic,
         lease_us=lease_us,
         is_alive=is_alive,
-        errors=setup.rerun_errors,
-        cancelled=setup.rerun_cancelled,
+        rerun=RerunPolicy(errors=setup.rerun_errors, cancelled=setup.rerun_cancelled),
     )
     progress = Progress(planned=sweep.planned, before=sweep.outcomes, now=world.monotonic)
 

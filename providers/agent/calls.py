@@ -81,7 +81,7 @@ class ToolRunner:
     async def _run_batch(self, batch: Sequence[PlannedCall]) -> list[ToolAnswer]:
         if len(batch) == 1:
             return [await self._run_call(batch[0])]
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         answers: dict[str, ToolAnswer] = {}
         failed: list[EvalctlError] = []
@@ -100,7 +100,7 @@ class ToolRunner:
         return [answers[planned.call.id] for planned in batch]
 
     async def _run_call(self, planned: PlannedCall) -> ToolAnswer:
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         call = planned.call
         tool = self._find_tool(call.name)

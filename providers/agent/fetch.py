@@ -75,7 +75,7 @@ async def fetch_url(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     Raises:
         ToolFailed: the URL is not allowed, cannot be reached in time, or does not lead to text.
     """
-    import anyio
+    import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     most = arguments.get("maxBytes", DEFAULT_BYTES)
     pool = HttpPool()
@@ -136,7 +136,7 @@ async def resolve_host(target: FetchTarget, *, allow_private: bool) -> list[str]
     Raises:
         ToolFailed: it has no address, or one of them is not public.
     """
-    import anyio
+    import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     try:
         found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)

@@ -107,7 +107,7 @@ async def _run_off_loop(size: int | None, work: Callable[[], T]) -> T:
     """Do *work*, in a thread if *size* (bytes; None: unknown) is large."""
     if size is not None and size <= MAX_INLINE_BYTES:
         return work()
-    import anyio.to_thread
+    import anyio.to_thread  # noqa: PLC0415 - start-up: only running needs an event loop
 
     return await anyio.to_thread.run_sync(work)
 

@@ -167,16 +167,9 @@ class _AssignmentRun:
         if answer is None:
             return self.build_done("failed", reason or "truncated_output")
         self.record_answer(answer)
-
-        reason = diagnose_answer(answer)
-        if reason is not None:
-            return self.build_done("failed", reason)
-        if task.max_tokens is not None and self.used.tokens > task.max_tokens:
-            return self.build_done("budget", "maxTokens")
-        if len(answer.calls) > MAX_CALLS_PER_TURN:
-            return self.build_done("failed", "too_many_tool_calls")
-        if not answer.calls and answer.finish != "pause":
-            return self.build_done("completed")
+        ended = self.judge_answer(answer)
+        if ended is not None:
+            return ended
 
         calls = self.make_ids_unique(answer.calls)
         transcript = self.context.transcript
@@ -189,10 +182,23 @@ class _AssignmentRun:
             ),
             answer.usage,
         )
-        room = len(calls) if task.max_tool_calls is None else task.max_tool_calls - len(self.tools.uses)
-        for told in await self.tools.answer_calls(calls[:room]):
-            transcript.append(told)
-        return self.build_done("budget", "maxToolCalls") if len(calls) > room else None
+        allowed = len(calls) if task.max_tool_calls is None else task.max_tool_calls - len(self.tools.uses)
+        for tool_answer in await self.tools.answer_calls(calls[:allowed]):
+            transcript.append(tool_answer)
+        return self.build_done("budget", "maxToolCalls") if len(calls) > allowed else None
+
+    def judge_answer(self, answer: Answer) -> Done | None:
+        """Return the end of the work if *answer* is unusable, exceeds a limit, or is the last one; None otherwise."""
+        reason = diagnose_answer(answer)
+        if reason is not None:
+            return self.build_done("failed", reason)
+        if self.task.max_tokens is not None and self.used.tokens > self.task.max_tokens:
+            return self.build_done("budget", "maxTokens")
+        if len(answer.calls) > MAX_CALLS_PER_TURN:
+            return self.build_done("failed", "too_many_tool_calls")
+        if not answer.calls and answer.finish != "pause":
+            return self.build_done("completed")
+        return None
 
     async def request_answer(self) -> Answer | None:
         """The model's next complete answer; None if answers hit the output limit too often.

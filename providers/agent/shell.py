@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from providers.agent.tools import Tool, ToolContext, build_parameters, integer_u
 from providers.base import ToolSpec
 from providers.system.marks import HOME_PREFIX
 from providers.system.process import build_tool_environment
+from providers.system.removal import remove_tree
 from providers.system.sandbox import run_confined
 from store.documents.text import drop_last_word
 from store.events import Json
@@ -70,8 +72,6 @@ class CommandHome:
     def __call__(self) -> Path:
         """The directory's path; creates it on the first call."""
         if self.path is None:
-            import tempfile
-
             self.path = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
             self.made = True
         else:
@@ -87,8 +87,6 @@ def provide_home(given: Path | None) -> Iterator[CommandHome]:
         yield home
     finally:
         if home.made:
-            from providers.system.removal import remove_tree
-
             remove_tree(home())
 
 

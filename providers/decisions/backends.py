@@ -73,11 +73,11 @@ def _open_provider(daemon: DaemonConfig, name: str, nodes: list[AskingNode], ope
     node = nodes[0]
     if isinstance(node, ModelNode):
         return _open_backend(daemon, node, max(one.timeout_ms for one in nodes), opening)
-    from providers.decisions.specialists import ExecSpecialist, HttpSpecialist
+    from providers.decisions.specialists import ExecSpecialist, HttpSpecialist  # noqa: PLC0415 - start-up: only specialists need it
 
     if isinstance(node, ExecNode):
         return ExecSpecialist(node, name=name, base=opening.base)
-    from providers.system.http import HttpPool
+    from providers.system.http import HttpPool  # noqa: PLC0415 - start-up: only an HTTP specialist needs it
 
     return HttpSpecialist(
         name=name,

@@ -111,7 +111,7 @@ class Expression:
                 values that the evaluator would misread: nesting of more than 200 levels, integers beyond 64 bits, lone
                 surrogates, NUL characters, values that are not JSON.
         """
-        from cel_expr_python import cel  # type: ignore[import-untyped]
+        from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - start-up: only an expression needs it
 
         for name in self.variables:
             if name not in values:
@@ -151,7 +151,7 @@ def compile_expression(text: str, variables: Mapping[str, VariableType]) -> Expr
         CelCompileError: a syntax error, more than 4096 bytes, an undeclared name, a comparison of incompatible types,
             or an expression that is not boolean.
     """
-    from cel_expr_python import cel
+    from cel_expr_python import cel  # noqa: PLC0415 - start-up: only an expression needs it
 
     try:
         size = len(text.encode())
@@ -188,29 +188,36 @@ def find_value_problem(given: Json) -> str | None:
                 inner += item.values()
             elif isinstance(item, list):
                 inner += item
-            elif isinstance(item, str):
-                if "\0" in item:  # the evaluator would see only the text before it
-                    return "holds a NUL character"
-                if not item.isascii() and _has_surrogate(item):
-                    return "holds a lone surrogate, which is no text"
-            elif isinstance(item, float):
-                if not math.isfinite(item):
-                    return "holds a number that is not finite"
-            elif isinstance(item, int):
-                if not -(2**63) <= item < 2**63:
-                    return "holds an integer of more than 64 bits"
-            elif item is not None:
-                return f"holds a value that is not JSON ({type(item).__name__})"
+            elif (problem := _find_scalar_problem(item)) is not None:
+                return problem
         if not inner:
             return None
         level = inner
     return f"is nested more than {MAX_VALUE_DEPTH} levels deep"
 
 
+def _find_scalar_problem(item: Any) -> str | None:
+    problem = None
+    if isinstance(item, str):
+        if "\0" in item:  # the evaluator would see only the text before it
+            problem = "holds a NUL character"
+        elif not item.isascii() and _has_surrogate(item):
+            problem = "holds a lone surrogate, which is no text"
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            problem = "holds a number that is not finite"
+    elif isinstance(item, int):
+        if not -(2**63) <= item < 2**63:
+            problem = "holds an integer of more than 64 bits"
+    elif item is not None:
+        problem = f"holds a value that is not JSON ({type(item).__name__})"
+    return problem
+
+
 @functools.cache
 def _build_environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
-    from cel_expr_python import cel
-    from cel_expr_python.ext import (  # type: ignore[import-untyped]
+    from cel_expr_python import cel  # noqa: PLC0415 - start-up: only an expression needs it
+    from cel_expr_python.ext import (  # type: ignore[import-untyped]  # noqa: PLC0415 - start-up: only an expression needs it
         ext_bindings,
         ext_encoders,
         ext_math,
@@ -273,7 +280,7 @@ def _render_plain_value(result: Any, kind: Any) -> str:
     """Render a result that is not boolean, if it is a plain value. Lists and maps are not rendered: an optional value
     in one crashes the process, and the order of a map differs between processes.
     """
-    from cel_expr_python import cel
+    from cel_expr_python import cel  # noqa: PLC0415 - start-up: only an expression needs it
 
     if kind in (cel.Type.INT, cel.Type.UINT, cel.Type.DOUBLE, cel.Type.STRING):
         return f": {render_value(result.plain_value(), _MAX_VALUE_CHARS)}"

@@ -62,7 +62,7 @@ class JsonSchema:
     """
 
     def __init__(self, document: Json) -> None:
-        import jsonschema_rs
+        import jsonschema_rs  # noqa: PLC0415 - start-up: only a schema needs it
 
         # the library would read a string as JSON
         if not isinstance(document, bool | Mapping):

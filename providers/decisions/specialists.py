@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,14 @@ from providers.endpoints.faults import MAX_ERROR_BODY_BYTES, build_refusal, clea
 from providers.errors import ErrorKind, ProviderError
 from providers.system.http import HttpPool, HttpResponse, check_base_url
 from providers.system.marks import build_home_prefix
-from providers.system.process import FinishedProcess, ProcessNotStarted, build_tool_environment, run_process
+from providers.system.process import (
+    FinishedProcess,
+    ProcessNotStarted,
+    ProcessStreams,
+    build_tool_environment,
+    run_process,
+)
+from providers.system.removal import remove_tree
 from store.documents.text import drop_first_word
 
 MAX_OUTPUT_BYTES = 2**20
@@ -77,10 +85,6 @@ class ExecSpecialist:
                 (`server_error`); its answer exceeds 1 MiB or is not UTF-8 (`bad_payload`); or it took longer than
                 the request's `timeout_ms` (`timeout`).
         """
-        import tempfile
-
-        from providers.system.removal import remove_tree
-
         allowed_ms = request.timeout_ms or DEFAULT_ANSWER_TIMEOUT_MS
         attempt = request.key.rpartition("/")[0]
         try:
@@ -96,7 +100,7 @@ class ExecSpecialist:
                 timeout_s=allowed_ms / 1000,
                 output_limit=MAX_OUTPUT_BYTES,
                 grace_s=TERMINATION_GRACE_S,
-                stdin=_encode_input(request) + b"\n",
+                streams=ProcessStreams(stdin=_encode_input(request) + b"\n"),
             )
         except ProcessNotStarted as error:
             raise self._build_start_error(error.problem) from error

@@ -173,12 +173,14 @@ def _derive_question(name: str, described: Mapping[str, Json]) -> Question | str
             return "the numbers of its enum are not in rising order"
         return _build_scale(name, instructions, options)
     if isinstance(options, list) and options and all(isinstance(option, str) for option in options):
-        if len(options) > MAX_OPTIONS:
-            return f"it has {len(options)} options, at most {MAX_OPTIONS} are allowed"
-        return Choice(
-            name=name, instructions=instructions, options={option: meanings.get(option) for option in options}
-        )
+        return _build_choice(name, instructions, options, meanings)
     return "it is neither an enum of strings, nor a boolean, nor a number with levels"
+
+
+def _build_choice(name: str, instructions: str, options: Sequence[str], meanings: Mapping[str, Json]) -> Choice | str:
+    if len(options) > MAX_OPTIONS:
+        return f"it has {len(options)} options, at most {MAX_OPTIONS} are allowed"
+    return Choice(name=name, instructions=instructions, options={option: meanings.get(option) for option in options})
 
 
 def _build_scale(name: str, instructions: str, levels: list[Json]) -> Score | str:

@@ -86,15 +86,20 @@ class ResponseStream(EventReader):
                     self._find_item(chunk).arguments = [whole]
             case "response.output_item.added" | "response.output_item.done":
                 self._take_item(self._find_item(chunk), chunk.get("item"), done=kind.endswith("done"))
-            case "error":
-                self._note_error(chunk)
-            case _ if kind in _TERMINAL_EVENTS:
-                self._take_end(chunk.get("response"), kind.removeprefix("response."))
-                self.done = True
-            case _ if isinstance(response := chunk.get("response"), dict):
-                self._note_model(response.get("model"))
-            case _ if chunk.get("error"):
-                self._note_error(chunk)
+            case _:
+                self._take_state(kind, chunk)
+
+    def _take_state(self, kind: str, chunk: dict[str, Any]) -> None:
+        """Read an event about the whole response: its state, its end, or an error."""
+        if kind == "error":
+            self._note_error(chunk)
+        elif kind in _TERMINAL_EVENTS:
+            self._take_end(chunk.get("response"), kind.removeprefix("response."))
+            self.done = True
+        elif isinstance(response := chunk.get("response"), dict):
+            self._note_model(response.get("model"))
+        elif chunk.get("error"):
+            self._note_error(chunk)
 
     def _find_item(self, chunk: dict[str, Any]) -> _OutputItem:
         """Find the item of an event by its position, since gateways may change ids."""
@@ -114,8 +119,11 @@ class ResponseStream(EventReader):
             item.arguments = [arguments] if arguments or not item.arguments else item.arguments
         elif arguments is not None and not isinstance(arguments, str):
             item.arguments = [encode_arguments(arguments)]
-        if not done:
-            return
+        if done:
+            self._emit_unstreamed(item, content)
+
+    def _emit_unstreamed(self, item: _OutputItem, content: Mapping[str, Any]) -> None:
+        """Emit the texts of a complete item that no event has streamed."""
         match item.kind:
             case "message":
                 for part in _list_parts(content, "content"):

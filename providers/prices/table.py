@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.prices.price import REQUIRED_TIERS, TIER_FIELDS, Price
+from store.documents.positions import Document, read_json
 from store.documents.structure import PathMessage, describe_value, suggest_nearest
 from store.money import to_nusd
 
 if TYPE_CHECKING:
-    from store.documents.positions import Document
     from store.events import Json
 
 Prices = Mapping[str, Price]
@@ -46,20 +46,24 @@ def find_table_problems(value: Json) -> Iterator[PathMessage]:
         yield (PRICES_KEY,), f"expected at most {MAX_MODELS:,} models, got {len(value):,}"
         return
     for model, tiers in value.items():
-        at = (PRICES_KEY, model)
-        if not model.strip():
-            yield at, "expected the name of a model"
-        if not isinstance(tiers, dict):
-            yield at, f'expected an object such as {{"input": 1.0, "output": 2.0}}, got {describe_value(tiers)}'
-            continue
-        for name in REQUIRED_TIERS:
-            if name not in tiers:
-                yield at, f"missing required field {name!r}: USD per million tokens, 0 where it is free"
-        for name, price in tiers.items():
-            if name not in TIER_FIELDS:
-                yield (*at, name), f"unknown field {name!r}{suggest_nearest(name, [*TIER_FIELDS])}"
-            elif problem := _find_price_problem(price):
-                yield (*at, name), problem
+        yield from _find_model_problems(model, tiers)
+
+
+def _find_model_problems(model: str, tiers: Json) -> Iterator[PathMessage]:
+    at = (PRICES_KEY, model)
+    if not model.strip():
+        yield at, "expected the name of a model"
+    if not isinstance(tiers, dict):
+        yield at, f'expected an object such as {{"input": 1.0, "output": 2.0}}, got {describe_value(tiers)}'
+        return
+    for name in REQUIRED_TIERS:
+        if name not in tiers:
+            yield at, f"missing required field {name!r}: USD per million tokens, 0 where it is free"
+    for name, price in tiers.items():
+        if name not in TIER_FIELDS:
+            yield (*at, name), f"unknown field {name!r}{suggest_nearest(name, [*TIER_FIELDS])}"
+        elif problem := _find_price_problem(price):
+            yield (*at, name), problem
 
 
 def parse_prices(value: Mapping[str, Any]) -> dict[str, Price]:
@@ -81,13 +85,11 @@ def load_prices(file: Path) -> dict[str, Price]:
     Raises:
         UsageError: it cannot be read or is invalid; lists every finding.
     """
-    from store.documents.positions import read_json
-
     document = read_json(file)
     table = read_exact_table(document)
-    found = [*_find_document_problems(document.value), *(find_table_problems(table) if table is not None else ())]
-    if found:
-        raise document.make_usage_error(document.locate_problem(path, message) for path, message in found)
+    problems = [*_find_document_problems(document.value), *(find_table_problems(table) if table is not None else ())]
+    if problems:
+        raise document.make_usage_error(document.locate_problem(path, message) for path, message in problems)
     return parse_prices(table)
 
 

@@ -153,28 +153,36 @@ def _encode_event(event: RecordedEvent) -> dict[str, Json]:
 def _encode_reply(call: RecordedCall) -> dict[str, Json]:
     reply = call.reply
     if isinstance(reply, ProviderError):
-        error: dict[str, Json] = {"kind": reply.kind, "message": reply.message}
-        if reply.status is not None:
-            error["status"] = reply.status
-        if reply.mid_stream:
-            error["midStream"] = True
-        return {"error": error | _encode_usage(reply.usage)}
-    found: dict[str, Json] = {}
-    # what was streamed is in the events already
-    if reply.text != _join_streamed(call.events, TextDelta):
-        found["text"] = reply.text
-    if reply.reasoning != _join_streamed(call.events, ReasoningDelta):
-        found["reasoning"] = reply.reasoning
-    if reply.calls:
-        found["calls"] = [_encode_call(one) for one in reply.calls]
+        return {"error": _encode_error(reply) | _encode_usage(reply.usage)}
+    return {"answer": _encode_answer(reply, call.events) | _encode_usage(reply.usage)}
+
+
+def _encode_error(error: ProviderError) -> dict[str, Json]:
+    encoded: dict[str, Json] = {"kind": error.kind, "message": error.message}
+    if error.status is not None:
+        encoded["status"] = error.status
+    if error.mid_stream:
+        encoded["midStream"] = True
+    return encoded
+
+
+def _encode_answer(answer: Answer, events: Sequence[RecordedEvent]) -> dict[str, Json]:
+    """Encode an answer without the texts that its events hold already."""
+    encoded: dict[str, Json] = {}
+    if answer.text != _join_streamed(events, TextDelta):
+        encoded["text"] = answer.text
+    if answer.reasoning != _join_streamed(events, ReasoningDelta):
+        encoded["reasoning"] = answer.reasoning
+    if answer.calls:
+        encoded["calls"] = [_encode_call(call) for call in answer.calls]
     for name in _PLAIN_ANSWER_FIELDS:
-        if (value := getattr(reply, name)) not in (None, ""):
-            found[name] = value
-    if reply.continuation is not None:
-        found["continuation"] = reply.continuation
-    if reply.notes:
-        found["notes"] = list(reply.notes)
-    return {"answer": found | _encode_usage(reply.usage)}
+        if (value := getattr(answer, name)) not in (None, ""):
+            encoded[name] = value
+    if answer.continuation is not None:
+        encoded["continuation"] = answer.continuation
+    if answer.notes:
+        encoded["notes"] = list(answer.notes)
+    return encoded
 
 
 def _encode_call(call: ToolCall) -> dict[str, Json]:

@@ -80,7 +80,7 @@ class _SocketWatchdog:
     """
 
     def __init__(self, socket: Any, by: float) -> None:
-        import asyncio
+        import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         self._loop = asyncio.get_running_loop()
         self._socket = socket
@@ -132,7 +132,7 @@ class HttpResponse:
             the
                 body cannot be decoded or is larger than 256 MiB.
         """
-        import httpx  # noqa: TID251 - this is the place
+        import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
         stream, decoder, watchdog = self._stream, self._decoder, self._watchdog
         while True:
@@ -170,7 +170,7 @@ class HttpResponse:
 
     async def drain_body(self, within_s: float) -> None:
         """Read the rest so that the connection can be reused; give both up after *within_s* seconds or 1 MiB."""
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         with anyio.move_on_after(within_s):
             await self.read_start(_MAX_INFLATED_BYTES)
@@ -261,8 +261,8 @@ class HttpPool:
         first_byte_s: float,
         idle_s: float,
     ) -> AsyncIterator[HttpResponse]:
-        import anyio
-        import httpx  # noqa: TID251 - this is the place
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
+        import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
         where = render_url(url)
         target = self._parse_url(url)
@@ -320,7 +320,7 @@ class HttpPool:
 
     async def aclose(self) -> None:
         """Close every connection. Requests in flight fail; later ones use a new connection each."""
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         self._closed = True
         transports = [*self._busy, *(transport for free in self._free.values() for transport in free)]
@@ -330,7 +330,7 @@ class HttpPool:
                 await transport.aclose()
 
     def _open_transport(self, *, secure: bool) -> httpx.AsyncHTTPTransport:
-        import httpx  # noqa: TID251 - this is the place
+        import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
         return httpx.AsyncHTTPTransport(
             verify=self._find_tls_context(secure=secure),
@@ -342,9 +342,9 @@ class HttpPool:
     def _find_tls_context(self, *, secure: bool) -> ssl.SSLContext:
         """The shared TLS context. Plain HTTP gets one without authorities, since loading those takes 20 ms or more."""
         if secure not in self._contexts:
-            import ssl
+            import ssl  # noqa: PLC0415 - start-up: only https needs it
 
-            import httpx  # noqa: TID251 - this is the place
+            import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
             made = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._contexts[secure] = made
@@ -352,7 +352,7 @@ class HttpPool:
 
     def _parse_url(self, url: str) -> httpx.URL:
         if url not in self._urls:
-            import httpx  # noqa: TID251 - this is the place
+            import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
             try:
                 self._urls[url] = httpx.URL(url)
@@ -410,7 +410,7 @@ def _build_error(
 
 def _translate_error(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
     """Translate an error of httpx, h11 or the system into a `ProviderError`."""
-    import httpx  # noqa: TID251 - this is the place
+    import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
     match error:
         case httpx.ConnectTimeout():

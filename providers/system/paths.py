@@ -34,14 +34,9 @@ def check_relative(text: str) -> str | None:
 
     A path must be relative, with parts separated by `/`, none of which is `..`.
     """
-    if not text:
-        return "is empty"
-    if "\0" in text:
-        return "holds a NUL character"
-    if "\\" in text:
-        return "holds a backslash; parts are separated by /"
-    if text.startswith("/") or _DRIVE_LETTER.match(text):
-        return "is absolute; it must be relative"
+    problem = _check_spelling(text)
+    if problem is not None:
+        return problem
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
@@ -51,6 +46,18 @@ def check_relative(text: str) -> str | None:
         return "must not hold .."
     if len(encoded) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in parts):
         return "is too long"
+    return None
+
+
+def _check_spelling(text: str) -> str | None:
+    if not text:
+        return "is empty"
+    if "\0" in text:
+        return "holds a NUL character"
+    if "\\" in text:
+        return "holds a backslash; parts are separated by /"
+    if text.startswith("/") or _DRIVE_LETTER.match(text):
+        return "is absolute; it must be relative"
     return None
 
 

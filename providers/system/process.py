@@ -16,7 +16,9 @@ import functools
 import os
 import secrets
 import signal
+import subprocess
 import sys
+import tempfile
 import time  # noqa: TID251 - one of the two places that may
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +38,6 @@ from store.errors import EvalctlError
 
 if TYPE_CHECKING:
     import asyncio
-    import subprocess
 
 DRAIN_TIMEOUT_S = 0.25
 """Seconds that a pipe may stay open after the program's exit: once before and once after survivors are killed."""
@@ -56,6 +57,21 @@ class ProcessNotStarted(EvalctlError):
 
     def __str__(self) -> str:
         return f"cannot start {self.program}: {self.problem}"
+
+
+@attrs.frozen(kw_only=True)
+class ProcessStreams:
+    """The descriptors of a program: its standard input and outputs, and others that it inherits."""
+
+    stdin: bytes = b""
+    """Bytes that it can read from its standard input."""
+    merge: bool = False
+    """True if standard error goes to the same pipe as standard output."""
+    pass_fds: tuple[int, ...] = ()
+    """Further descriptors of this process that it inherits."""
+
+
+NO_INPUT = ProcessStreams()
 
 
 @attrs.frozen(kw_only=True)
@@ -99,32 +115,28 @@ async def run_process(
     timeout_s: float,
     output_limit: int,
     grace_s: float = 2.0,
-    stdin: bytes = b"",
-    merge: bool = False,
-    pass_fds: Sequence[int] = (),
+    streams: ProcessStreams = NO_INPUT,
 ) -> FinishedProcess:
     """Run *argv* to its end and leave none of its processes alive, however the program or this call ends.
 
-    The program sees only *environment* and the marks, and inherits only the descriptors *pass_fds*. Its first word is
-    looked up in the PATH of *environment*. *output_limit* limits the bytes kept of both streams together; the rest is
-    read and discarded. After *timeout_s* seconds, or on cancellation, the process group gets SIGTERM, and SIGKILL
+    The program sees only *environment* and the marks, and inherits only the descriptors of *streams*. Its first word
+    is looked up in the PATH of *environment*. *output_limit* limits the bytes kept of both streams together; the rest
+    is read and discarded. After *timeout_s* seconds, or on cancellation, the process group gets SIGTERM, and SIGKILL
     *grace_s* seconds later. Call it on the event loop's own thread, which must outlive the program: the kernel kills
     the program when that thread ends.
 
     Raises:
         ProcessNotStarted: the program could not be started.
     """
-    import asyncio
+    import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
-    import anyio
+    import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     loop = asyncio.get_running_loop()
     token = secrets.token_hex(16)
     marks = {ATTEMPT_VARIABLE: marker, PROCESS_VARIABLE: token, "PYTHONDONTWRITEBYTECODE": "1"}
-    with _open_input(stdin, argv) as source:
-        child = _spawn_program(
-            argv, cwd=cwd, environment={**environment, **marks}, stdin=source, merge=merge, pass_fds=pass_fds
-        )
+    with _open_input(streams.stdin, argv) as source:
+        child = _spawn_program(argv, cwd=cwd, environment={**environment, **marks}, stdin=source, streams=streams)
     begun = time.monotonic()
     ended = begun
     reaper = Reaper(match_process(token), leader=child.pid)
@@ -180,9 +192,6 @@ def kill_marked_processes(wanted: Callable[[str, int, int], bool]) -> int:
 @contextlib.contextmanager
 def _open_input(stdin: bytes, argv: Sequence[str]) -> Iterator[IO[bytes] | int]:
     """Open the program's standard input: /dev/null or a file in memory, which needs no writer that could block."""
-    import subprocess
-    import tempfile
-
     if not stdin:
         yield subprocess.DEVNULL
         return
@@ -212,7 +221,7 @@ def _build_preexec(parent: int) -> Callable[[], None] | None:
     """
     if sys.platform != "linux":
         return None
-    import ctypes
+    import ctypes  # noqa: PLC0415 - start-up: only starting a program needs it
 
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -230,11 +239,8 @@ def _spawn_program(
     cwd: Path,
     environment: Mapping[str, str],
     stdin: IO[bytes] | int,
-    merge: bool,
-    pass_fds: Sequence[int],
+    streams: ProcessStreams,
 ) -> subprocess.Popen[bytes]:
-    import subprocess
-
     program = _name_program(argv)
     try:
         return subprocess.Popen(
@@ -244,9 +250,9 @@ def _spawn_program(
             env=environment,
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+            stderr=subprocess.STDOUT if streams.merge else subprocess.PIPE,
             start_new_session=True,
-            pass_fds=tuple(pass_fds),
+            pass_fds=streams.pass_fds,
             preexec_fn=_build_preexec(os.getpid()),  # noqa: PLW1509 - it makes two system calls and takes no lock
         )
     except OSError as error:
@@ -265,7 +271,7 @@ class _OutputBuffer:
     """Keeps the first bytes of all pipes up to a shared limit, and reads on so that no writer blocks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
-        import asyncio
+        import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         self.truncated = False
         self.ended = asyncio.Event()
@@ -314,7 +320,7 @@ def _watch_exit(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop)
 
     With a pidfd the ended process is not reaped yet, so neither its id nor its group's can be reused.
     """
-    import asyncio
+    import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     exited = asyncio.Event()
     try:
@@ -356,7 +362,7 @@ async def _end_program(
     child: subprocess.Popen[bytes], reaper: Reaper, exited: asyncio.Event, output: _OutputBuffer, grace_s: float
 ) -> None:
     """End the program and all its descendants, and collect the rest of their output."""
-    import anyio
+    import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     if exited.is_set():
         # `a > >(b)`: the program has ended, but the one it pipes into may need another moment.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from providers.system.process import FinishedProcess, ProcessNotStarted, run_process
+from providers.system.process import FinishedProcess, ProcessNotStarted, ProcessStreams, run_process
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ async def run_confined(
                 marker=marker,
                 timeout_s=timeout_s,
                 output_limit=output_limit,
-                pass_fds=(status,),
+                streams=ProcessStreams(pass_fds=(status,)),
             )
         finally:
             os.close(status)

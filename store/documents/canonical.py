@@ -14,7 +14,7 @@ def encode_canonical(value: Any) -> bytes:
     Raises:
         UsageError: canonical JSON cannot hold a value (NaN, an integer beyond 2**53, a lone surrogate).
     """
-    import rfc8785
+    import rfc8785  # noqa: PLC0415 - start-up: only identities need it
 
     try:
         return rfc8785.dumps(value)

@@ -7,6 +7,7 @@ and is imported only when a file is read.
 
 from __future__ import annotations
 
+import difflib
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,8 +59,6 @@ def to_kebab_case(name: str) -> str:
 
 def suggest_nearest(word: object, among: Iterable[str]) -> str:
     """Return ` (did you mean 'command'?)`, or an empty text if no word is close."""
-    import difflib
-
     near = difflib.get_close_matches(str(word), list(among), 1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
@@ -87,7 +86,7 @@ def structure_document(
 
     *spelled* is the converter's spelling.
     """
-    from cattrs import BaseValidationError
+    from cattrs import BaseValidationError  # noqa: PLC0415 - start-up: only reading a file needs it
 
     try:
         return converter.structure(document.value, into), []
@@ -99,19 +98,12 @@ def walk_errors(
     error: BaseException, path: DocumentPath = (), spelled: Spelling = to_camel_case
 ) -> Iterator[PathMessage]:
     """Walk the exceptions that cattrs raised and yield each as (path, message)."""
-    from cattrs import BaseValidationError, ForbiddenExtraKeysError
-    from cattrs.errors import AttributeValidationNote, IterableValidationNote
+    from cattrs import BaseValidationError, ForbiddenExtraKeysError  # noqa: PLC0415 - start-up: only reading a file needs it
 
     match error:
         case BaseValidationError():
             for inner in error.exceptions:
-                at = path
-                for note in getattr(inner, "__notes__", ()):
-                    if isinstance(note, AttributeValidationNote):
-                        at = (*path, spelled(note.name))
-                    elif isinstance(note, IterableValidationNote):
-                        at = (*path, note.index)
-                yield from walk_errors(inner, at, spelled)
+                yield from walk_errors(inner, _extend_path(path, inner, spelled), spelled)
         case ForbiddenExtraKeysError():
             known = [spelled(field.name) for field in attrs.fields(error.cl)]
             for key in sorted(error.extra_fields):
@@ -122,20 +114,36 @@ def walk_errors(
         case Mismatch():
             yield (*path, *error.below), error.message
         case _:
-            # the message of a class's own validator: "'maxTurns' must be >= 1: 0"
-            text = str(error.args[0]) if error.args else type(error).__name__
-            named = re.match(r"(Length of )?'(\w+)' (must .*)", text, re.DOTALL)
-            if named is None:
-                yield path, text
-            else:
-                yield (*path, spelled(named[2])), f"{'its length ' if named[1] else ''}{named[3]}"
+            yield _read_validator_error(error, path, spelled)
+
+
+def _extend_path(path: DocumentPath, error: BaseException, spelled: Spelling) -> DocumentPath:
+    """Extend *path* by the field or index that cattrs has noted on *error*."""
+    from cattrs.errors import AttributeValidationNote, IterableValidationNote  # noqa: PLC0415 - start-up: only reading a file needs it
+
+    extended = path
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, AttributeValidationNote):
+            extended = (*path, spelled(note.name))
+        elif isinstance(note, IterableValidationNote):
+            extended = (*path, note.index)
+    return extended
+
+
+def _read_validator_error(error: BaseException, path: DocumentPath, spelled: Spelling) -> PathMessage:
+    """Read the message of a class's own validator, such as `'maxTurns' must be >= 1: 0`."""
+    text = str(error.args[0]) if error.args else type(error).__name__
+    parsed = re.match(r"(Length of )?'(\w+)' (must .*)", text, re.DOTALL)
+    if parsed is None:
+        return path, text
+    return (*path, spelled(parsed[2])), f"{'its length ' if parsed[1] else ''}{parsed[3]}"
 
 
 def make_converter(spelled: Spelling = to_camel_case) -> Converter:
     """Make a converter with this module's rules; callers register their own unions, see below."""
-    from cattrs import Converter
-    from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
-    from cattrs.gen import make_dict_structure_fn, override
+    from cattrs import Converter  # noqa: PLC0415 - start-up: only reading a file needs it
+    from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory  # noqa: PLC0415 - start-up: only reading a file needs it
+    from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 - start-up: only reading a file needs it
 
     converter = Converter(detailed_validation=True, forbid_extra_keys=True)
     converter.register_structure_hook(int, _make_strict_hook(lambda value: type(value) is int, "an integer"))

@@ -134,7 +134,7 @@ class _Builder:
     """Builds a value from parser events; methods take the index of an event and return the index after the value."""
 
     def __init__(self, text: str, *, decimals: bool) -> None:
-        import yaml
+        import yaml  # noqa: PLC0415 - start-up: only YAML files need it
 
         self.yaml = yaml
         self.text = text
@@ -162,24 +162,17 @@ class _Builder:
         documents = nodes = 0
         try:
             while (event := loader.get_event()) is not None:
-                if isinstance(event, yaml.DocumentStartEvent):
-                    documents += 1
-                    if documents > 1:
-                        self.refuse_at("a second document begins here; expected one per file", event.start_mark.index)
-                if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-                    continue
-                if isinstance(event, yaml.AliasEvent):
-                    if event.anchor not in anchors:
-                        self.refuse_at(
-                            f"no anchor &{event.anchor} is defined before this alias", event.start_mark.index
-                        )
-                    self.aliased[len(events)] = anchors[event.anchor]
-                elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-                    anchors[event.anchor] = len(events)
-                events.append(event)
-                nodes += isinstance(event, yaml.NodeEvent)
-                if nodes > MAX_NODES:
-                    self.refuse_at(f"more than {MAX_NODES:,} values and keys", event.start_mark.index)
+                documents += isinstance(event, yaml.DocumentStartEvent)
+                if documents > 1:
+                    self.refuse_at("a second document begins here; expected one per file", event.start_mark.index)
+                if isinstance(event, yaml.NodeEvent):
+                    self.resolve_anchor(event, len(events), anchors)
+                    events.append(event)
+                    nodes += 1
+                    if nodes > MAX_NODES:
+                        self.refuse_at(f"more than {MAX_NODES:,} values and keys", event.start_mark.index)
+                elif isinstance(event, yaml.CollectionEndEvent):
+                    events.append(event)
         except yaml.MarkedYAMLError as error:
             self.refuse_at(*self.explain_error(error))
         except yaml.YAMLError as error:
@@ -187,6 +180,18 @@ class _Builder:
         finally:
             loader.dispose()
         return events
+
+    def resolve_anchor(self, event: Any, index: int, anchors: dict[str, int]) -> None:
+        """Note the anchor that a node defines in *anchors*, or the node that an alias refers to."""
+        if event.anchor is None:
+            return
+        offset = event.start_mark.index
+        if not isinstance(event, self.yaml.AliasEvent):
+            anchors[event.anchor] = index
+        elif event.anchor in anchors:
+            self.aliased[index] = anchors[event.anchor]
+        else:
+            self.refuse_at(f"no anchor &{event.anchor} is defined before this alias", offset)
 
     def explain_error(self, error: Any) -> tuple[str, int]:
         """Explain a parser error: its message with the usual cause, and its offset."""

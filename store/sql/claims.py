@@ -40,6 +40,18 @@ class HeldRuns(NamedTuple):
     """Number of events of all of them."""
 
 
+class RerunPolicy(NamedTuple):
+    """The results after which a run is executed again."""
+
+    errors: bool = False
+    """True for infrastructure errors."""
+    cancelled: bool = False
+    """True for cancellations."""
+
+
+RERUN_NOTHING = RerunPolicy()
+
+
 class SqliteClaims:
     """Claims of one process in one sweep; implements `orchestrator.engine.ports.Claims`.
 
@@ -58,8 +70,7 @@ class SqliteClaims:
         lease_us: duration of a lease in microseconds; a process that has not renewed for longer counts as dead.
         is_alive: checks a worker's process; None if this machine cannot know. A process known to be gone loses its
             runs at once, any other when its lease expires.
-        errors: repeat runs whose result is an infrastructure error.
-        cancelled: repeat cancelled runs.
+        rerun: the results after which a run is executed again.
     """
 
     def __init__(
@@ -72,8 +83,7 @@ class SqliteClaims:
         monotonic: Callable[[], float] | None = None,
         lease_us: int,
         is_alive: Callable[[WorkerRow], bool | None],
-        errors: bool = False,
-        cancelled: bool = False,
+        rerun: RerunPolicy = RERUN_NOTHING,
     ) -> None:
         self._writer = writer
         self._sweep_id = sweep_id
@@ -86,7 +96,7 @@ class SqliteClaims:
         """Monotonic time until which no lease counts as expired."""
         self._lease_us = lease_us
         self._is_alive = is_alive
-        self._retry_policy = {"errors": int(errors), "cancelled": int(cancelled)}
+        self._retry_policy = {"errors": int(rerun.errors), "cancelled": int(rerun.cancelled)}
         self._high_water: int | None = None
         self._cursor = 0
         self._expires_at: int | None = None

@@ -154,7 +154,7 @@ async def open_database(
             file system.
         StoreStalled: another process did not release the turnstile.
     """
-    import anyio
+    import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     steps = load_migrations() if steps is None else steps
     _prepare_folder(path)
@@ -236,7 +236,7 @@ def _identify_file(path: Path) -> tuple[int, int] | None:
 
 
 async def _open_connection(path: Path) -> aiosqlite.Connection:
-    import aiosqlite
+    import aiosqlite  # noqa: PLC0415 - start-up: only writing needs it
 
     try:
         _create_file(path)

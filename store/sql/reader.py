@@ -7,6 +7,7 @@ keep the writer from truncating the write-ahead log.
 
 from __future__ import annotations
 
+import difflib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -436,7 +437,5 @@ def _is_storable(name: str) -> bool:
 
 
 def _suggest_names(name: str, names: list[str]) -> str:
-    import difflib
-
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
     return f"Nearest: {', '.join(near)}. `last` is the newest."

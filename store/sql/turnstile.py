@@ -111,7 +111,7 @@ class Turnstile:
 
     def limit_waits(self, seconds: float) -> None:
         """Limit every wait, also the current one, to *seconds* from now on, because the process is ending."""
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         self._hurried_at = anyio.current_time()
         self._hurry_s = seconds
@@ -136,7 +136,7 @@ class Turnstile:
         return f"process {pid}{' (stopped)' if _is_stopped(pid) else ''}"
 
     async def _wait_to_enter(self) -> None:
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         begun = anyio.current_time()
         pause, reported = MIN_PAUSE_S, False

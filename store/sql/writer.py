@@ -157,7 +157,7 @@ class Writer:
         Raises:
             StoreFailed: the writer has failed or has ended.
         """
-        import asyncio
+        import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         # The future carries the failure, also after its waiter was cancelled.
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -186,7 +186,7 @@ class Writer:
         Raises:
             StoreFailed: the writer has failed or has ended.
         """
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         self.check_writable()
         if self._rows <= MAX_BACKLOG_ROWS and self._bytes <= MAX_BACKLOG_BYTES:
@@ -209,7 +209,7 @@ class Writer:
         Shielded from cancellation: rows of tasks that are being cancelled still have to be written, and cancelling a
         commit does not stop it.
         """
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         with anyio.CancelScope(shield=True):
             try:
@@ -225,7 +225,7 @@ class Writer:
     # --- the loop's parts ---------------------------------------------------------------------------------------
 
     async def _has_work(self) -> bool:
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         while not self._queue:
             if self._closing:
@@ -236,7 +236,7 @@ class Writer:
         return True
 
     async def _wait_for_batch(self) -> None:
-        import anyio
+        import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         if self._closing or self._rows >= MAX_BATCH_ROWS or self._bytes >= MAX_BATCH_BYTES:
             return

@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.cli import app
 from orchestrator.cli.command_group import omit_range
+from orchestrator.cli.limits import LimitFlags
 from tests.orchestrator.cli.test_verbs import VERBS
 
 Evalctl = Callable[..., tuple[int, str, str]]
@@ -122,8 +123,6 @@ def test_flags_that_do_not_fit_are_one_message(evalctl: Evalctl, words: tuple[st
 
 
 def test_the_same_words_make_the_same_request() -> None:
-    from orchestrator.cli.limits import LimitFlags
-
     names = [field.name for field in attrs.fields(LimitFlags)]
     nothing = LimitFlags(**dict.fromkeys(names))
     assert nothing.given_terms() == {}

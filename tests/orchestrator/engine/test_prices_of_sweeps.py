@@ -14,6 +14,7 @@ from orchestrator.measured import config_hash
 from orchestrator.suite.config import Config, load_config, with_prices
 from orchestrator.suite.effects import Grants
 from orchestrator.suite.settings import Settings
+from providers.base import AgentSettings
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.records import CommandRow, WorkerAccount
@@ -87,8 +88,6 @@ def test_a_cap_in_usd_needs_the_price_of_every_model_that_is_asked() -> None:
 
 
 def test_settings_come_back_from_the_store_with_their_prices() -> None:
-    from providers.base import AgentSettings
-
     settings = Settings(
         suite="s", provider="p", model="m", agent=AgentSettings(), config_hash="c", grants=Grants(), prices={"m": M}
     )

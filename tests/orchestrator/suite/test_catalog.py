@@ -1,5 +1,7 @@
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -287,8 +289,6 @@ def test_list_shows_a_table(tmp_path: Path) -> None:
 
 
 def test_list_speaks_json(tmp_path: Path) -> None:
-    import json
-
     make(tmp_path / "broken", text="{")
     document = json.loads(cli("--json", "list", "--suite-dir", tmp_path).stdout)
     assert document["schema"] == "evalctl.suites/1"
@@ -365,8 +365,6 @@ def test_another_owner_of_one_of_our_folders_is_named() -> None:
 
 @pytest.mark.parametrize("verb", ["list", "check"])
 def test_help_needs_nothing_heavy(verb: str) -> None:
-    import subprocess
-
     code = (
         "import sys; from orchestrator.cli.app import run_command; run_command([sys.argv[1], '--help']);"
         "sys.exit(str(heavy) if (heavy := {'httpx', 'asyncio', 'cattrs', 'rich', 'structlog', 'rfc8785', 'aiosqlite'}"
@@ -395,8 +393,6 @@ def test_the_documented_suite_is_a_suite(tmp_path: Path) -> None:
 
 
 def test_the_documented_rules_are_those_of_the_bundled_task() -> None:
-    import json
-
     _, verifiers, _ = json_blocks("writing-a-suite.md")
     bundled = json.loads((TOOLS.root / "suite.json").read_text(encoding="utf-8"))["tasks"]
     assert json.loads(verifiers) == next(task["verifiers"] for task in bundled if task["id"] == "edit-twice")

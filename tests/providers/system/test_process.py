@@ -15,6 +15,7 @@ import pytest
 from providers.system.process import (
     FinishedProcess,
     ProcessNotStarted,
+    ProcessStreams,
     build_tool_environment,
     kill_marked_processes,
     run_process,
@@ -88,7 +89,7 @@ async def test_output_and_exit_code_are_reported(tmp_path: Path) -> None:
 
 
 async def test_merged_streams_keep_their_order(tmp_path: Path) -> None:
-    finished = await run(tmp_path, "echo 1; echo 2 >&2; echo 3", merge=True)
+    finished = await run(tmp_path, "echo 1; echo 2 >&2; echo 3", streams=ProcessStreams(merge=True))
 
     assert (finished.stdout, finished.stderr) == (b"1\n2\n3\n", b"")
 
@@ -118,13 +119,13 @@ async def test_program_inherits_no_descriptors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"x" * 300_000, b"\xff\x00"])
 async def test_program_reads_what_it_is_given(tmp_path: Path, text: bytes) -> None:
-    finished = await run(tmp_path, "cat", stdin=text, output_limit=1_000_000)
+    finished = await run(tmp_path, "cat", streams=ProcessStreams(stdin=text), output_limit=1_000_000)
 
     assert finished.stdout == text
 
 
 async def test_program_that_reads_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    finished = await run(tmp_path, "true", stdin=b"x" * 3_000_000)
+    finished = await run(tmp_path, "true", streams=ProcessStreams(stdin=b"x" * 3_000_000))
 
     assert finished.exit_code == 0
 
@@ -161,14 +162,14 @@ async def test_missing_directory_is_told_from_a_missing_program(tmp_path: Path) 
 
 
 async def test_program_that_nothing_can_be_handed_to_is_not_started(tmp_path: Path) -> None:
-    assert (await run(tmp_path, "cat", stdin=b"x")).stdout == b"x"
+    assert (await run(tmp_path, "cat", streams=ProcessStreams(stdin=b"x"))).stdout == b"x"
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
     try:
         with pytest.raises(ProcessNotStarted, match="sh: its input: Too many open files"):
-            await run(tmp_path, "cat", stdin=b"x")
+            await run(tmp_path, "cat", streams=ProcessStreams(stdin=b"x"))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -286,7 +287,9 @@ async def test_system_without_process_handles_is_served_too(
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr(sys, "platform", platform)
-    finished = await run(tmp_path, "cat; setsid sh -c 'echo $$ >> pids; exec sleep 300' & exit 3", stdin=b"x")
+    finished = await run(
+        tmp_path, "cat; setsid sh -c 'echo $$ >> pids; exec sleep 300' & exit 3", streams=ProcessStreams(stdin=b"x")
+    )
     late = await run(tmp_path, "sleep 60", timeout_s=0.2)
 
     assert finished.exit_code == 3

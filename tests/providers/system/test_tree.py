@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
@@ -61,8 +62,6 @@ def test_new_time_stamp_alone_is_no_change(root: Path) -> None:
 
 
 def test_copy_elsewhere_is_compared_with_the_original(root: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     (copy / "b.txt").chmod(0o600)

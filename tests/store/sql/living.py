@@ -16,7 +16,7 @@ from orchestrator.world import is_alive, this_worker
 from store.measurements import Measurements
 from store.rows import CellRow, Claim, Ending, NewSweep, Outcome, PlannedRun, WorkerRow
 from store.secrets.redactor import Redactor
-from store.sql.claims import SqliteClaims
+from store.sql.claims import RerunPolicy, SqliteClaims
 from store.sql.database import open_database
 from store.sql.leases import register_worker
 from store.sql.ledger import SqliteLedger
@@ -131,7 +131,7 @@ async def take_part(
         monotonic=monotonic,
         lease_us=lease_us,
         is_alive=alive,
-        **policy,
+        rerun=RerunPolicy(**policy),
     )
     return Part(
         writer=writer,

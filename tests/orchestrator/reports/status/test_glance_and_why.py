@@ -21,6 +21,7 @@ from store.events import Call, CallResponded, CallSent, Event, ToolStarted, Work
 from store.records import RunningAttempt
 from store.rows import Claim
 from store.sql.commands import CommandVerb, record_command
+from store.sql.plans import store_plan
 from store.sql.reader import Reader
 from store.sql.statements import load_statement
 from tests.orchestrator.reports import stored
@@ -224,10 +225,6 @@ def test_a_run_that_was_never_claimed(tmp_path: Path) -> None:
     path = stored.write(tmp_path / "runs.db", stored.sweep(["a"], 1), {"a": [{}]})
 
     async def plan() -> None:
-        import attrs
-
-        from store.sql.plans import store_plan
-
         async with writing(path) as writer:
             await writer.submit_and_wait(
                 store_plan(attrs.evolve(stored.sweep(["a"], 1), name="20200102T000000Z-00000abc"))

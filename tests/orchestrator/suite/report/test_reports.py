@@ -333,8 +333,6 @@ def test_a_report_that_fails_half_way_leaves_the_old_one(make: Callable[..., Rea
 
 
 def _row() -> SweepRow:
-    from store.rows import SweepRow
-
     return SweepRow(
         id=1,
         name=stored.NAME,
