@@ -37,9 +37,9 @@ class ResumeRequest:
     """Spending of the sweep's processes so far."""
     changes: Mapping[str, Json]
     """Other settings from flags, by field."""
-    errors: bool
+    rerun_errors: bool
     """Whether runs that ended in an infrastructure error run again."""
-    cancelled: bool
+    rerun_cancelled: bool
     """Whether cancelled runs run again."""
 
     def refuse_uncounted_cost(self) -> None:

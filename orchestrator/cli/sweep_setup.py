@@ -66,8 +66,8 @@ def set_up_worker(
     world: World,
     *,
     on_result: Callable[[str, int], None] = lambda _sweep, _position: None,
-    errors: bool = False,
-    cancelled: bool = False,
+    rerun_errors: bool = False,
+    rerun_cancelled: bool = False,
 ) -> WorkerSetup:
     """Set up this process as a worker, with the store, terminal, log and lease of this command line.
 
@@ -76,8 +76,8 @@ def set_up_worker(
         redactor: removes secrets before anything is stored or logged.
         world: clocks and environment.
         on_result: called with the sweep's name and the run's position for each durable result.
-        errors: whether runs that ended in an infrastructure error run again.
-        cancelled: whether cancelled runs run again.
+        rerun_errors: whether runs that ended in an infrastructure error run again.
+        rerun_cancelled: whether cancelled runs run again.
 
     Raises:
         UsageError: EVALCTL_LEASE_SECONDS holds no number of seconds.
@@ -91,8 +91,8 @@ def set_up_worker(
         world=world,
         say=print_notice,
         terminal=can_draw_progress(),
-        rerun_errors=errors,
-        rerun_cancelled=cancelled,
+        rerun_errors=rerun_errors,
+        rerun_cancelled=rerun_cancelled,
         log=log_of(redactor),
         on_result=on_result,
         lease_s=read_seconds(world, "EVALCTL_LEASE_SECONDS", LEASE_S),

@@ -466,3 +466,19 @@ def test_sigterm_ends_running_runs_and_their_endings_are_kept(evalctl: Driver, e
     assert ended.code == 143
     assert evalctl.query("SELECT outcome, reason FROM outcome LIMIT 2") == [("error", "interrupted")] * 2
     assert done.code == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "mode", "message"),
+    [
+        ("live", "offline", "can run live: each sets `modes: [offline]`"),
+        ("record", "live", "can run offline, which `record` is for: each sets `modes: [live]`"),
+    ],
+)
+def test_fixtures_of_another_mode_alone_are_refused(evalctl: Driver, verb: str, mode: str, message: str) -> None:
+    write_lab(evalctl.home, fixtures={"one": {"modes": [mode]}, "two": {"modes": [mode]}})
+
+    done = evalctl.run("lab", verb, "--yes")
+
+    assert done.code == 1
+    assert f"none of the selected fixtures {message}" in done.stderr

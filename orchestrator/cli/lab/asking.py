@@ -41,9 +41,9 @@ def open_live_sweep(
     settings: LabSettings,
     world: World,
     *,
-    chosen: Mapping[str, Json],
-    errors: bool = False,
-    cancelled: bool = False,
+    stored_selection: Mapping[str, Json],
+    rerun_errors: bool = False,
+    rerun_cancelled: bool = False,
 ) -> lab_sweeping.LabSweep:
     """Open the backends of *cells* and set up the sweep over them; `record` also records their answers.
 
@@ -72,9 +72,17 @@ def open_live_sweep(
     providers = open_priced_providers(cells, settings.prices, open_all)
     if recording is not None:
         providers = recording.record_providers(providers)
-    kind = LabKind(lab=lab, cells=tuple(cells), settings=settings, providers=providers, stored_selection=chosen)
+    kind = LabKind(
+        lab=lab, cells=tuple(cells), settings=settings, providers=providers, stored_selection=stored_selection
+    )
     return lab_sweeping.set_up_sweep(
-        verb, kind, world, redactor=redactor, recording=recording, errors=errors, cancelled=cancelled
+        verb,
+        kind,
+        world,
+        redactor=redactor,
+        recording=recording,
+        rerun_errors=rerun_errors,
+        rerun_cancelled=rerun_cancelled,
     )
 
 

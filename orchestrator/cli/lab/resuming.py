@@ -43,7 +43,7 @@ def resume_sweep(request: ResumeRequest) -> int:
     selection = restore_selection(lab, about["chosen"])
     open_sweep = _open_offline if verb == "offline" else _open_live
     sweep = open_sweep(
-        verb, lab, selection, settings, request, chosen={name: about[name] for name in ("runs", "chosen")}
+        verb, lab, selection, settings, request, stored_selection={name: about[name] for name in ("runs", "chosen")}
     )
     return sweep.resume_sweep(row, raised=raised)
 
@@ -55,7 +55,7 @@ def _open_offline(
     settings: LabSettings,
     request: ResumeRequest,
     *,
-    chosen: Mapping[str, Json],
+    stored_selection: Mapping[str, Json],
 ) -> lab_sweeping.LabSweep:
     from functools import partial
 
@@ -70,9 +70,11 @@ def _open_offline(
         cells=tuple(playback.cells),
         settings=settings,
         providers=list_player(playback.player),
-        stored_selection=chosen,
+        stored_selection=stored_selection,
     )
-    return lab_sweeping.set_up_sweep(verb, kind, request.world, errors=request.errors, cancelled=request.cancelled)
+    return lab_sweeping.set_up_sweep(
+        verb, kind, request.world, rerun_errors=request.rerun_errors, rerun_cancelled=request.rerun_cancelled
+    )
 
 
 def _open_live(
@@ -82,7 +84,7 @@ def _open_live(
     settings: LabSettings,
     request: ResumeRequest,
     *,
-    chosen: Mapping[str, Json],
+    stored_selection: Mapping[str, Json],
 ) -> lab_sweeping.LabSweep:
     from orchestrator.cli.lab import asking as lab_asking
 
@@ -93,7 +95,7 @@ def _open_live(
         cells,
         settings,
         request.world,
-        chosen=chosen,
-        errors=request.errors,
-        cancelled=request.cancelled,
+        stored_selection=stored_selection,
+        rerun_errors=request.rerun_errors,
+        rerun_cancelled=request.rerun_cancelled,
     )

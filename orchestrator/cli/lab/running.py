@@ -42,7 +42,7 @@ def run_request(request: LabRequest) -> int:
     cells = lab_asking.plan_cells(request.verb, lab, chosen)
     settings = make_settings(request, lab, cells)
     sweep = lab_asking.open_live_sweep(
-        request.verb, lab, cells, settings, real_world(), chosen=lab_options.selection_to_json(chosen)
+        request.verb, lab, cells, settings, real_world(), stored_selection=lab_options.selection_to_json(chosen)
     )
     _confirm_calls(lab, cells, settings, yes=request.yes)
     return sweep.start_sweep()

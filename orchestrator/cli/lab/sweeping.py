@@ -38,13 +38,13 @@ class LabSweep:
     verb: str
     """`offline`, `record` or `live`."""
     setup: WorkerSetup
-    runs: str
+    run_directories: str
     """Parent of run directories, unless `--out` names one."""
     recording: Recording | None = None
 
     def start_sweep(self) -> int:
         """Plan and run the sweep; return the exit code."""
-        self._prepare_directory(Path(self.setup.terms.out or self.runs))
+        self._prepare_directory(Path(self.setup.terms.out or self.run_directories))
         end = anyio.run(partial(sweep.start_sweep, self.setup, command=f"lab {self.verb}", purpose=PURPOSES[self.verb]))
         return self._conclude_sweep(end)
 
@@ -98,8 +98,8 @@ def set_up_sweep(
     *,
     redactor: Redactor | None = None,
     recording: Recording | None = None,
-    errors: bool = False,
-    cancelled: bool = False,
+    rerun_errors: bool = False,
+    rerun_cancelled: bool = False,
 ) -> LabSweep:
     """Set up this process as a worker on a lab's sweep.
 
@@ -109,14 +109,14 @@ def set_up_sweep(
         world: clocks and environment.
         redactor: removes secrets before anything is stored or logged; None: knows the environment's credentials alone.
         recording: records the answers; None: they are not recorded.
-        errors: whether runs that ended in an infrastructure error run again.
-        cancelled: whether cancelled runs run again.
+        rerun_errors: whether runs that ended in an infrastructure error run again.
+        rerun_cancelled: whether cancelled runs run again.
     """
     redactor = redactor or Redactor(find_credentials(world.environment))
     if recording is not None:
         kind = attrs.evolve(kind, on_ending=recording.record_ending)
-    setup = set_up_worker(kind, redactor, world, errors=errors, cancelled=cancelled)
-    return LabSweep(verb=verb, setup=setup, runs=kind.stored_selection["runs"], recording=recording)
+    setup = set_up_worker(kind, redactor, world, rerun_errors=rerun_errors, rerun_cancelled=rerun_cancelled)
+    return LabSweep(verb=verb, setup=setup, run_directories=kind.stored_selection["runs"], recording=recording)
 
 
 def directory_of(terms: Terms, row: SweepRow) -> Path:

@@ -54,16 +54,18 @@ def ci(
             f"needs exactly one suite, not {len(suites)}; name it with --suite-dir", param_hint="--cassette-dir"
         )
     hide_environment()
-    where = Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=find_temporary_directory()))
+    directory = (
+        Path(out_dir) if out_dir else Path(tempfile.mkdtemp(prefix="evalctl-ci-", dir=find_temporary_directory()))
+    )
     for suite in suites.values():
         if not suite.bundled:
             print_notice(format_trust_warning(suite.root, "recorded tool calls", sandboxed=False))
     try:
-        where.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--out {where}: {error.strerror or error}") from error
-    results = replay_suites(suites, cassette_dir, where, real_world(), print_notice)
-    _print_results(results, where)
+        raise UsageError(f"--out {directory}: {error.strerror or error}") from error
+    results = replay_suites(suites, cassette_dir, directory, real_world(), print_notice)
+    _print_results(results, directory)
     code = _exit_code(results)
     if code == Exit.FAILED and not any(result.replayed for result in results):
         print_error("nothing was replayed: no suite has a cassette\nRecord some: evalctl record SUITE.")
@@ -87,7 +89,7 @@ def _is_inside(directory: Path, given: Path) -> bool:
     return directory.resolve() == given.resolve() or directory.resolve().parent == given.resolve()
 
 
-def _print_results(results: list[ReplayedSuite], where: Path) -> None:
+def _print_results(results: list[ReplayedSuite], directory: Path) -> None:
     import json
 
     from orchestrator.reports.phrases import format_error
@@ -103,7 +105,7 @@ def _print_results(results: list[ReplayedSuite], where: Path) -> None:
                 print_data(f"error({cause}) in {result.suite_id}/{task.id}: {format_error(cause, message)}")
             if task.figures.judged and not task.figures.passes:
                 print_data(f"{result.suite_id}/{task.id} was replayed and did not pass")
-    print_data(f"reports: {where}")
+    print_data(f"reports: {directory}")
 
 
 def _result_line(result: ReplayedSuite) -> str:

@@ -31,6 +31,6 @@ def resume_sweep(request: ResumeRequest) -> int:
         request.world,
         request.sweep,
         raised=raised,
-        errors=request.errors,
-        cancelled=request.cancelled,
+        rerun_errors=request.rerun_errors,
+        rerun_cancelled=request.rerun_cancelled,
     )

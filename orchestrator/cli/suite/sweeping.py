@@ -67,7 +67,14 @@ def record_sweep(suite: Suite, tasks: Sequence[Task], settings: Settings, world:
 
 
 def finish_sweep(
-    suite: Suite, settings: Settings, world: World, row: SweepRow, *, raised: bool, errors: bool, cancelled: bool
+    suite: Suite,
+    settings: Settings,
+    world: World,
+    row: SweepRow,
+    *,
+    raised: bool,
+    rerun_errors: bool,
+    rerun_cancelled: bool,
 ) -> int:
     """Finish a stored sweep; return the exit code.
 
@@ -77,12 +84,12 @@ def finish_sweep(
         world: clocks and environment.
         row: the sweep.
         raised: whether caps or prices of *settings* are new.
-        errors: whether runs that ended in an infrastructure error run again.
-        cancelled: whether cancelled runs run again.
+        rerun_errors: whether runs that ended in an infrastructure error run again.
+        rerun_cancelled: whether cancelled runs run again.
     """
     records = _make_records(settings, world)
     tasks = select_tasks(suite, settings.tasks)
-    setup = _set_up(suite, tasks, settings, world, records, errors=errors, cancelled=cancelled)
+    setup = _set_up(suite, tasks, settings, world, records, rerun_errors=rerun_errors, rerun_cancelled=rerun_cancelled)
     return _conclude_sweep(setup, settings, anyio.run(partial(sweep.resume_sweep, setup, row, raised=raised)), records)
 
 
@@ -116,11 +123,18 @@ def _set_up(
     world: World,
     records: Records | None,
     *,
-    errors: bool = False,
-    cancelled: bool = False,
+    rerun_errors: bool = False,
+    rerun_cancelled: bool = False,
 ) -> WorkerSetup:
     kind, redactor = _open_kind(suite, tasks, settings, world)
-    return set_up_worker(kind, redactor, world, on_result=_record_printer(records), errors=errors, cancelled=cancelled)
+    return set_up_worker(
+        kind,
+        redactor,
+        world,
+        on_result=_record_printer(records),
+        rerun_errors=rerun_errors,
+        rerun_cancelled=rerun_cancelled,
+    )
 
 
 def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: World) -> tuple[SuiteKind, Redactor]:

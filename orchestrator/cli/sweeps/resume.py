@@ -80,7 +80,7 @@ def resume(  # noqa: PLR0917 - typer takes options by position
             keep=keep or None,
             out=options.resolve_directory(out),
         ),
-        errors=errors,
-        cancelled=cancelled,
+        rerun_errors=errors,
+        rerun_cancelled=cancelled,
     )
     raise typer.Exit(load_attribute(RESUMERS[kind_of(row).name])(request))
