@@ -1,4 +1,5 @@
-"""report: what the stored rows of a suite sweep say. One value, `Report`, and one module per format.
+"""report: the report of a suite sweep, built from its stored rows alone, so that `show` can rebuild it.
 
-A report is built from rows alone, so that `show` can rebuild what `run` printed. Start reading at `model.py`.
+`build.py` makes one value, `Report`, and each output format is a module that shows it. Start reading at `model.py`. A
+new figure goes into `model.py` and `build.py`; a new format becomes a module beside `markdown.py`.
 """

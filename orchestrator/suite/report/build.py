@@ -1,4 +1,4 @@
-"""From stored rows to a `Report`. Runs are read one by one; what is kept per run is its wall time."""
+"""Builds a `Report` from stored rows. Runs are read one by one; only their wall times are kept."""
 
 from __future__ import annotations
 
@@ -44,10 +44,14 @@ def build_report(
     cleaner: Cleaner | None = None,
     variant: str | None = None,
 ) -> Report:
-    """Everything the rows of *sweep* say, now. *each* is handed every run that has a result, in the stored order.
+    """Build the report of *sweep* from its present rows, with secrets masked.
 
-    With *variant* it is about that one arm of the sweep, and its tasks go by their ids alone.
-    Nothing in it is in the shape of a secret; a note counts what *cleaner* has replaced.
+    Args:
+        reader: an open store.
+        sweep: the sweep to report on.
+        on_run: receives every run with a result, in the stored order.
+        cleaner: masks secrets; a note counts those it has masked, here and before.
+        variant: limits the report to one variant, whose tasks are then named without it.
     """
     cells = {cell.id: cell for cell in reader.list_cells(sweep.id, variant)}
     tallies = {cell.id: _Tally() for cell in cells.values()}
@@ -89,11 +93,11 @@ def _pooled_interval(summary: Figures) -> tuple[float, float] | None:
 
 
 class _Tally:
-    """Sums over runs."""
+    """Running sums over planned runs."""
 
     def __init__(self) -> None:
         self.planned = self.passes = self.unfinished = self.again = self.judged = 0
-        self.by: dict[str, Counter[str]] = {
+        self.by_outcome: dict[str, Counter[str]] = {
             outcome: Counter() for outcome in ("fail", "budget_exceeded", "error", "skipped")
         }
         self.wall = array("d")
@@ -116,8 +120,8 @@ class _Tally:
         if run.outcome == "pass":
             self.passes += 1
         else:
-            self.by[run.outcome][run.reason or "verifier"] += 1
-            if self.first_not_passed is None and run.outcome != "skipped":  # there is nothing to see in a skipped one
+            self.by_outcome[run.outcome][run.reason or "verifier"] += 1
+            if self.first_not_passed is None and run.outcome != "skipped":  # a skipped run has no events to show
                 self.first_not_passed = run.position
         for name, times in run.detail.get("incidents", {}).items():
             self.incidents[name] += times
@@ -158,14 +162,14 @@ class _Tally:
                 self.compactions["output"] += compaction["output"]
 
     def to_figures(self, *, replay: bool, price: Rates) -> Figures:
-        """What the sums come to."""
+        """Return the sums as `Figures`."""
         return Figures(
             planned=self.planned,
             passes=self.passes,
-            failed=_sort_counts(self.by["fail"]),
-            budget_exceeded=_sort_counts(self.by["budget_exceeded"]),
-            errored=_sort_counts(self.by["error"]),
-            skipped=_sort_counts(self.by["skipped"]),
+            failed=_sort_counts(self.by_outcome["fail"]),
+            budget_exceeded=_sort_counts(self.by_outcome["budget_exceeded"]),
+            errored=_sort_counts(self.by_outcome["error"]),
+            skipped=_sort_counts(self.by_outcome["skipped"]),
             unfinished=self.unfinished,
             again=self.again,
             judged=self.judged,
@@ -222,7 +226,7 @@ class _Tally:
         return float((self.input * price[0] + self.output * price[1]) / 1_000_000)
 
     def to_task_report(self, cell: CellRecord, variant: str, *, replay: bool, price: Rates) -> TaskReport:
-        """The report of one task under one variant."""
+        """Return the sums as the report of one task under one variant."""
         return TaskReport(
             id=cell.case_id,
             variant=variant,
@@ -245,17 +249,17 @@ def _list_verifiers(counts: Iterable[tuple[tuple[str, str], Counter[str]]]) -> S
         VerifierTally(
             id=name,
             kind=kind,
-            passed=said["pass"],
-            failed=said["fail"],
-            errored=said["error"],
-            tampered=said["tampered"],
+            passed=times["pass"],
+            failed=times["fail"],
+            errored=times["error"],
+            tampered=times["tampered"],
         )
-        for (name, kind), said in sorted(counts)
+        for (name, kind), times in sorted(counts)
     ]
 
 
 def _first_problem(run: RunRecord) -> str:
-    """What the first verifier that could not run said."""
+    """Return the message of the first verifier that ended in an error."""
     for verdict in run.verdicts:
         if verdict.verdict == "error":
             reason = verdict.detail.get("message") or verdict.detail.get("reason") or "no reason given"

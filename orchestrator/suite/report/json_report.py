@@ -1,4 +1,4 @@
-"""`report.json`: the report for programs. Keys are spelled once, here; the same rows give the same bytes."""
+"""`report.json`: the report as JSON. Keys are spelled only here; the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def report_to_json(report: Report) -> dict[str, Json]:
-    """The report as a JSON object."""
+    """Return the report as a JSON object."""
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
@@ -25,12 +25,12 @@ def report_to_json(report: Report) -> dict[str, Json]:
 
 
 def encode_line(report: Report) -> str:
-    """The report as one line."""
+    """Return the report as one line of JSON."""
     return json.dumps(report_to_json(report))
 
 
 def render_json(report: Report) -> str:
-    """The file's content. Pure ASCII: whatever a name holds, every reader takes it."""
+    """Return the file's content in pure ASCII, which every reader accepts."""
     return json.dumps(report_to_json(report), indent=2, allow_nan=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`report.md`: the report for people. Whatever a name or a message holds stays text: nothing in it becomes markup."""
+"""`report.md`: the report as Markdown. Names and messages are escaped, so that none becomes markup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.text import escape_markdown, format_count
 
 
 def render_markdown(report: Report) -> str:
-    """The file's content."""
+    """Return the file's content."""
     return "\n".join(_markdown_lines(report)) + "\n"
 
 
@@ -59,7 +59,7 @@ def _markdown_lines(report: Report) -> Iterator[str]:
         yield (
             f"At {escape_markdown(str(rates[0]))} USD per million input tokens and "
             f"{escape_markdown(str(rates[1]))} per million output "
-            "tokens; prices of cached and reasoning tokens are ignored, and what compaction took is not in it."
+            "tokens; prices of cached and reasoning tokens are ignored, and compaction is not included."
         )
         yield ""
     yield from draw_section(
@@ -77,7 +77,7 @@ def _markdown_lines(report: Report) -> Iterator[str]:
 
 
 def _escape_note(note: str) -> str:
-    """A sentence of ours, which may hold names of others; longer than a cell may be."""
+    """Escape a sentence, which may contain names; it may be longer than a cell."""
     return escape_markdown(note, 2000)
 
 
@@ -95,7 +95,7 @@ def _condition_rows(report: Report) -> Iterator[Sequence[str]]:
 
 
 def _all_figures(report: Report) -> Iterator[tuple[str, Figures]]:
-    """The figures of each task, then those of all together."""
+    """Yield the figures of each task, then those of all tasks together."""
     yield from ((wording.task_name(task), task.figures) for task in report.tasks)
     yield "all", report.summary
 

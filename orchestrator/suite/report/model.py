@@ -1,7 +1,7 @@
 """The report as a value: every format shows these figures and computes none of its own.
 
-A figure that does not exist is None, never 0. Rates are over *judged* runs (pass, fail, budget_exceeded); what is in
-no rate is counted beside them by cause.
+A missing figure is None, never 0. Rates are over *judged* runs (pass, fail, budget_exceeded); all other
+runs are in no rate and are counted by cause.
 """
 
 from __future__ import annotations
@@ -20,57 +20,60 @@ class CachedInput:
     """Input served from a provider's prompt cache, over the judged runs that reported it in every turn."""
 
     tokens: int
+    """Input tokens served from the cache."""
     input_tokens: int
+    """All input tokens of the same runs."""
     ratio: float | None
     runs_reporting: int
+    """Judged runs that reported it."""
 
 
 @attrs.frozen(kw_only=True)
 class Compaction:
-    """Summaries of transcripts that grew too long, over the judged runs; in no other figure but the ledger's."""
+    """Compactions of transcripts over the judged runs. Of all other figures only `Report.spent` includes them."""
 
     runs: int
-    """Runs that needed one."""
+    """Runs with a compaction."""
     calls: int
     input_tokens: int | None
-    """None unless every one of these runs reported all its tokens."""
+    """None unless all these runs reported all their tokens."""
     output_tokens: int | None
 
 
 @attrs.frozen(kw_only=True)
 class Measured:
-    """What was measured over the judged runs. Never mixed with estimates."""
+    """Measurements over the judged runs, without any estimate."""
 
     wall_median_ms: float | None
     wall_variance_ms2: float | None
     """Sample variance; None below two runs."""
     input_tokens: int | None
-    """Sum over the judged runs; None unless every one of them reported its tokens."""
+    """Sum over the judged runs; None unless all of them reported their tokens."""
     output_tokens: int | None
     token_runs: int
-    """Judged runs that reported both."""
+    """Judged runs that reported input and output tokens."""
     turns: int
     tool_calls: int
     tokens_per_success: float | None
     """All tokens of the judged runs, failures included, divided by the successes."""
     wall_ms_per_success: float | None
-    """The same for the time worked."""
+    """Total wall time of the judged runs, divided by the successes."""
 
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """What holds for a task under a variant, and for all of them together."""
+    """Counts, rates and measurements of one task under one variant, or of all tasks."""
 
     planned: int
     passes: int
     failed: Mapping[str, int]
-    """Failed runs by reason: `verifier`, or what the model did."""
+    """Failed runs by reason: `verifier`, or the model's fault."""
     budget_exceeded: Mapping[str, int]
-    """By budget."""
+    """Runs that exhausted a budget, by budget."""
     errored: Mapping[str, int]
-    """Infrastructure failures by cause; in no rate."""
+    """Runs that ended in an error, by cause; in no rate."""
     skipped: Mapping[str, int]
-    """By reason; in no rate."""
+    """Skipped runs by reason; in no rate."""
     unfinished: int
     """Planned runs without a result."""
     again: int
@@ -78,26 +81,26 @@ class Figures:
     judged: int
     success_rate: float | None
     wilson: Interval | None
-    """95 %; None without judged runs, and in replay, where nothing is sampled."""
+    """95 % Wilson interval; None without judged runs, and in replay, which samples nothing."""
     low_power: bool
     measured: Measured
     cached: CachedInput | None
-    """None where no judged run reported it."""
+    """None if no judged run reported it."""
     compaction: Compaction | None
-    """None where no judged run needed one."""
+    """None if no judged run needed one."""
     cost_usd: float | None
-    """Estimated; None without both rates, or where tokens are missing."""
+    """Estimated cost in USD; None without both rates, or if tokens are missing."""
     incidents: Mapping[str, int]
 
     @property
     def left_out(self) -> int:
-        """Planned runs that are in no rate."""
+        """Number of planned runs that are in no rate."""
         return self.planned - self.judged
 
 
 @attrs.frozen(kw_only=True)
 class VerifierTally:
-    """What one verifier said over the judged and errored runs of a task."""
+    """Verdicts of one verifier over the judged and errored runs of a task."""
 
     id: str
     kind: str
@@ -105,7 +108,7 @@ class VerifierTally:
     failed: int
     errored: int
     tampered: int
-    """Runs that had changed a check file; they were judged with the pristine one."""
+    """Runs that changed a check file; they were judged with the pristine one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -116,33 +119,33 @@ class TaskReport:
     variant: str
     figures: Figures
     pass_at_k: bool | None
-    """At least one of the judged runs passed; k is their number."""
+    """pass@k: whether at least one of the k judged runs passed."""
     pass_hat_k: bool | None
-    """All of them passed."""
+    """pass^k: whether all k judged runs passed."""
     reliability: ReliabilityClass | None
     verifiers: tuple[VerifierTally, ...]
     first_not_passed: int | None
-    """Position of the first run, in the stored order, that has a result and did not pass."""
+    """Position of the first run in the stored order with a result other than pass; skipped runs do not count."""
     examples: Mapping[str, str]
-    """A message for each cause of error, that of the first run in the stored order."""
+    """By cause of error: the message of the first such run in the stored order."""
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What a sweep's rows say."""
+    """Report of a sweep, or of one variant of it."""
 
     sweep: str
     conditions: Mapping[str, Json]
-    """The conditions of measurement, under the names that the report's files use."""
+    """Conditions of measurement, under the names that report files use."""
     replay: bool
     tasks: tuple[TaskReport, ...]
-    """Sorted by task and variant."""
+    """Tasks, sorted by id and variant."""
     summary: Figures
     bounds: Interval | None
-    """The success rate if every run left out had failed, or passed; None without planned runs."""
+    """Bounds of the success rate if all runs left out had failed, or passed; None without planned runs."""
     reliability: Mapping[str, int]
-    """Tasks by reliability, and `none` where nothing was judged."""
+    """Number of tasks per reliability class; `none` counts tasks without a judged run."""
     spent: Amount
-    """What every request of the sweep came to, those of late and repeated attempts too."""
+    """Amount spent on all requests of the sweep, including late and repeated attempts."""
     notes: tuple[str, ...]
-    """What a reader must know before reading the figures."""
+    """Remarks to read before the figures."""

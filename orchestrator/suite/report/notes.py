@@ -1,4 +1,4 @@
-"""What a reader must know before reading the figures: mode, power, and what was left out and why."""
+"""Notes to read before the figures: mode, power, and runs left out with their causes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.stats.rates import MIN_JUDGED
 
 
 def notes_of(report: Report) -> tuple[str, ...]:
-    """The notes, most important first. Names of tasks are as the suite spells them."""
+    """Return the notes, most important first. Names of tasks are spelled as in the suite."""
     return tuple(_find_notes(report))
 
 
@@ -42,13 +42,13 @@ def _find_notes(report: Report) -> Iterator[str]:
         priced = "inputRate" in report.conditions
         yield (
             f"usage was not reported in every turn for {_join_task_names(unreported)}; their token figures are omitted"
-            f"{', and so is every estimate of what they cost' if priced else ''}."
+            f"{', and so are estimates of their cost' if priced else ''}."
         )
     compacted = [task for task in report.tasks if task.figures.compaction is not None]
     if compacted and summary.compaction is not None:
         yield (
             f"the context was compacted in {summary.compaction.runs} of {summary.judged} judged runs, of "
-            f"{_join_task_names(compacted)}: from there on the model worked from its own summary."
+            f"{_join_task_names(compacted)}: after that the model worked from its own summary."
         )
     if isinstance(report.conditions.get("harnessVersion"), list):
         yield "several versions of the harness worked on this sweep."

@@ -14,19 +14,24 @@ from store.errors import UsageError
 from store.events import Json
 
 MAX_CONDITION_DEPTH = 8
-"""Levels of a condition."""
+"""Levels of nesting that a condition may have."""
 
 
 def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm:
-    """Read one side from the report at *path*, a `report.json` or its directory; *variant* selects one of several.
+    """Read one side of a comparison from a report; *variant* selects one of several.
+
+    Args:
+        whole: the outermost object of the report.
+        path: the report as it was named, a `report.json` or its directory.
+        variant: the variant to read; None selects the only one.
 
     Raises:
-        UsageError: another tool or another format version wrote it, a field is missing or cannot be true, or it has
+        UsageError: another tool or another format version wrote it, a field is missing or impossible, or it has
             several variants and none, or an unknown one, was named.
     """
     file = whole.file
     _check_format(file, whole.value)
-    tasks = [whole.read_item("tasks", place) for place in range(len(whole.read_list("tasks")))]
+    tasks = [whole.read_item("tasks", index) for index in range(len(whole.read_list("tasks")))]
     variants = sorted({task.read_string("variant", default="") for task in tasks})
     chosen = _choose_variant(path, variants, variant)
     counts: dict[str, Counts] = {}
@@ -34,14 +39,14 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
         if task.read_string("variant", default="") == chosen:
             name = task.read_string("id")
             if name in counts:
-                task.refuse_field("id", f"the task {describe_value(name)} is there twice")
+                task.refuse_field("id", f"the task {describe_value(name)} appears twice")
             counts[name] = _read_counts(task, "verifiers")
     conditions = whole.read_object("conditions")
     for name, value in conditions.value.items():
         if _is_deeper_than(value, MAX_CONDITION_DEPTH):
-            conditions.refuse_field(name, "nested more deeply than any condition is")
+            conditions.refuse_field(name, f"nested more than {MAX_CONDITION_DEPTH} levels deep")
     summary = whole.read_object("summary")
-    # A summary over several variants is nobody's: the tasks are summed up instead.
+    # The summary of a report with several variants covers all of them: sum the tasks instead.
     return Arm(
         name=f"{path}:{chosen}" if variant is not None else str(path),
         sweep=whole.read_string("runId"),
@@ -57,7 +62,7 @@ def read_report_arm(whole: ReportFields, path: Path, variant: str | None) -> Arm
 
 def _is_deeper_than(value: Json, levels: int) -> bool:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return any(levels == 0 or _is_deeper_than(one, levels - 1) for one in inner)
+    return any(levels == 0 or _is_deeper_than(value, levels - 1) for value in inner)
 
 
 def _check_format(file: Path, value: Mapping[str, Json]) -> None:
@@ -73,7 +78,7 @@ def _check_format(file: Path, value: Mapping[str, Json]) -> None:
             "Compare the sweep itself, or write its report again with this version.",
         )
     if isinstance(schema, str) and schema.startswith("evalctl."):
-        raise UsageError(f"{file}: schema: {describe_value(schema)} is no report; expected {SCHEMA!r}")
+        raise UsageError(f"{file}: schema: {describe_value(schema)} is not a report; expected {SCHEMA!r}")
     raise UsageError(
         f"{file}: another program wrote this report: expected the schema {SCHEMA!r}, got {describe_value(schema)}",
         "compare takes reports of `evalctl run`, their directories, and sweeps.",
@@ -92,13 +97,13 @@ def _choose_variant(path: Path, variants: list[str], wanted: str | None) -> str:
         known = ", ".join(one_line(name) for name in variants[:10] if name)
         raise UsageError(
             f"{path}: this report has no variant {wanted!r}{suggest_nearest(wanted, variants)}",
-            f"It has {known}." if known else "It has none: give its path alone.",
+            f"It has {known}." if known else "It has none: type its path alone.",
         )
     return wanted
 
 
 def _read_counts(fields: ReportFields, verifiers: str | None) -> Counts:
-    """The counts of a task, or of the summary, which has no *verifiers* and tells what was cached in another place."""
+    """Read the counts of a task, or of the summary, which has no *verifiers* and other keys for cached input."""
     planned = fields.read_count("planned")
     judged = fields.read_count("judged", maximum=planned)
     passes = fields.read_count("passes", maximum=judged)
@@ -131,10 +136,15 @@ def _read_counts(fields: ReportFields, verifiers: str | None) -> Counts:
 
 
 def _read_verifiers(fields: ReportFields, name: str) -> VerifierTallies:
-    tallies = [fields.read_item(name, place) for place in range(len(fields.read_list(name)))]
+    tallies = [fields.read_item(name, index) for index in range(len(fields.read_list(name)))]
     return tuple(
         sorted(
-            (one.read_string("id"), one.read_count("passed"), one.read_count("failed"), one.read_count("errored"))
-            for one in tallies
+            (
+                tally.read_string("id"),
+                tally.read_count("passed"),
+                tally.read_count("failed"),
+                tally.read_count("errored"),
+            )
+            for tally in tallies
         )
     )

@@ -1,4 +1,4 @@
-"""The report as `run` and `show` print it: drawn on a terminal, plain lines anywhere else."""
+"""The printed report: drawn on a terminal, plain lines on any other stream."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEAD = ("TASK", "PASSED", "RATE (95 % WILSON)", "ANY", "EVERY", "RELIABILITY", "NOT PASSED", "LEFT OUT")
-TIGHT = ("ANY", "EVERY")
-"""Columns that RELIABILITY implies: left away where the terminal is too narrow for all."""
-UNBOUNDED = 10_000
-"""Characters: the width at which a table is as wide as it likes."""
-LONG_WORD = 24
-"""Characters: a word of up to so many is not broken."""
-UNBROKEN = ("PASSED", "RATE (95 % WILSON)", *TIGHT)
-"""Columns whose cells are never broken over lines: figures are to be read at a glance."""
+OPTIONAL_COLUMNS = ("ANY", "EVERY")
+"""Columns that RELIABILITY implies: omitted if the terminal is too narrow for all columns."""
+UNLIMITED_WIDTH = 10_000
+"""Characters: a width at which no table wraps."""
+MAX_UNBROKEN_WORD = 24
+"""Characters: a shorter word is never broken."""
+UNBROKEN_COLUMNS = ("PASSED", "RATE (95 % WILSON)", *OPTIONAL_COLUMNS)
+"""Columns whose cells never wrap, so that figures can be read at a glance."""
 COLORS = {"solved": "green", "flaky": "yellow", "unsolved": "red"}
 
 
 def print_report(report: Report, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
-    """Print the report to *stream*; *directory* holds its files."""
+    """Print the report to *stream*; *directory* holds its files, if they were written."""
     if color and stream.isatty():
         _draw_report(report, stream, directory)
     else:
@@ -38,7 +38,7 @@ def print_report(report: Report, stream: TextIO, *, directory: Path | None = Non
 
 
 def render_plain(report: Report, directory: Path | None = None) -> str:
-    """The report as plain lines, without a control character but the line ends."""
+    """Return the report as plain lines, without control characters."""
     return "\n".join(
         [*_header_lines(report), "", *align_rows([HEAD, *_table_rows(report)]), "", *_footer_lines(report, directory)]
     )
@@ -101,11 +101,11 @@ def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
             f"tokens in and out"
         )
     cost = f", {format_usd(report.spent.nusd)} USD" if report.spent.nusd else ""
-    yield f"ledger, every request: {phrases.format_requests(report.spent.calls, report.spent.tokens)}{cost}"
+    yield f"spent on all requests: {phrases.format_requests(report.spent.calls, report.spent.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds
         yield (
-            f"with what was left out, the rate lies between {phrases.format_percent(low)} and "
+            f"counting the runs left out, the rate lies between {phrases.format_percent(low)} and "
             f"{phrases.format_percent(high)}"
         )
     yield from (f"note: {one_line(note, 2000)}" for note in report.notes)
@@ -120,16 +120,16 @@ def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
 
 
 def _draw_report(report: Report, stream: TextIO, directory: Path | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
+    from rich.console import Console  # drawing only: slow to import
+    from rich.text import Text  # (the same)
 
-    # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
+    # the terminal wraps lines: a command or path that contains a line end cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
     rows = list(_table_rows(report))
-    columns = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
+    columns = [index for index in range(len(HEAD)) if any(row[index] for row in rows)]
     table = _draw_table(rows, columns)
-    if console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum > console.width:
-        table = _draw_table(rows, [place for place in columns if HEAD[place] not in TIGHT])
+    if console.measure(table, options=console.options.update_width(UNLIMITED_WIDTH)).maximum > console.width:
+        table = _draw_table(rows, [index for index in columns if HEAD[index] not in OPTIONAL_COLUMNS])
     for line in _header_lines(report):
         console.print(Text(line, style="bold" if line.startswith("REPLAY") else ""))
     console.print(table, soft_wrap=False)
@@ -138,17 +138,17 @@ def _draw_report(report: Report, stream: TextIO, directory: Path | None) -> None
 
 
 def _draw_table(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from rich import box  # drawing only: slow to import
+    from rich.table import Table  # (the same)
+    from rich.text import Text  # (the same)
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for place in columns:
-        words = [word for row in (HEAD, *rows) for word in row[place].split()]
-        longest = min(max(map(len, words)), LONG_WORD)
-        table.add_column(HEAD[place], overflow="fold", no_wrap=HEAD[place] in UNBROKEN, min_width=longest)
+    for index in columns:
+        words = [word for row in (HEAD, *rows) for word in row[index].split()]
+        longest = min(max(map(len, words)), MAX_UNBROKEN_WORD)
+        table.add_column(HEAD[index], overflow="fold", no_wrap=HEAD[index] in UNBROKEN_COLUMNS, min_width=longest)
     for row in rows:
-        # Text objects are shown as they are: a name that looks like markup stays a name
-        cells = (row[place] for place in columns)
+        # Text objects are printed literally: a name that looks like markup stays a name
+        cells = (row[index] for index in columns)
         table.add_row(*(Text(cell, style=COLORS.get(cell.partition(",")[0], "")) for cell in cells))
     return table

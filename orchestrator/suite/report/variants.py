@@ -1,4 +1,4 @@
-"""All variants of a sweep: a report for each, and each compared with the first, which is the baseline."""
+"""Reports of all variants of a sweep, and the comparison of each with the first, the baseline."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SCHEMA_VERSION = 1
 
 @attrs.frozen(kw_only=True)
 class Variants:
-    """What a sweep says about its variants."""
+    """The reports and comparisons of a sweep's variants."""
 
     sweep: str
     reports: tuple[tuple[str, Report], ...]
-    """By variant, the baseline first."""
+    """Pairs of variant and report, the baseline first."""
     comparisons: tuple[Comparison, ...]
-    """Of each other variant with the baseline, in their order."""
+    """Comparisons of the other variants with the baseline, in order."""
 
 
 def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], directory: Path) -> Variants:
     """Write the report of each variant into a directory of its own, and `comparison.json` and `.md` beside them.
 
     Raises:
-        UsageError: something cannot be written; the results are stored all the same.
+        UsageError: a file cannot be written; the results stay in the store.
     """
     reports = tuple((name, write_report(reader, sweep, directory / name, name)) for name in ids)
     baseline, *others = [read_stored_arm(reader, sweep, name) for name in ids]
@@ -75,7 +75,7 @@ def write_variants(reader: Reader, sweep: SweepRow, ids: tuple[str, ...], direct
 
 
 def variants_to_json(variants: Variants) -> dict[str, Json]:
-    """The content of `comparison.json`: the same shape for two variants as for more."""
+    """Return the content of `comparison.json`, whose shape does not depend on the number of variants."""
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
@@ -87,11 +87,11 @@ def variants_to_json(variants: Variants) -> dict[str, Json]:
 
 
 def render_markdown(variants: Variants) -> str:
-    """The content of `comparison.md`."""
+    """Return the content of `comparison.md`."""
     return (
         "\n".join(_overview_lines(variants))
         + "\n"
-        + "\n".join(markdown.render_markdown(one) for one in variants.comparisons)
+        + "\n".join(markdown.render_markdown(comparison) for comparison in variants.comparisons)
     )
 
 
@@ -110,7 +110,7 @@ def _variant_to_json(name: str, report: Report) -> dict[str, Json]:
 def _overview_lines(variants: Variants) -> Iterator[str]:
     yield f"# Variants of sweep {escape_markdown(variants.sweep)}"
     yield ""
-    yield "The first is the baseline; each other one is compared with it."
+    yield "The first variant is the baseline; every other one is compared with it."
     yield ""
     yield from draw_table(
         ("Variant", "Overrides", "Compacted runs", "Incidents"),

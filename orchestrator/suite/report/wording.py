@@ -1,4 +1,4 @@
-"""A suite's figures in words, the same in every format. A missing figure is `n/a`."""
+"""Wording of a suite's figures, the same in every format. A missing figure is `n/a`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LIMITS = (
     "Runs that ended in an error or were skipped are in no rate; they are counted apart, by cause.",
     "The rate over all tasks pools their runs: it is about these tasks, not about tasks like these.",
     "Repetitions are assumed independent. The seed orders the runs; the provider never receives it.",
-    "Token figures count the turns that made up the answers, without compaction; the ledger counts every request.",
+    "Token figures count the turns that made up the answers, without compaction; the total spent counts every request.",
 )
-"""What every readable report says about its own reach."""
+"""Limits of the figures, which every readable report states."""
 
 
 def format_rate(figures: Figures) -> str:
-    """`60.0 % [23.1 %, 88.2 %]`, or without the interval where there is none."""
+    """Format the success rate with its interval, if there is one: `60.0 % [23.1 %, 88.2 %]`."""
     if figures.wilson is None:
         return format_percent(figures.success_rate)
     low, high = figures.wilson
@@ -29,17 +29,17 @@ def format_rate(figures: Figures) -> str:
 
 
 def format_passed(figures: Figures) -> str:
-    """Passes and their denominator: `3/5`."""
+    """Format passes and judged runs: `3/5`."""
     return f"{figures.passes}/{figures.judged}"
 
 
 def format_pass_at(task: TaskReport) -> str:
-    """`pass@5 yes`: at least one of the judged runs passed."""
+    """Format whether at least one judged run passed: `pass@5 yes`."""
     return _reliability_answer("pass@", task.figures.judged, task.pass_at_k)
 
 
 def format_pass_hat(task: TaskReport) -> str:
-    """`pass^5 no`: all of the judged runs passed."""
+    """Format whether all judged runs passed: `pass^5 no`."""
     return _reliability_answer("pass^", task.figures.judged, task.pass_hat_k)
 
 
@@ -48,13 +48,13 @@ def _reliability_answer(label: str, judged: int, holds: bool | None) -> str:
 
 
 def format_reliability(task: TaskReport) -> str:
-    """`solved`, `flaky` or `unsolved`, and whether there were too few runs to say so."""
+    """Format the reliability class, with a remark on low power: `flaky, low power`."""
     word = task.reliability or NOT_AVAILABLE
     return f"{word}, low power" if task.figures.low_power and task.reliability else word
 
 
 def summed_reliability(report: Report) -> str:
-    """`2 solved, 1 flaky`."""
+    """Count tasks by reliability class: `2 solved, 1 flaky`."""
     return ", ".join(
         f"{report.reliability[word]} {'without a judged run' if word == 'none' else word}"
         for word in ("solved", "flaky", "unsolved", "none")
@@ -63,7 +63,7 @@ def summed_reliability(report: Report) -> str:
 
 
 def format_cached(figures: Figures) -> str:
-    """The share of input served from a cache, with the runs it is about."""
+    """Format the share of input served from a cache, with the number of runs that reported it."""
     if figures.cached is None:
         return "not reported"
     return (
@@ -73,14 +73,14 @@ def format_cached(figures: Figures) -> str:
 
 
 def format_outcomes(figures: Figures) -> str:
-    """Judged runs that did not pass, by reason: `2 fail(verifier), 1 budget_exceeded(maxTurns)`."""
+    """Count judged runs that did not pass, by reason: `2 fail(verifier), 1 budget_exceeded(maxTurns)`."""
     parts = [f"{number} fail({reason})" for reason, number in figures.failed.items()]
     parts += [f"{number} budget_exceeded({reason})" for reason, number in figures.budget_exceeded.items()]
     return ", ".join(parts)
 
 
 def format_left_out(figures: Figures) -> str:
-    """The runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
+    """Count runs in no rate, by cause: `3 error(provider), 1 skipped(budget), 2 unfinished`."""
     parts = [f"{number} error({reason})" for reason, number in figures.errored.items()]
     parts += [f"{number} skipped({reason})" for reason, number in figures.skipped.items()]
     if figures.unfinished:
@@ -89,12 +89,12 @@ def format_left_out(figures: Figures) -> str:
 
 
 def task_name(task: TaskReport) -> str:
-    """The task, with its variant where there is one."""
+    """Return the name of the task, with its variant if it has one: `task:variant`."""
     return f"{task.id}:{task.variant}" if task.variant else task.id
 
 
 def result_rows(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
-    """The table of results, a row per task and one for all of them, which is called *whole*.
+    """Yield the table of results: a row per task, and one for all tasks, labelled *whole*.
 
     Its columns: task, passed, rate, pass@n, pass^n, reliability, not passed, left out.
     """

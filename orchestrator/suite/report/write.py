@@ -1,4 +1,4 @@
-"""The three report files, each complete or not there at all."""
+"""Writes the three report files, each atomically."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def write_report(reader: Reader, sweep: SweepRow, directory: Path, variant: str | None = None) -> Report:
-    """Write `report.json`, `report.md` and `runs.jsonl` into *directory*, replacing what is there; the report.
+    """Write `report.json`, `report.md` and `runs.jsonl` into *directory*, replacing older ones; return the report.
 
-    With *variant* they are about that one arm of the sweep.
+    With *variant* they cover only that variant of the sweep.
 
     Raises:
-        UsageError: the directory cannot be made or written to; the results are stored all the same.
+        UsageError: the directory cannot be made or written to; the results stay in the store.
     """
     try:
         cleaner = Cleaner()

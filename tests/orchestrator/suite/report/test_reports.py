@@ -243,7 +243,7 @@ def test_an_estimate_for_some_tasks_is_shown_and_the_one_for_all_is_not_guessed(
     page = markdown.render_markdown(report)
     assert "| a | 5 | 0.0007 USD |" in page
     assert "| all | 10 | n/a |" in page
-    assert any("for b; their token figures are omitted, and so is every estimate" in note for note in report.notes)
+    assert any("for b; their token figures are omitted, and so are estimates" in note for note in report.notes)
 
 
 def test_a_report_says_first_that_figures_need_their_conditions(make: Callable[..., Reader]) -> None:
