@@ -96,28 +96,30 @@ def resolve_effective(
     )
 
 
-def effective_to_json(found: EffectiveConfig) -> dict[str, Json]:
+def effective_to_json(effective: EffectiveConfig) -> dict[str, Json]:
     """As a JSON object."""
     return {
         "schema": SCHEMA,
-        "configHash": found.config_hash,
-        "settings": [attrs.asdict(setting) for setting in found.settings],
+        "configHash": effective.config_hash,
+        "settings": [attrs.asdict(setting) for setting in effective.settings],
         "credential": None
-        if found.credential is None
+        if effective.credential is None
         else {
-            "variable": found.credential.variable,
-            "set": found.credential.is_set,
-            "origin": found.credential.origin,
+            "variable": effective.credential.variable,
+            "set": effective.credential.is_set,
+            "origin": effective.credential.origin,
         },
-        "taskAgents": [{"task": one.task, "agent": one.agent, "configHash": one.config_hash} for one in found.agents],
-        "tools": [attrs.asdict(tool) for tool in found.tools],
-        "limits": dict(found.limits),
+        "taskAgents": [
+            {"task": one.task, "agent": one.agent, "configHash": one.config_hash} for one in effective.agents
+        ],
+        "tools": [attrs.asdict(tool) for tool in effective.tools],
+        "limits": dict(effective.limits),
     }
 
 
-def list_effective_rows(found: EffectiveConfig) -> list[tuple[Literal["*", ""], str, Json, str]]:
+def list_effective_rows(effective: EffectiveConfig) -> list[tuple[Literal["*", ""], str, Json, str]]:
     """For people: whether it is measured, key, value, origin."""
-    return [("*" if one.measured else "", one.key, one.value, one.origin) for one in found.settings]
+    return [("*" if one.measured else "", one.key, one.value, one.origin) for one in effective.settings]
 
 
 def _list_measured_settings(config: Config) -> Iterable[Setting]:

@@ -62,7 +62,7 @@ def export(
             temporary=[tempfile.gettempdir(), "/tmp", "/var/tmp"],  # noqa: S108 - looked for, not written to
         )
     name = f"{row.name}:{variant}" if variant else row.name
-    text = render_bundle(document, scrubbing, Redactor(find_credentials(environment)), what=name)
+    text = render_bundle(document, scrubbing, Redactor(find_credentials(environment)), subject=name)
     write_bundle(file, text, force=force)
     runs = len(document["runs"])
     if COMMON.json:

@@ -83,7 +83,7 @@ def make_scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, t
     )
 
 
-def render_bundle(document: Mapping[str, Json], scrubbing: Scrubber, redactor: Redactor, *, what: str) -> str:
+def render_bundle(document: Mapping[str, Json], scrubber: Scrubber, redactor: Redactor, *, subject: str) -> str:
     """The bundle as text: looked through for secrets first, then scrubbed. Pure ASCII; the same rows, the same bytes.
 
     Raises:
@@ -92,8 +92,8 @@ def render_bundle(document: Mapping[str, Json], scrubbing: Scrubber, redactor: R
     order = ("runs", "report", "markdown")
     found = [path for name in order for path, _ in find_secret_fields(document[name], (name,), redactor)]
     if found:
-        raise HoldsSecret(subject=what, fields=tuple(dict.fromkeys(map(format_path, found))))
-    return json.dumps(scrubbing.scrub_json(dict(document)), indent=2, allow_nan=False) + "\n"
+        raise HoldsSecret(subject=subject, fields=tuple(dict.fromkeys(map(format_path, found))))
+    return json.dumps(scrubber.scrub_json(dict(document)), indent=2, allow_nan=False) + "\n"
 
 
 def write_bundle(file: Path, text: str, *, force: bool) -> None:

@@ -105,18 +105,18 @@ class Scrubber:
         return found
 
 
-def _replace_match(found: re.Match[str]) -> str:
-    whole = found.group()
-    if found["url"] is not None or (found["posix"] is not None and _is_tag(found)):
+def _replace_match(match: re.Match[str]) -> str:
+    whole = match.group()
+    if match["url"] is not None or (match["posix"] is not None and _is_tag(match)):
         return whole
     # a full stop or the like that ends a sentence is not of the path
     end = len(whole.rstrip(".!"))
     return PATH + whole[end:]
 
 
-def _is_tag(found: re.Match[str]) -> bool:
-    text, start, end = found.string, found.start(), found.end()
-    return text[start - 1 : start] == "<" and text[end : end + 1] == ">" and bool(_TAG.fullmatch(found.group()))
+def _is_tag(match: re.Match[str]) -> bool:
+    text, start, end = match.string, match.start(), match.end()
+    return text[start - 1 : start] == "<" and text[end : end + 1] == ">" and bool(_TAG.fullmatch(match.group()))
 
 
 def _make_path_patterns(path: str) -> Iterator[str]:

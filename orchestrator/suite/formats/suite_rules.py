@@ -173,10 +173,12 @@ def _check_path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[
         yield (*at, key), f"{describe_value(value)} {problem}"
 
 
-def _check_range(of: Mapping[str, Json], key: str, at: DocumentPath, least: int, most: int) -> Iterator[PathMessage]:
+def _check_range(
+    of: Mapping[str, Json], key: str, at: DocumentPath, minimum: int, maximum: int
+) -> Iterator[PathMessage]:
     value = _get_typed(of, key, int)
-    if value is not None and not least <= value <= most:
-        wanted = f"at least {least}" if most == MAX_COUNT and value < least else f"{least} to {most}"
+    if value is not None and not minimum <= value <= maximum:
+        wanted = f"at least {minimum}" if maximum == MAX_COUNT and value < minimum else f"{minimum} to {maximum}"
         yield (*at, key), f"expected {wanted}, got {describe_value(value)}"
 
 

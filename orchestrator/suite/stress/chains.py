@@ -89,13 +89,13 @@ def _draw_foreign_code(draw: Draw, own: Sequence[str]) -> str:
             return found
 
 
-def write_report_line(found: Sequence[str], *, forgotten: str | None = None) -> str:
+def write_report_line(codes: Sequence[str], *, omitted: str | None = None) -> str:
     """What the rules make of the codes that were found; without one of `RULES` where it is *forgotten*."""
-    shaped = [f"{number:02}~{one.upper()}" for number, one in enumerate(found, 1)]
-    if forgotten == "r1-line-shape":
-        shaped = [f"{number:02} {one}" for number, one in enumerate(found, 1)]
-    header = [] if forgotten == "r2-header" else [HEADER]
-    footer = [] if forgotten == "r3-footer" else [FOOTER]
+    shaped = [f"{number:02}~{one.upper()}" for number, one in enumerate(codes, 1)]
+    if omitted == "r1-line-shape":
+        shaped = [f"{number:02} {one}" for number, one in enumerate(codes, 1)]
+    header = [] if omitted == "r2-header" else [HEADER]
+    footer = [] if omitted == "r3-footer" else [FOOTER]
     return "\n".join([*header, *shaped, *footer]) + "\n"
 
 

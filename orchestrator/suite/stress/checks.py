@@ -46,14 +46,14 @@ held = len(lines) == int(sys.argv[2]) and all(re.fullmatch(form.format(n), line)
 """NN|CODE: and nothing after it."""
 
 
-def make_program_check(name: str, judged: str, *arguments: str) -> dict[str, Json]:
+def make_program_check(name: str, condition: str, *arguments: str) -> dict[str, Json]:
     """A `command` that passes where *judged* sets `held`; it sees `text` and `lines` of the file that the first of
     *arguments* names. Nothing in the workspace can get between it and Python's own modules.
     """
     return {
         "kind": "command",
         "id": name,
-        "command": ["python3", "-ISc", _RULE.format(judged=judged), *arguments],
+        "command": ["python3", "-ISc", _RULE.format(judged=condition), *arguments],
         "timeoutMs": TIMEOUT_MS,
     }
 

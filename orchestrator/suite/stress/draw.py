@@ -23,9 +23,9 @@ class Draw:
         """A number from 0 to *bound* - 1."""
         return int(self._random.random() * bound)
 
-    def draw_between(self, least: int, most: int) -> int:
+    def draw_between(self, minimum: int, maximum: int) -> int:
         """A number from *least* to *most*, both included."""
-        return least + self.draw_below(most - least + 1)
+        return minimum + self.draw_below(maximum - minimum + 1)
 
     def pick_item(self, items: Sequence[T]) -> T:
         """One of *items*."""

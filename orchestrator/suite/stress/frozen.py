@@ -47,7 +47,7 @@ def make_frozen_task(seed: int) -> GeneratedTask:
                 facts[places[1]] = _LURE
             fixture[path] = draw_text(draw, LINES, facts)
     turns = Turns(prompt=PROMPT)
-    turns.add_call("list_files", {}, answered=400)
+    turns.add_call("list_files", {}, answer_chars=400)
     verifiers = []
     for path in sorted(fixture):
         turns.add_read(path, fixture[path])

@@ -43,11 +43,11 @@ def make_overflow_task(seed: int) -> GeneratedTask:
     journal = PROGRAM.format(entries=ENTRIES, drifting=drifting, seed=draw.draw_between(1, 2**30))
     expected = [f"{number:04} {one}" for number, one in drifting.items()]
     turns = Turns(prompt=PROMPT)
-    turns.add_call("bash", {"command": "python3 journal.py"}, answered=32_500)
+    turns.add_call("bash", {"command": "python3 journal.py"}, answer_chars=32_500)
     turns.add_call(
         "bash",
         {"command": "python3 journal.py | grep adrift"},
-        answered=500,
+        answer_chars=500,
         text="The output is cut. I let grep pick the readings that matter.",
     )
     turns.add_write(FINDING, "\n".join(expected) + "\n")

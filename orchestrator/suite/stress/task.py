@@ -74,15 +74,15 @@ class Turns:
     _before: int = 0
     """Input tokens of the turn before."""
 
-    def add_call(self, name: str, arguments: Mapping[str, Json], *, answered: int = 150, text: str = "") -> None:
+    def add_call(self, name: str, arguments: Mapping[str, Json], *, answer_chars: int = 150, text: str = "") -> None:
         """A turn with one tool call, which is *answered* by about so many characters."""
         one = {"id": f"call-{len(self.answers) + 1}", "name": name, "arguments": {**arguments}}
         self._add_turn({"text": text} if text else {}, {"toolCalls": [one]}, len(json.dumps(arguments)) + len(text))
-        self._chars += answered
+        self._chars += answer_chars
 
     def add_read(self, path: str, content: str, **where: int) -> None:
         """A turn that reads a file."""
-        self.add_call("read_file", {"path": path, **where}, answered=len(content) + 200)
+        self.add_call("read_file", {"path": path, **where}, answer_chars=len(content) + 200)
 
     def add_edit(self, path: str, before: str, old: str, new: str) -> str:
         """A turn that edits a file, whose content *before* is known; its content after that.
@@ -104,10 +104,10 @@ class Turns:
         self._add_turn({"text": text}, {}, len(text))
         return self.answers
 
-    def _add_turn(self, said: Mapping[str, Json], called: Mapping[str, Json], chars: int) -> None:
+    def _add_turn(self, content: Mapping[str, Json], calls: Mapping[str, Json], chars: int) -> None:
         tokens = BASE_INPUT_TOKENS + (len(self.prompt) + self._chars) // CHARS_PER_TOKEN
         cached = self._before // CACHE_STEP_TOKENS * CACHE_STEP_TOKENS
         usage = {"input": tokens, "output": 12 + chars // CHARS_PER_TOKEN, "cached": cached}
-        self.answers.append({**said, **called, "usage": usage})
+        self.answers.append({**content, **calls, "usage": usage})
         self._before = tokens
         self._chars += chars

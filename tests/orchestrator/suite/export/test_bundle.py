@@ -59,14 +59,14 @@ def test_what_measures_look_like_is_no_secret() -> None:
 
 def test_a_refusal_names_the_field_and_never_the_value() -> None:
     with pytest.raises(HoldsSecret) as refused:
-        render_bundle(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, what="s1")
+        render_bundle(bundled(runs=[{"detail": KEY}], markdown=f"# {KEY}"), Scrubber({}), REDACTOR, subject="s1")
     assert "runs[0].detail" in str(refused.value)
     assert "markdown" in str(refused.value)
     assert "ghp_" not in str(refused.value)
 
 
 def test_what_is_shared_is_scrubbed_throughout() -> None:
-    text = render_bundle(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, what="s1")
+    text = render_bundle(bundled(runs=[{"at": "/etc/x"}], markdown="in /etc/x"), Scrubber({}), REDACTOR, subject="s1")
     assert json.loads(text)["runs"] == [{"at": "<path>"}]
     assert "/etc" not in text
 

@@ -59,7 +59,7 @@ class Forgetful:
         self.knowing = self._model(instance, script, tmp_path / "knowing")
         write = play_of["answers"][-2]["toolCalls"][0]
         assert write["arguments"]["content"] == write_report_line(chain_of(instance).codes)
-        write["arguments"]["content"] = write_report_line(chain_of(instance).codes, forgotten=rule)
+        write["arguments"]["content"] = write_report_line(chain_of(instance).codes, omitted=rule)
         self.unknowing = self._model(instance, script, tmp_path / "unknowing")
 
     def _model(self, instance: str, script: dict[str, Any], root: Path) -> Ask:
@@ -92,7 +92,7 @@ async def test_a_model_that_forgets_one_rule_over_compaction_fails_exactly_its_v
 async def test_each_rule_of_each_instance_is_judged_on_its_own(instance: str, tmp_path: Path) -> None:
     task = task_of(STRESSED, instance)
     for rule in RULES:
-        (tmp_path / "report.txt").write_text(write_report_line(chain_of(instance).codes, forgotten=rule))
+        (tmp_path / "report.txt").write_text(write_report_line(chain_of(instance).codes, omitted=rule))
         assert [name for name, verdict in (await judged(STRESSED, task, tmp_path)).items() if verdict != "pass"] == [
             rule
         ]
