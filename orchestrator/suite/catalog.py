@@ -1,4 +1,4 @@
-"""Finding suites: the bundled ones, and those of a directory that the user names."""
+"""Catalog of suites: the bundled ones, and those in a directory that the user names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRIPTS = "scripts"
 
 @attrs.frozen(kw_only=True)
 class SuiteOutline:
-    """What a list shows of a suite."""
+    """The facts of a suite that `list` shows."""
 
     suite_id: str
     suite_version: str
@@ -33,93 +33,93 @@ class SuiteOutline:
 
 @attrs.frozen(kw_only=True)
 class SuitePlace:
-    """A directory that holds a suite, as far as a glance tells."""
+    """A directory that holds a suite, known without checking the suite."""
 
     directory: Path
     bundled: bool
     suite_id: str | None
-    """What its file calls it; None where that cannot be read."""
+    """The id in the suite's file; None if it cannot be read."""
     outline: SuiteOutline | None = attrs.field(default=None, eq=False, repr=False)
-    """Of a bundled suite, unchecked: tests keep those sound."""
+    """Outline of a bundled suite. It is unchecked, because tests keep bundled suites valid."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a user may call it."""
+        """Names by which a user may call the suite."""
         name = self.directory.resolve().name
         return (name,) if self.suite_id in (None, name) else (str(self.suite_id), name)
 
 
 @attrs.frozen(kw_only=True)
 class ListedSuite:
-    """A suite, read or broken."""
+    """A suite of the catalog, valid or broken."""
 
     place: SuitePlace
     outline: SuiteOutline | None
-    """None where it is broken."""
+    """None if the suite is broken."""
     suite: Suite | None = None
-    """None where it is broken, or was only looked at."""
+    """None if the suite is broken or was not checked."""
     errors: tuple[str, ...] = ()
-    """One line per finding, where it is broken."""
+    """One line for each problem of a broken suite."""
     scripted: frozenset[str] = frozenset()
-    """Names of the files in its `scripts` directory: tasks that the scripted provider can play."""
+    """Ids of the tasks that the scripted provider can play: names of the files in the `scripts` directory."""
 
 
 def find_suite(name: str, suite_dir: Path | None) -> Suite:
-    """The suite with this id, else the one whose directory is called so; bundled, or in *suite_dir*.
+    """Read the suite with the id *name*, or else the suite in a directory of that name; bundled or in *suite_dir*.
 
     Raises:
-        UsageError: no such suite (with the nearest names), several of them, or one with findings.
+        UsageError: there is no such suite (names the nearest ones), there are several, or the suite is invalid.
     """
-    from orchestrator.suite.formats.suite_json import read_suite
+    from orchestrator.suite.formats.suite_json import read_suite  # noqa: PLC0415 - start-up: loads cattrs
 
     place = find_place(name, suite_dir)
     return read_suite(place.directory, bundled=place.bundled)
 
 
 def find_planned_suite(suite_id: str, root: Path, *, bundled: bool) -> Suite:
-    """The suite a sweep was planned with: where it was then; a bundled one also where the installation is now.
+    """Read the suite of a stored sweep from its former directory; a bundled suite also from the present installation.
 
     Raises:
-        UsageError: it is gone, or has findings.
+        UsageError: the suite is missing or invalid.
     """
-    from orchestrator.suite.formats.suite_json import read_suite
+    from orchestrator.suite.formats.suite_json import read_suite  # noqa: PLC0415 - start-up: loads cattrs
 
     if root.is_dir():
         return read_suite(root, bundled=bundled)
     if bundled:
         return find_suite(suite_id, None)
-    raise UsageError(f"the suite {suite_id!r} is gone: there is no directory {root}", "Put it back to go on.")
+    raise UsageError(f"the suite {suite_id!r} is missing: there is no directory {root}", "Restore it, then try again.")
 
 
 def find_place(name: str, suite_dir: Path | None) -> SuitePlace:
-    """Where the suite called *name* is, without reading it. A *suite_dir* that is itself a suite of that name is it.
+    """Find the directory of the suite *name* without checking the suite. A *suite_dir* that is itself that suite wins.
 
     Raises:
-        UsageError: no such suite (with the nearest names), or several.
+        UsageError: there is no such suite (names the nearest ones), or there are several.
     """
     places = find_places(suite_dir)
-    found = [place for place in places if place.directory == suite_dir and name in place.names]
-    found = found or [place for place in places if place.suite_id == name]
-    found = found or [place for place in places if place.directory.resolve().name == name]
-    if not found:
+    matches = [place for place in places if place.directory == suite_dir and name in place.names]
+    matches = matches or [place for place in places if place.suite_id == name]
+    matches = matches or [place for place in places if place.directory.resolve().name == name]
+    if not matches:
         raise _make_unknown_error(name, places)
-    if len(found) > 1:
-        where = "\n".join(f"  {place.directory}" for place in found)
-        given = shlex.quote(str(found[-1].directory))  # bundled ones come first, and have names of their own
+    if len(matches) > 1:
+        where = "\n".join(f"  {place.directory}" for place in matches)
+        given = shlex.quote(str(matches[-1].directory))  # bundled suites come first, and their names are unique
         raise UsageError(
-            f"{len(found)} suites are called {name!r}:\n{where}",
-            f"Say which, such as {shlex.quote(name)} --suite-dir {given}, or give one of them another suiteId.",
+            f"{len(matches)} suites are called {name!r}:\n{where}",
+            f"Name one of them, such as {shlex.quote(name)} --suite-dir {given}, or give one of them another suiteId.",
         )
-    return found[0]
+    return matches[0]
 
 
 def list_suites(suite_dir: Path | None) -> tuple[ListedSuite, ...]:
-    """All suites, bundled ones first; a broken one is listed with what is wrong with it.
+    """List all suites, bundled ones first; a broken suite is listed with its problems.
 
-    Of bundled ones only the file is looked at.
+    Bundled suites are not checked.
 
     Raises:
-        UsageError: *suite_dir* is no directory, or holds no suite.
+        UsageError: *suite_dir* is not a directory, or holds no suite.
     """
     return tuple(
         read_place(place)
@@ -130,8 +130,8 @@ def list_suites(suite_dir: Path | None) -> tuple[ListedSuite, ...]:
 
 
 def read_place(place: SuitePlace) -> ListedSuite:
-    """Read one suite; findings become part of the value."""
-    from orchestrator.suite.formats.suite_json import read_suite
+    """Read one suite; problems become part of the result."""
+    from orchestrator.suite.formats.suite_json import read_suite  # noqa: PLC0415 - start-up: loads cattrs
 
     scripted = _list_scripted_tasks(place)
     try:
@@ -148,8 +148,8 @@ def read_place(place: SuitePlace) -> ListedSuite:
 
 
 def check_place(place: SuitePlace) -> tuple[ListedSuite, tuple[str, ...]]:
-    """Read one suite and its scripts: what it is, and every finding."""
-    from providers.scripted.script import read_scripts
+    """Read one suite and its scripts; return the suite and every problem, one line each."""
+    from providers.scripted.script import read_scripts  # noqa: PLC0415 - start-up: only `check` reads scripts
 
     listed = read_place(place)
     try:
@@ -160,10 +160,10 @@ def check_place(place: SuitePlace) -> tuple[ListedSuite, tuple[str, ...]]:
 
 
 def find_script_warnings(listed: ListedSuite) -> list[str]:
-    """Scripts that no task would play: mostly a task that was renamed."""
+    """Return a warning for each script that no task plays; often its task was renamed."""
     if listed.outline is None:
         return []
-    from store.documents.structure import suggest_nearest
+    from store.documents.structure import suggest_nearest  # noqa: PLC0415 - start-up: loads cattrs
 
     tasks = [*listed.outline.tasks]
     return [
@@ -173,7 +173,7 @@ def find_script_warnings(listed: ListedSuite) -> list[str]:
 
 
 def find_duplicate_ids(places: Iterable[SuitePlace]) -> list[str]:
-    """One line for every id that several suites have."""
+    """Return one line for every id that several suites share."""
     having: dict[str, list[str]] = {}
     for place in dict.fromkeys(places):
         if place.suite_id is not None:
@@ -186,10 +186,10 @@ def find_duplicate_ids(places: Iterable[SuitePlace]) -> list[str]:
 
 
 def find_places(suite_dir: Path | None) -> tuple[SuitePlace, ...]:
-    """Where suites are: every directory with a `suite.json`, sorted by name, bundled ones first.
+    """Find every directory with a `suite.json`, sorted by name, bundled ones first.
 
     Raises:
-        UsageError: *suite_dir* is no directory, or holds no suite.
+        UsageError: *suite_dir* is not a directory, or holds no suite.
     """
     places = [_glance_at_suite(directory, bundled=True) for directory in _list_suite_directories(BUNDLED)]
     if suite_dir is None:
@@ -215,20 +215,20 @@ def _list_suite_directories(directory: Path) -> list[Path]:
 
 
 def _glance_at_suite(directory: Path, *, bundled: bool) -> SuitePlace:
-    """Learn a suite's id without checking anything: a broken suite must not hide the others."""
+    """Read a suite's id without checking the suite: a broken suite must not hide the others."""
     suite_id = outline = None
     try:
         document = json.loads((directory / FILE).read_bytes())
         suite_id = document.get("suiteId") if isinstance(document, dict) else None
         outline = _read_outline(document) if bundled else None
     except (OSError, ValueError, RecursionError):
-        pass  # whoever asks for it by its directory's name is told what is wrong with it
+        pass  # `read_suite` reports the problem when the user names the suite by its directory
     suite_id = suite_id if isinstance(suite_id, str) else None
     return SuitePlace(directory=directory, bundled=bundled, suite_id=suite_id, outline=outline)
 
 
 def _read_outline(document: Any) -> SuiteOutline | None:
-    """What a suite's document says of it; None where that is not all there."""
+    """Read the outline from a bundled suite's document; None if a field is missing."""
     try:
         return SuiteOutline(
             suite_id=document["suiteId"],
@@ -245,12 +245,14 @@ def _list_scripted_tasks(place: SuitePlace) -> frozenset[str]:
 
 
 def _make_unknown_error(name: str, places: Sequence[SuitePlace]) -> UsageError:
-    from difflib import get_close_matches
+    from difflib import get_close_matches  # noqa: PLC0415 - start-up: only an unknown name needs it
 
     names = sorted({known for place in places for known in place.names})
     near = get_close_matches(name, names, 3, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     if (Path(name) / FILE).is_file():
         command = f"{shlex.quote(Path(name).resolve().name)} --suite-dir {shlex.quote(name)}"
-        return UsageError(f"unknown suite {name!r}", f"That is a directory. Name the suite, and where it is: {command}")
+        return UsageError(
+            f"unknown suite {name!r}", f"This is a directory. Name the suite and its directory: {command}"
+        )
     return UsageError(f"unknown suite {name!r}", f"{meant}Suites: {', '.join(names) or 'none'}. See evalctl list.")

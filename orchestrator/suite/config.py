@@ -1,7 +1,7 @@
-"""Configuration: what is measured, and which provider to ask. Read once, at the edge, into one frozen value.
+"""Configuration: the measured settings and the provider to call, read once at the command line into one frozen value.
 
-Layers, the later one winning key by key: defaults, the user's `config.json`, the project's `evalctl.json` (or the file
-named by `--config` in its place), flags. Every key remembers where its value came from.
+There are four layers, and a later layer wins key by key: defaults, the user's `config.json`, the project's
+`evalctl.json` (or the file that `--config` names instead), flags. `Config.origins` records the source of each key.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ BUILT_IN_AGENT = "build"
 
 
 def _check_url(value: Json) -> str | None:
-    """Never shows the value: a URL may hold a password."""
-    from urllib.parse import parse_qsl, urlsplit
+    """Check a base URL. The message never shows the value, because a URL may contain a password."""
+    from urllib.parse import parse_qsl, urlsplit  # noqa: PLC0415 - start-up: only a base URL needs it
 
     try:
         url = urlsplit(value) if isinstance(value, str) else None
@@ -46,14 +46,14 @@ def _check_url(value: Json) -> str | None:
         return "expected a URL such as https://host/v1"
     if url is None or url.scheme not in ("http", "https") or not host:
         scheme = url.scheme if url is not None and url.scheme not in ("http", "https") else ""
-        return "expected a URL such as https://host/v1" + (f", not one of the scheme {scheme}" if scheme else "")
+        return "expected a URL such as https://host/v1" + (f", not the scheme {scheme}" if scheme else "")
     if url.username is not None or url.password is not None:
         return (
-            "a base URL with a user or a password in it, which would end up in records; name the variable that holds "
+            "the base URL contains a user name or a password, which would be stored; name the variable that holds "
             "the credential (apiKeyEnv, --api-key-env)"
         )
     if url.fragment or any(name != "api-version" for name, _ in parse_qsl(url.query, keep_blank_values=True)):
-        return "a URL whose query names nothing but api-version is expected: anything else may be a key"
+        return "the URL's query may contain only api-version: anything else may be a key"
     return None
 
 
@@ -67,46 +67,47 @@ CONNECTION: Mapping[str, tuple[str, Check]] = {
     "contextWindow": ("context_window", expect_whole(1, 100_000_000, unset=True)),
     "fetch.allowPrivate": ("fetch_private", expect_flag),
 }
-"""Who is asked, and what may be reached: field of `Config` and check. Conditions of a sweep, no part of the hash."""
+"""Keys of the endpoint and the network: field of `Config` and check. They are conditions of a sweep and not part of the
+configuration hash."""
 
 NEEDS_TRUST: Mapping[str, str] = {
     **dict.fromkeys(("provider", "baseUrl", "apiKeyEnv"), "it decides where a key is sent"),
     "fetch.allowPrivate": "it opens your own network to a model",
 }
-"""What a project's file could do harm with, and how."""
+"""Keys that could do harm in a project's file, each with the reason."""
 
 GROUPS = frozenset(name.partition(".")[0] for name in (*MEASURED, *CONNECTION, DEFINITIONS) if "." in name)
 
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """What the files say, over the defaults. The verb `run` lays its flags over it."""
+    """Configuration from defaults and files. The verbs then apply their flags to it."""
 
     agent: AgentSettings = attrs.field(factory=AgentSettings)
     provider: str | None = None
     model: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
-    """The variable's name, never its value."""
+    """Name of the variable, never its value."""
     context_window: int | None = None
-    """Tokens the model takes in all, where that is known."""
+    """Size of the model's context window in tokens, if known."""
     fetch_private: bool = False
     """Whether `fetch_url` may reach this machine and private networks."""
     definitions: Mapping[str, str] = attrs.field(factory=dict)
-    """Instructions of the agents that files define, by name."""
+    """Instructions of the agents that the files define, by name."""
     prices: table.Prices = attrs.field(factory=dict[str, Price])
-    """What models cost, by name. A condition of a sweep, no part of the hash."""
+    """Prices by model name. They are a condition of a sweep and not part of the configuration hash."""
     origins: Mapping[str, str] = attrs.field(factory=dict)
-    """Where each key that is not a default was set, by its name in files."""
+    """Source of each key that is not a default, by its name in files."""
 
 
 def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None, trust_project: bool) -> Config:
     """Read the configuration files that apply in *cwd*.
 
-    *explicit* (`--config`) takes the place of the project's file and, being named by the caller, is trusted.
+    *explicit* (`--config`) replaces the project's file. It is trusted, because the caller named it.
 
     Raises:
-        UsageError: a file is malformed (all its findings at once), or *explicit* is missing.
+        UsageError: a file is malformed (lists all its problems), or *explicit* is missing.
     """
     config = Config()
     user = find_user_file(environment)
@@ -119,10 +120,10 @@ def load_config(environment: Mapping[str, str], cwd: Path, explicit: Path | None
 
 
 def with_values(config: Config, values: Mapping[str, Json], source: str) -> Config:
-    """Lay flags or a variant's overrides over *config*: names as in files, dotted (`compaction.threshold`).
+    """Apply flags or a variant's overrides to *config*; names are dotted as in files (`compaction.threshold`).
 
     Raises:
-        UsageError: unknown keys or values that do not fit, all at once.
+        UsageError: unknown keys or invalid values; lists all of them.
     """
     problems = []
     for name, value in values.items():
@@ -136,10 +137,10 @@ def with_values(config: Config, values: Mapping[str, Json], source: str) -> Conf
 
 
 def with_flags(config: Config, flags: Mapping[str, tuple[str, Json]]) -> Config:
-    """Lay command-line flags over *config*: by flag, the key it sets and its value, None where it was not given.
+    """Apply command-line flags to *config*: by flag, the key that it sets and the value, None for a flag not given.
 
     Raises:
-        UsageError: values that do not fit, all at once.
+        UsageError: invalid values; lists all of them.
     """
     problems = []
     for flag, (name, value) in flags.items():
@@ -154,19 +155,19 @@ def with_flags(config: Config, flags: Mapping[str, tuple[str, Json]]) -> Config:
 
 
 def with_prices(config: Config, file: Path | None) -> Config:
-    """Lay a file of prices (`--prices`) over *config*, model by model.
+    """Apply a file of prices (`--prices`) to *config*, model by model.
 
     Raises:
-        UsageError: the file cannot be read or says something else.
+        UsageError: the file cannot be read or is not a valid price table.
     """
     return config if file is None else _merge_prices(config, table.load_prices(file), f"--prices {file}")
 
 
 def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str], *, where: str) -> AgentSettings:
-    """*settings* with the agent *name* active, and with its instructions; the built-in one may have none.
+    """Return *settings* with the agent *name* active and with its instructions; the built-in agent may have none.
 
     Raises:
-        UsageError: no agent of that name is defined; *where* says who asks for it.
+        UsageError: no agent has that name; *where* names the place that requests it.
     """
     if name not in definitions and name != BUILT_IN_AGENT:
         known = [BUILT_IN_AGENT, *definitions]
@@ -176,18 +177,18 @@ def with_agent(settings: AgentSettings, name: str, definitions: Mapping[str, str
 
 
 def find_user_file(environment: Mapping[str, str]) -> Path | None:
-    """Where the user's own configuration would be; None where the environment names no home."""
+    """Return the path of the user's configuration file, which may not exist; None if the environment names no home."""
     if environment.get("EVALCTL_CONFIG_HOME"):
         return Path(environment["EVALCTL_CONFIG_HOME"]) / USER_FILE
     base = environment.get("XDG_CONFIG_HOME", "")
-    if Path(base).is_absolute():  # others are to be ignored, says the XDG specification
+    if Path(base).is_absolute():  # the XDG specification ignores relative paths
         return Path(base) / "evalctl" / USER_FILE
     home = environment.get("HOME", "")
     return Path(home) / ".config" / "evalctl" / USER_FILE if home else None
 
 
 def find_project_file(cwd: Path) -> Path | None:
-    """The nearest `evalctl.json`, from *cwd* upwards."""
+    """Return the nearest `evalctl.json` in *cwd* or a parent directory, or None."""
     here = cwd.resolve()
     return next((at / PROJECT_FILE for at in (here, *here.parents) if (at / PROJECT_FILE).is_file()), None)
 
@@ -196,7 +197,7 @@ def find_project_file(cwd: Path) -> Path | None:
 
 
 def _apply_file(config: Config, file: Path, *, trusted: bool) -> Config:
-    from store.documents.positions import read_json
+    from store.documents.positions import read_json  # noqa: PLC0415 - start-up: only a configuration file needs it
 
     document = read_json(file)
     prices = table.read_exact_table(document)
@@ -225,22 +226,25 @@ def _find_problems(document: Json, *, trusted: bool) -> Iterator[PathMessage]:
     if "schemaVersion" not in document:
         yield (), "missing required field 'schemaVersion'"
     for key, value in document.items():
-        if key == "schemaVersion":
-            if type(value) is not int or value != 1:
-                yield (key,), f"expected 1, got {describe_value(value)}"
-        elif key == table.PRICES_KEY:
-            pass  # looked at where its numbers are exact
+        if key == table.PRICES_KEY:
+            pass  # `_apply_file` checks the prices, with exact numbers
         elif key in GROUPS:
             yield from _check_group(key, value, trusted=trusted)
-        elif key in NEEDS_TRUST and not trusted:
-            yield (key,), _explain_untrusted(key)
-        else:
-            check = _find_check(key) if "." not in key else None
-            if check is None:
-                known = [*GROUPS, *_list_known_keys(), table.PRICES_KEY, "schemaVersion"]
-                yield (key,), f"unknown field {key!r}{suggest_nearest(key, known)}"
-            elif problem := check(value):
-                yield (key,), problem
+        elif problem := _find_key_problem(key, value, trusted=trusted):
+            yield (key,), problem
+
+
+def _find_key_problem(key: str, value: Json, *, trusted: bool) -> str | None:
+    """Return the problem of a top-level key that is neither a group nor the prices."""
+    if key == "schemaVersion":
+        return None if type(value) is int and value == 1 else f"expected 1, got {describe_value(value)}"
+    if key in NEEDS_TRUST and not trusted:
+        return _explain_untrusted(key)
+    check = _find_check(key) if "." not in key else None
+    if check is None:
+        known = [*GROUPS, *_list_known_keys(), table.PRICES_KEY, "schemaVersion"]
+        return f"unknown field {key!r}{suggest_nearest(key, known)}"
+    return check(value)
 
 
 def _explain_untrusted(name: str) -> str:
@@ -312,12 +316,12 @@ def _merge_values(config: Config, values: Mapping[str, Json], source: str) -> Co
 
 
 def _merge_prices(config: Config, prices: table.Prices, source: str) -> Config:
-    """Later prices win model by model, all tiers together: parts of two price lists are no price."""
+    """Replace prices model by model, with all tiers at once: tiers of two price lists do not form a price."""
     origins = {**config.origins, **{f"{table.PRICES_KEY}.{model}": source for model in prices}}
     return attrs.evolve(config, prices={**config.prices, **prices}, origins=origins)
 
 
 def _activate_agent(config: Config) -> Config:
-    """Give the active agent its instructions, now that all layers are known."""
+    """Give the active agent its instructions. All layers must be merged before."""
     where = f"{config.origins.get('agents.active', '')}: agents.active".removeprefix(": ")
     return attrs.evolve(config, agent=with_agent(config.agent, config.agent.agent, config.definitions, where=where))

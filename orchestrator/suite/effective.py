@@ -1,4 +1,4 @@
-"""What a run would be done with: every setting, its value, and where it came from. Only tells; nothing runs."""
+"""The effective configuration: every setting of a run with its value and its source, for `run --print-config`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ DEFAULT = "default"
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """One setting as it holds."""
+    """One effective setting."""
 
     key: str
-    """As files spell it; a flag without a key in files goes by its own name."""
+    """Key as in files; a flag that has no key in files goes by its own name."""
     value: Json
     origin: str
     """`default`, a flag, a variable, or the path of a file."""
     measured: bool = False
-    """It enters the configuration hash."""
+    """Whether the setting is part of the configuration hash."""
 
 
 @attrs.frozen(kw_only=True)
 class Credential:
-    """The variable that holds the provider's key; never what is in it."""
+    """The environment variable that holds the provider's key, never its value."""
 
     variable: str
     is_set: bool
@@ -40,7 +40,7 @@ class Credential:
 
 @attrs.frozen(kw_only=True)
 class AgentOfTask:
-    """A task that asks for an agent of its own, and so for a configuration of its own."""
+    """A task that names its own agent and so has its own configuration."""
 
     task: str
     agent: str
@@ -49,17 +49,17 @@ class AgentOfTask:
 
 @attrs.frozen(kw_only=True)
 class OfferedTool:
-    """A tool of the built-in agent under the caller's flags."""
+    """A tool of the built-in agent, with its permission under the caller's flags."""
 
     name: str
     effect: str
     granted: bool
-    """Whether a task may be given it at most."""
+    """Whether the caller granted the tool's effect, so that a task may get the tool."""
 
 
 @attrs.frozen(kw_only=True)
 class EffectiveConfig:
-    """All of it."""
+    """The effective configuration: settings, credential, tools and fixed limits."""
 
     config_hash: str
     settings: tuple[Setting, ...]
@@ -67,7 +67,7 @@ class EffectiveConfig:
     agents: tuple[AgentOfTask, ...]
     tools: tuple[OfferedTool, ...]
     limits: Mapping[str, Json]
-    """Bounds that no setting changes."""
+    """Limits that no setting changes, by name."""
 
 
 def resolve_effective(
@@ -78,13 +78,20 @@ def resolve_effective(
     tasks: Iterable[Task],
     effects: frozenset[str],
 ) -> EffectiveConfig:
-    """Lay everything out: *flags* are the settings that only flags have, *effects* what the caller grants.
+    """Resolve the effective configuration of a run.
+
+    Args:
+        config: the configuration with all layers applied.
+        flags: settings that only flags can set.
+        environment: where the credential's variable may be set.
+        tasks: the selected tasks.
+        effects: the effects that the caller grants.
 
     Raises:
-        UsageError: a task asks for an agent that is not defined.
+        UsageError: a task names an agent that is not defined.
     """
-    from orchestrator.suite.limits import FIXED_LIMITS
-    from providers.agent.loop import TOOLS
+    from orchestrator.suite.limits import FIXED_LIMITS  # noqa: PLC0415 - start-up: loads every tool of the agent
+    from providers.agent.loop import TOOLS  # noqa: PLC0415 - start-up: loads every tool of the agent
 
     return EffectiveConfig(
         config_hash=config_hash(config.agent),
@@ -97,7 +104,7 @@ def resolve_effective(
 
 
 def effective_to_json(effective: EffectiveConfig) -> dict[str, Json]:
-    """As a JSON object."""
+    """Encode the effective configuration as a JSON object."""
     return {
         "schema": SCHEMA,
         "configHash": effective.config_hash,
@@ -118,8 +125,8 @@ def effective_to_json(effective: EffectiveConfig) -> dict[str, Json]:
 
 
 def list_effective_rows(effective: EffectiveConfig) -> list[tuple[Literal["*", ""], str, Json, str]]:
-    """For people: whether it is measured, key, value, origin."""
-    return [("*" if one.measured else "", one.key, one.value, one.origin) for one in effective.settings]
+    """Return the rows of the terminal's table: measured mark, key, value, origin."""
+    return [("*" if row.measured else "", row.key, row.value, row.origin) for row in effective.settings]
 
 
 def _list_measured_settings(config: Config) -> Iterable[Setting]:
@@ -140,7 +147,7 @@ def _list_connection_settings(config: Config) -> Iterable[Setting]:
 
 
 def _find_credential(config: Config, environment: Mapping[str, str]) -> Credential | None:
-    from providers.registry import DEFAULT_KEY_VARIABLES
+    from providers.registry import DEFAULT_KEY_VARIABLES  # noqa: PLC0415 - start-up: only --print-config needs it
 
     variable = config.api_key_env or DEFAULT_KEY_VARIABLES.get(config.provider or "")
     if variable is None:

@@ -1,4 +1,7 @@
-"""What the caller grants, and what each task gets of it: never more than it asks, never more than is granted."""
+"""Effects that the caller grants, and the policy of each task under them.
+
+A task gets no effect that it did not request and none that the caller did not grant.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,23 @@ from store.errors import UsageError
 
 @attrs.frozen(kw_only=True)
 class Grants:
-    """The caller's flags: `--allow-...`, `--read-only`, `--allow-suite-full`."""
+    """Permissions from the caller's flags: `--allow-...`, `--read-only`, `--allow-suite-full`."""
 
     effects: frozenset[Effect] = frozenset()
     read_only: bool = False
     suite_full: bool = False
 
     def usable_effects(self) -> frozenset[Effect]:
-        """What runs may be given at most; reading is always granted."""
+        """Return the largest set of effects that a run may have; reading is always in it."""
         always: frozenset[Effect] = frozenset({"read"})
         return always if self.read_only else always | self.effects
 
 
 def refuse_ungranted(tasks: Iterable[Task], grants: Grants) -> None:
-    """Check every task before the first run.
+    """Check before the first run that the caller granted what every task requests.
 
     Raises:
-        UsageError: a task asks for an effect or a mode that the caller did not grant; names every task and effect.
+        UsageError: a task requests an effect or a mode that the caller did not grant; names every task and effect.
     """
     problems = []
     missing: set[str] = set()
@@ -53,15 +56,15 @@ def refuse_ungranted(tasks: Iterable[Task], grants: Grants) -> None:
 
 
 def make_policy(task: Task, grants: Grants) -> Policy:
-    """The task's policy under these grants (checked before by `refuse_ungranted`)."""
+    """Make the task's policy under *grants*, which `refuse_ungranted` has checked."""
     read: frozenset[Effect] = frozenset({"read"})
     if task.policy.read_only or grants.read_only:
         return Policy(mode=task.policy.mode, granted=read)
-    asked = frozenset(task.policy.allow) & grants.usable_effects()
+    requested = frozenset(task.policy.allow) & grants.usable_effects()
     match task.policy.mode:
         case "ask":
-            return Policy(mode="ask", granted=read | asked, askable=frozenset(get_args(Effect)) - read - asked)
+            return Policy(mode="ask", granted=read | requested, askable=frozenset(get_args(Effect)) - read - requested)
         case "full":
             return Policy(mode="full", granted=grants.usable_effects())
         case _:
-            return Policy(mode="auto", granted=read | asked)
+            return Policy(mode="auto", granted=read | requested)

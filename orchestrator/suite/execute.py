@@ -26,21 +26,21 @@ from verifiers.aggregate import are_read_only, combine_verdicts, run_verifiers
 from verifiers.base import Evidence
 
 JUDGED = ("pass", "fail", "budget_exceeded")
-"""Outcomes that say something of the subject."""
+"""Outcomes that are a result of the subject."""
 
 
 @attrs.define(kw_only=True)
 class AgentWork:
-    """A subject's work on a task in one attempt."""
+    """Work of a subject on a task in one attempt."""
 
     attempt: Attempt
     task: Task
     subject: Subject
     done: Done | None = None
-    """None until the subject has ended."""
+    """Result of the work; None until the subject has ended."""
 
     def done_so_far(self, reason: str) -> Done | None:
-        """The work, also where it was cut off for *reason*; None where it never began."""
+        """Return the work, even if it was cut off for *reason*; None if it never began."""
         if self.done is None and self.attempt.started_at is not None:
             return self.subject.so_far(reason)
         return self.done
@@ -55,10 +55,10 @@ class Executor:
     context: RunContext
     gate: Gate
     subject: Callable[[], Subject]
-    """Makes the subject of an attempt."""
+    """Makes the subject of one attempt."""
     workspaces: Path
     environment: Mapping[str, str]
-    """Of command verifiers."""
+    """Environment of command verifiers."""
     sandbox: Sandbox | None
     fixtures: Fixtures = attrs.field(factory=Fixtures)
     tasks: Mapping[str, Task] = attrs.field(init=False)
@@ -68,7 +68,7 @@ class Executor:
         return {task.id: task for task in self.suite.tasks}
 
     async def __call__(self, claim: Claim) -> None:
-        """Try the run once and record how that ended, also when it is cancelled."""
+        """Make one attempt at the run and record its end, even when it is cancelled."""
         task = self.tasks[claim.case_id]
         attempt = self.context.open_attempt(claim, task.budget.max_wall_ms / 1000)
         work = AgentWork(attempt=attempt, task=task, subject=self.subject())
@@ -87,14 +87,14 @@ class Executor:
             lazy=True,
             environment=self.environment,
             marker=attempt.key,
-        ) as made:
+        ) as workspace:
             if keep:
-                self.context.say(f"{self.context.sweep}/{claim.position}: kept {made.path}")
-            assignment = self._build_assignment(work, made)
+                self.context.say(f"{self.context.sweep}/{claim.position}: kept {workspace.path}")
+            assignment = self._build_assignment(work, workspace)
             ask = GateOfRun(self.gate, attempt.requests, self._retry_policy(claim))
             with attempt.work_time():
                 work.done = await work.subject.work(assignment, ask, attempt.record_event)
-            changed = list_changes(made.before, made.path) if made.made else ()
+            changed = list_changes(workspace.before, workspace.path) if workspace.made else ()
             if attempt.watch.expired:
                 work.done = work.subject.so_far("maxWallMs")
             done = work.done
@@ -103,20 +103,20 @@ class Executor:
                 return AttemptResult(outcome="budget_exceeded", reason=done.reason, composite=0.0, changes=changed)
             if done.stop == "failed":
                 return AttemptResult(outcome="fail", reason=done.reason, composite=0.0, changes=changed)
-            return await self._judge_work(work, made, done, changed)
+            return await self._judge_work(work, workspace, done, changed)
 
     async def _judge_work(
-        self, work: AgentWork, made: Workspace, done: Done, changed: tuple[FileChange, ...]
+        self, work: AgentWork, workspace: Workspace, done: Done, changed: tuple[FileChange, ...]
     ) -> AttemptResult:
         verifiers, environment = work.task.verifiers, self.environment
         if not are_read_only(verifiers):
-            made.copy_fixture()
-            environment = {**environment, "HOME": str(made.home), "TMPDIR": str(made.home)}
+            workspace.copy_fixture()
+            environment = {**environment, "HOME": str(workspace.home), "TMPDIR": str(workspace.home)}
         verdicts = await run_verifiers(
             verifiers,
             Evidence(
-                workspace=made.path if made.made else made.fixture.root,
-                fixture=made.fixture.root,
+                workspace=workspace.path if workspace.made else workspace.fixture.root,
+                fixture=workspace.fixture.root,
                 changes=changed,
                 tools=done.tools,
                 marker=work.attempt.key,
@@ -133,7 +133,7 @@ class Executor:
             changes=changed,
         )
 
-    def _build_assignment(self, work: AgentWork, made: Workspace) -> Assignment:
+    def _build_assignment(self, work: AgentWork, workspace: Workspace) -> Assignment:
         claim, task, settings = work.attempt.claim, work.task, self.settings
         agent = settings.agent_for(task.agent, claim.variant)
         return Assignment(
@@ -141,7 +141,7 @@ class Executor:
                 suite_id=self.suite.suite_id, case_id=task.id, repetition=claim.repetition, variant=claim.variant
             ),
             prompt=task.prompt,
-            workspace=made.path,
+            workspace=workspace.path,
             model=settings.model,
             policy=make_policy(task, settings.grants),
             settings=agent,
@@ -152,17 +152,17 @@ class Executor:
             allow_private=settings.fetch_private,
             sandbox=self._sandbox_for(task),
             marker=work.attempt.key,
-            home=made.home_path,
-            materialise=made.copy_fixture,
+            home=workspace.home_path,
+            materialise=workspace.copy_fixture,
         )
 
     def _retry_policy(self, claim: Claim) -> RetryPolicy:
-        """The sweep's retry policy; how often a silent endpoint is asked again is measured, so an agent's own."""
+        """Return the sweep's retry policy with the agent's own count of first-token retries."""
         retries = self.settings.agent_for(None, claim.variant).first_token_retries
         return attrs.evolve(self.gate.policy, first_token_retries=retries)
 
     def _sandbox_for(self, task: Task) -> Sandbox | None:
-        """The sandbox with a network only where the task's policy grants `external`."""
+        """Return the sandbox, with a network only if the task's policy grants `external`."""
         if self.sandbox is None:
             return None
         return attrs.evolve(self.sandbox, network="external" in make_policy(task, self.settings.grants).granted)
@@ -181,12 +181,12 @@ class Executor:
 
 
 def _describe_work(done: Done | None) -> dict[str, Json]:
-    """Facts of the work beside its figures: of summaries of the transcript, tokens only where all were reported."""
-    found: dict[str, Json] = {}
+    """Describe the work beyond its measurements. Tokens of compactions appear only if the provider reported all."""
+    detail: dict[str, Json] = {}
     if done is not None and done.cached_partial:
-        found["cachedPartial"] = True
+        detail["cachedPartial"] = True
     if done is not None and done.compactions:
         used = done.compaction_usage or Usage()
         numbers = {"calls": done.compactions, "input": used.input, "output": used.output}
-        found["compaction"] = {name: number for name, number in numbers.items() if number is not None}
-    return found
+        detail["compaction"] = {name: number for name, number in numbers.items() if number is not None}
+    return detail

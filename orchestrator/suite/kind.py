@@ -1,4 +1,4 @@
-"""The runs of an agent suite: all call one provider, and each has a workspace of its own."""
+"""The kind of run of an agent suite: all runs call one provider, and each has its own workspace."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from store.events import Json
 from store.rows import Claim, NewSweep
 
 PROVIDER = "provider"
-"""The name of the one provider."""
+"""Name of the one provider among the engine's gates."""
 VERIFIER_VARIABLES = ("PATH", "LANG", "LC_ALL")
-"""What command verifiers get of this process's environment."""
+"""Variables of this process's environment that command verifiers get."""
 UNKNOWN_VERIFIER_MS = 600_000
-"""How long a verifier may take that does not say."""
+"""Assumed timeout of a verifier that states none, in milliseconds."""
 
 
 @attrs.frozen(kw_only=True)
 class SuiteKind:
-    """Implements `orchestrator.engine.kind.RunKind`."""
+    """The runs of an agent suite; implements `orchestrator.engine.kind.RunKind`."""
 
     suite: Suite
     tasks: tuple[Task, ...]
-    """Those of the suite that are run."""
+    """Selected tasks of the suite."""
     settings: Settings
     provider: Provider
     subject: Callable[[], Subject] = BuiltinAgent
-    """Makes the agent, anew for every attempt."""
+    """Makes a new agent for each attempt."""
     sandbox: Sandbox | None = None
-    """The sandbox of the settings, proven to work; None is none."""
+    """The sandbox that the settings name, proven to work; None without a sandbox."""
 
     @property
     def nouns(self) -> KindNouns:
-        """A suite's."""
+        """The nouns of an agent suite."""
         return NOUNS
 
     @property
     def providers(self) -> Mapping[str, PricedProvider]:
-        """The one provider."""
+        """The one provider, with the settings' prices."""
         return {PROVIDER: PricedProvider(provider=self.provider, prices=self.settings.prices)}
 
     @property
     def content(self) -> Mapping[str, str]:
-        """Of `suite.json` and the fixtures."""
+        """Hashes of `suite.json` and of the fixtures' files."""
         return self.suite.content
 
     @property
     def max_run_s(self) -> float:
-        """No budget of a task and its verifiers' timeouts together are longer."""
+        """Longest duration of one run in seconds: a task's wall-time budget plus the timeouts of its verifiers."""
         longest_ms = max(
             (
                 task.budget.max_wall_ms
@@ -74,7 +74,7 @@ class SuiteKind:
     def describe_conditions(self) -> dict[str, Json]:
         """See `orchestrator.engine.kind.RunKind`."""
         suite, settings = self.suite, self.settings
-        found: dict[str, Json] = {
+        conditions: dict[str, Json] = {
             "suite": {
                 "id": suite.suite_id,
                 "version": suite.suite_version,
@@ -85,8 +85,8 @@ class SuiteKind:
             "sandbox": settings.sandbox,
         }
         if settings.variants:
-            found["variants"] = settings.variants_to_json()
-        return found
+            conditions["variants"] = settings.variants_to_json()
+        return conditions
 
     def plan_sweep(self, request: PlanRequest) -> NewSweep:
         """See `orchestrator.engine.kind.RunKind`."""
@@ -102,7 +102,7 @@ class SuiteKind:
         )
 
     def account_of(self, claim: Claim) -> str:  # noqa: ARG002 - all runs have the same
-        """The provider's."""
+        """Return the provider's account."""
         return self.provider.account
 
     def make_executor(self, context: RunContext) -> Executor:

@@ -1,4 +1,4 @@
-"""The bounds that no setting changes, by name: what `run --print-config` lists beside the settings."""
+"""Fixed limits, which no setting changes, by name. `run --print-config` lists them beside the settings."""
 
 from __future__ import annotations
 

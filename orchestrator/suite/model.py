@@ -1,4 +1,4 @@
-"""An agent suite in memory: what `suite.json` says, checked and resolved."""
+"""An agent suite in memory: the content of `suite.json`, checked and with its paths resolved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from verifiers.base import Verifier
 
 @attrs.frozen(kw_only=True)
 class TaskBudget:
-    """Bounds of one run; passing one ends it as `budget_exceeded`."""
+    """Limits of one run. A run that exceeds one ends as `budget_exceeded`."""
 
     max_turns: int
     max_wall_ms: int
@@ -23,7 +23,7 @@ class TaskBudget:
 
 @attrs.frozen(kw_only=True)
 class TaskPolicy:
-    """What a task asks to be allowed; it can only equal or restrict what the caller grants."""
+    """Effects that a task requests. A task never gets more than the caller grants."""
 
     mode: Literal["ask", "auto", "full"] = "auto"
     allow: tuple[Effect, ...] = ()
@@ -32,7 +32,7 @@ class TaskPolicy:
 
 @attrs.frozen(kw_only=True)
 class Normalization:
-    """A replay rule: what `pattern` matches is compared as `replace`."""
+    """A rule of replays: text that `pattern` matches is compared as if it were `replace`."""
 
     pattern: str
     replace: str
@@ -40,12 +40,12 @@ class Normalization:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One case: a prompt, a fixture, bounds, and verifiers."""
+    """One case (a sample) of a suite: a prompt, a fixture, limits and verifiers (scorers)."""
 
     id: str
     prompt: str
     fixture: str
-    """Relative to the suite's directory, with `/`."""
+    """Path relative to the suite's directory, with `/` as separator."""
     budget: TaskBudget
     policy: TaskPolicy = TaskPolicy()
     verifiers: tuple[Verifier, ...]
@@ -68,4 +68,4 @@ class Suite:
     bundled: bool
     content: dict[str, str]
     """SHA-256 (hex) of `suite.json` and of every fixture file, by path relative to the root; `x:` before the hash
-    marks an executable file, `l:` a symbolic link. What a resume compares."""
+    marks an executable file, `l:` a symbolic link. `resume` compares these hashes."""

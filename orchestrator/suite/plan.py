@@ -1,4 +1,4 @@
-"""From a suite and settings to the plan that is stored before anything runs. Pure."""
+"""Sweep plan of a suite: its cells and runs, which are stored before anything runs. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
 TARGET = "agent"
-"""The built-in agent; agent CLIs have names of their own."""
+"""Target of the built-in agent, in a cell's identity."""
 
 
 def select_tasks(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
-    """The tasks named by *wanted* (`id` or `suite/id`), in the suite's order; all of them when it is empty.
+    """Select the tasks that *wanted* names (`id` or `suite/id`), in the suite's order; all tasks if it is empty.
 
     Raises:
-        UsageError: an unknown task, with the nearest names.
+        UsageError: a task is unknown; names the nearest ones.
     """
     if not wanted:
         return suite.tasks
     known = {task.id for task in suite.tasks}
     ids = {name.removeprefix(f"{suite.suite_id}/") for name in wanted}
     if unknown := sorted(ids - known):
-        import difflib
+        import difflib  # noqa: PLC0415 - start-up: only an unknown task needs it
 
         near = sorted({m for name in unknown for m in difflib.get_close_matches(name, known, 3)})
         hint = f"Did you mean {', '.join(near)}?" if near else f"It has {', '.join(sorted(known))}."
@@ -41,7 +41,7 @@ def select_tasks(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
 
 
 def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> CellRow:
-    """The cell of a task under a variant."""
+    """Plan the cell of a task under a variant."""
     prefix = f"{task.fixture}/"
     return identify_cell(
         Identity(
@@ -75,7 +75,7 @@ def plan_sweep(
     conditions: dict[str, Json],
     purpose: str = "sweep",
 ) -> NewSweep:
-    """Lay out every run of the sweep in its order."""
+    """Make the sweep plan: all cells, and all runs in order of execution."""
     variants = settings.variant_ids()
     cells = tuple(plan_cell(suite, task, settings, variant) for task in tasks for variant in variants)
     runs = tuple(
@@ -106,7 +106,7 @@ def plan_sweep(
 
 
 def _make_task_document(task: Task) -> dict[str, Json]:
-    """Everything in the task that a run can notice; tags are for people."""
+    """Encode everything in the task that can influence a run; tags cannot."""
     values = attrs.asdict(task, filter=lambda field, _: field.name not in ("tags", "verifiers"))
     values["verifiers"] = [
         {"kind": verifier.kind, **attrs.asdict(cast("attrs.AttrsInstance", verifier))} for verifier in task.verifiers

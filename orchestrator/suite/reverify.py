@@ -1,4 +1,7 @@
-"""Asking verifiers again about what runs left behind: the fixture, the files each run had changed, its tool calls."""
+"""Re-verification: running the verifiers (scorers) again on stored runs, without calling the model.
+
+A run's workspace is rebuilt from the fixture and the files that the run changed; its tool calls come from its events.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,12 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 MAX_LISTED_CHANGES = 20
-"""Runs whose change is told one by one."""
+"""Number of changed runs that the terminal lists."""
 
 
 @attrs.define(slots=False)
 class NotVerifiable(EvalctlError):
-    """What a run left behind is not all there; the run keeps the result it has."""
+    """A stored run cannot be verified again and keeps its result."""
 
     reason: str
 
@@ -53,17 +56,17 @@ class NotVerifiable(EvalctlError):
 
 @attrs.define(kw_only=True)
 class Reverification:
-    """What asking again came to."""
+    """Report of a re-verification."""
 
     sweep: str
     verified: int = 0
     changed: list[tuple[str, str, str]] = attrs.field(factory=list[tuple[str, str, str]])
-    """Run, outcome before, outcome now."""
+    """Runs with a different outcome: run, outcome before, outcome now."""
     skipped: Counter[str] = attrs.field(factory=Counter[str])
-    """Runs that were left as they are, by reason."""
+    """Number of runs that were not verified again, by reason."""
 
     def to_json(self) -> dict[str, Json]:
-        """As a JSON object."""
+        """Encode the report as a JSON object."""
         return {
             "sweep": self.sweep,
             "verified": self.verified,
@@ -72,9 +75,9 @@ class Reverification:
         }
 
     def result_lines(self) -> Iterator[str]:
-        """For people."""
+        """Return the lines for the terminal."""
         again = format_count(self.verified, "run")
-        yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with another outcome"
+        yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with a different outcome"
         yield from list_lines((f"{run}: {before} -> {now}" for run, before, now in self.changed), MAX_LISTED_CHANGES)
         yield from (f"  {count} left as they are: {why}" for why, count in sorted(self.skipped.items()))
 
@@ -82,12 +85,18 @@ class Reverification:
 async def verify_sweep(
     store: Path, name: str, tasks: Sequence[str], world: World, say: Say, *, check: Callable[[SweepRow], None]
 ) -> Reverification:
-    """Ask the suite's verifiers, as they are now, about every run of the sweep that verifiers had decided.
+    """Run the suite's present verifiers on every run of the sweep whose result came from verifiers.
 
-    *check* raises where the sweep is of a kind that has no verifiers.
+    Args:
+        store: the store's file.
+        name: the sweep's name.
+        tasks: the tasks to verify; empty is all.
+        world: clocks and environment.
+        say: prints one line.
+        check: raises if the sweep's kind has no verifiers.
 
     Raises:
-        UsageError: there is no such sweep, suite or task.
+        UsageError: the sweep, the suite or a task does not exist.
         StoreFailed: the store cannot be written.
     """
     redactor = Redactor(find_credentials(world.environment))
@@ -97,7 +106,7 @@ async def verify_sweep(
         planned = row.conditions["suite"]
         suite = find_planned_suite(planned["id"], Path(planned["root"]), bundled=planned["bundled"])
         settings = Settings.from_json(row.conditions["settings"])
-        round_ = _ReverifyRound(
+        reverification = _ReverifyRound(
             reader=reader,
             sweep=row,
             suite=suite,
@@ -109,19 +118,22 @@ async def verify_sweep(
             report=Reverification(sweep=row.name),
         )
         if settings.suite != suite.suite_id or planned["version"] != suite.suite_version:
-            say(f"warning: the sweep was run with version {planned['version']}, this is {suite.suite_version}")
+            say(
+                f"warning: the sweep ran version {planned['version']} of the suite; "
+                f"its version is now {suite.suite_version}"
+            )
         async with open_for_writing(store, say=say, max_stall_s=settings.max_stall_s) as writer:
-            with tempfile.TemporaryDirectory(prefix="evalctl-verify-") as place:
+            with tempfile.TemporaryDirectory(prefix="evalctl-verify-") as folder:
                 for run in reader.iterate_runs(row.id):
-                    await round_.verify_run(run, Path(place), writer)
-        return round_.report
+                    await reverification.verify_run(run, Path(folder), writer)
+        return reverification.report
 
 
 async def _open_sandbox(settings: Settings, store: Path, world: World) -> Sandbox | None:
-    """What confined the sweep's commands confines these."""
+    """Open the sandbox that the sweep's settings name."""
     if settings.sandbox == "none":
         return None
-    from providers.system.sandbox import find_bubblewrap, prove_sandbox
+    from providers.system.sandbox import find_bubblewrap, prove_sandbox  # noqa: PLC0415 - start-up: only with a sandbox
 
     sandbox = find_bubblewrap(world.environment, store=store)
     await prove_sandbox(sandbox, world.environment)
@@ -130,7 +142,7 @@ async def _open_sandbox(settings: Settings, store: Path, world: World) -> Sandbo
 
 @attrs.frozen(kw_only=True)
 class _ReverifyRound:
-    """One round over a sweep."""
+    """One re-verification of a sweep."""
 
     reader: Reader
     sweep: SweepRow
@@ -142,15 +154,15 @@ class _ReverifyRound:
     redactor: Redactor
     report: Reverification
 
-    async def verify_run(self, run: RunRecord, place: Path, writer: Writer) -> None:
-        """Verify one run and store what was said."""
+    async def verify_run(self, run: RunRecord, folder: Path, writer: Writer) -> None:
+        """Verify one run and store the verdicts."""
         task, case = self.tasks.get(self.cases[run.cell_id]), self.cases[run.cell_id]
         if task is None:
-            if case not in {one.id for one in self.suite.tasks}:
+            if case not in {known.id for known in self.suite.tasks}:
                 self.report.skipped["the suite has no such task any more"] += 1
             return
         try:
-            verification = await self._run_verifiers(run, task, place)
+            verification = await self._run_verifiers(run, task, folder)
         except NotVerifiable as error:
             self.report.skipped[str(error)] += 1
             return
@@ -162,7 +174,7 @@ class _ReverifyRound:
             where = f"{self.sweep.name}/{run.position} ({task.id})"
             self.report.changed.append((where, str(run.outcome), verification.outcome))
 
-    async def _run_verifiers(self, run: RunRecord, task: Task, place: Path) -> Verification:
+    async def _run_verifiers(self, run: RunRecord, task: Task, folder: Path) -> Verification:
         if run.attempt_id is None:
             raise NotVerifiable("it has no result")
         decided = run.outcome in ("pass", "fail") or (run.outcome == "error" and run.reason == "verifier")
@@ -177,21 +189,21 @@ class _ReverifyRound:
             read_fixture(root),
             git=task.fixture_git,
             keep=False,
-            parent=place,
+            parent=folder,
             name=f"{run.position}",
             environment=self.environment,
             marker=marker,
-        ) as made:
-            _apply_changes(changes, made)
+        ) as workspace:
+            _apply_changes(changes, workspace)
             verdicts = await run_verifiers(
                 task.verifiers,
                 Evidence(
-                    workspace=made.path,
-                    fixture=made.fixture.root,
+                    workspace=workspace.path,
+                    fixture=workspace.fixture.root,
                     changes=changes,
                     tools=self._read_tool_uses(run.attempt_id),
                     marker=marker,
-                    environment={**self.environment, "HOME": str(made.home), "TMPDIR": str(made.home)},
+                    environment={**self.environment, "HOME": str(workspace.home), "TMPDIR": str(workspace.home)},
                     sandbox=self._sandbox_for(task),
                 ),
             )
@@ -211,7 +223,7 @@ class _ReverifyRound:
         return attrs.evolve(self.sandbox, network="external" in task.policy.allow)
 
     def _require_same_fixture(self, task: Task, root: Path) -> None:
-        """What a run had changed belongs to the fixture that it was given; check files are put in fresh anyway."""
+        """Require the fixture that the run started from. Check files may differ, since verifiers restore them."""
         before, prefix = self.sweep.conditions["suite"]["content"], f"{task.fixture}/"
         now = self.suite.content
         checks = {f"{prefix}{path}" for path in find_check_files(task.verifiers, root)}
@@ -220,7 +232,7 @@ class _ReverifyRound:
             raise NotVerifiable("the fixture has changed since")
 
     def _read_tool_uses(self, attempt_id: int) -> tuple[ToolUse, ...]:
-        """The attempt's tool calls, in the order in which they were begun, which is that of the calls."""
+        """Read the attempt's tool calls in the order in which they started."""
         arguments: dict[str, Json] = {}
         names: dict[str, str] = {}
         failed: dict[str, bool] = {}
@@ -245,13 +257,13 @@ def _check_changes(changes: Sequence[FileChange]) -> None:
             raise NotVerifiable("a file that it left holds the mark of a secret, and what was there is gone")
 
 
-def _apply_changes(changes: Sequence[FileChange], made: Workspace) -> None:
-    """Make the workspace what the run had left. Links come last, so that nothing is written through one."""
+def _apply_changes(changes: Sequence[FileChange], workspace: Workspace) -> None:
+    """Apply the run's file changes to the workspace. Links come last, so that nothing is written through one."""
     try:
         for change in changes:
-            path = resolve_inside(made.path, change.path)
+            path = resolve_inside(workspace.path, change.path)
             if change.change == "deleted" or change.link is not None:
-                (made.path / change.path).unlink(missing_ok=True)
+                (workspace.path / change.path).unlink(missing_ok=True)
             elif change.content is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
@@ -260,8 +272,8 @@ def _apply_changes(changes: Sequence[FileChange], made: Workspace) -> None:
                     path.chmod(change.mode)
         for change in changes:
             if change.link is not None:
-                link = made.path / change.path
+                link = workspace.path / change.path
                 link.parent.mkdir(parents=True, exist_ok=True)
-                os.symlink(change.link, link)  # noqa: PTH211 - the text as it is
+                os.symlink(change.link, link)  # noqa: PTH211 - Path.symlink_to would normalize the target
     except (OSError, PathEscapes) as error:
         raise NotVerifiable(f"what it left cannot be put together again: {error}") from error

@@ -1,6 +1,6 @@
-"""Settings of a suite's sweep: resolved once at the edge, stored with the sweep, read back by `resume`.
+"""Settings of a suite's sweep: resolved once at the command line, stored with the sweep, read back by `resume`.
 
-Nothing below the command line reads flags, files or the environment to learn a setting.
+No code below the command line reads flags, files or the environment to learn a setting.
 """
 
 from __future__ import annotations
@@ -28,51 +28,49 @@ STORED_FIELDS = (
     *("caps", "prices", "concurrency", "rpm", "tpm", "max_wall_s", "max_wait_s", "max_stall_s", "input_rate"),
     *("output_rate", "sandbox", "keep", "out"),
 )
-"""Every field in the order in which it is stored: the same settings give the same bytes in every version."""
+"""Names of all fields in the order of storage, so that equal settings give equal bytes in every version."""
 
 
 @attrs.frozen(kw_only=True)
 class Settings(Terms):
-    """Settings of a suite's sweep. Flags beat the project's file, which beats the user's file, which beats the
-    defaults.
-    """
+    """Settings of a suite's sweep, in order of precedence: flags, the project's file, the user's file, defaults."""
 
     suite: str
     tasks: tuple[str, ...] = ()
-    """Chosen task ids; empty means all."""
+    """Ids of the selected tasks; empty selects all."""
     cassette_dir: str | None = None
-    """The directory of a replay's recordings; None is the suite's own."""
+    """Directory of a replay's cassettes; None is the suite's own directory."""
     replay_of: str | None = None
-    """The stored sweep that a replay repeats; None where it plays cassettes."""
+    """Name of the stored sweep that a replay repeats; None if it plays cassettes."""
     played: Mapping[str, str] = attrs.field(factory=dict)
-    """The check of each task's cassette that a replay plays: `resume` goes on with the same ones."""
+    """Checksum of the cassette that a replay plays, by task id; `resume` continues only with the same cassettes."""
     provider: str
     model: str
     base_url: str | None = None
     api_key_env: str | None = None
-    """The name of the variable that holds the credential; never its value."""
+    """Name of the variable that holds the credential, never its value."""
     context_window: int | None = None
-    """Tokens the model takes in all, where that is known."""
+    """Size of the model's context window in tokens, if known."""
     fetch_private: bool = False
     """Whether `fetch_url` may reach this machine and private networks."""
     agent: AgentSettings
     agents: Mapping[str, str] = attrs.field(factory=dict)
-    """Instructions of the agents that files define, by name; a task's `agent` names one of them."""
+    """Instructions of the agents that the configuration files define, by name; a task's `agent` names one."""
     config_hash: str
     variants: tuple[Variant, ...] = ()
-    """The compared configurations, the baseline first; none in a sweep of one configuration."""
+    """Compared configurations, the baseline first; empty in a sweep of one configuration."""
     grants: Grants
     input_rate: str | None = None
     output_rate: str | None = None
-    """USD per million tokens as decimal text: both or neither; only for the report's estimate."""
+    """USD per million tokens as decimal text; both rates or neither. Only the report's estimate uses them."""
     sandbox: SandboxKind = "none"
-    """Confines programs of the agent and of the suite."""
+    """Sandbox for programs of the agent and of the suite."""
 
     def agent_for(self, name: str | None, variant: str = "") -> AgentSettings:
-        """The measured configuration under a variant, with a task's agent active.
+        """Return the measured configuration under a variant, with the agent *name* active (None: the configured one).
 
         Raises:
-            UsageError: no agent of that name is defined.
+            UsageError: no agent has that name.
         """
         agent = self._of_variant(variant) if variant else self.agent
         if name is None or name == agent.agent:
@@ -80,11 +78,11 @@ class Settings(Terms):
         return with_agent(agent, name, self.agents, where="a task's agent")
 
     def variant_ids(self) -> tuple[str, ...]:
-        """The variants' ids; the empty one alone where nothing is compared."""
+        """Return the variants' ids; only the empty id if the sweep compares nothing."""
         return tuple(variant.id for variant in self.variants) or ("",)
 
     def variants_to_json(self) -> dict[str, Json]:
-        """What each variant comes to, for readers of the record; `from_json` does not need it."""
+        """Encode each variant's resolved configuration for readers of the record; `from_json` does not need it."""
         return {variant.id: {"agent": _agent_to_json(self.agent_for(None, variant.id))} for variant in self.variants}
 
     def _of_variant(self, wanted: str) -> AgentSettings:
@@ -93,18 +91,18 @@ class Settings(Terms):
         return with_values(config, overrides, f"variant {wanted}").agent
 
     def to_json(self) -> dict[str, Json]:
-        """Encode the settings as they are stored in the sweep's conditions, keys in `STORED`'s order."""
+        """Encode the settings as stored in the sweep's conditions, keys in `STORED`'s order."""
         values = super().to_json()
         values["grants"]["effects"] = sorted(self.grants.effects)
         values["agent"] = _agent_to_json(self.agent)
         values["tasks"] = list(self.tasks)
         values["agents"] = dict(self.agents)
-        values["variants"] = [{"id": one.id, "overrides": dict(one.overrides)} for one in self.variants]
+        values["variants"] = [{"id": variant.id, "overrides": dict(variant.overrides)} for variant in self.variants]
         return {name: values[name] for name in STORED_FIELDS}
 
     @classmethod
     def read_values(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the stored values of known fields, decoded."""
+        """Decode the stored values of known fields."""
         grants = known_values(Grants, stored["grants"])
         agent = known_values(AgentSettings, stored["agent"])
         agent["native_tools"] = tuple(agent.get("native_tools", ()))
@@ -113,11 +111,11 @@ class Settings(Terms):
             "tasks": tuple(stored["tasks"]),
             "agent": AgentSettings(**agent),
             "grants": Grants(**grants),
-            "variants": tuple(Variant(**known_values(Variant, one)) for one in stored.get("variants", ())),
+            "variants": tuple(Variant(**known_values(Variant, each)) for each in stored.get("variants", ())),
         }
 
     def report_directory(self, store: Path, sweep: str) -> Path:
-        """Where the three report files go."""
+        """Return the directory for the three report files."""
         return Path(self.out) if self.out else store.parent / "eval" / sweep
 
 

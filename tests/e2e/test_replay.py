@@ -246,7 +246,7 @@ def test_another_configuration_warns_and_a_damaged_cassette_is_refused_by_line(
     (evalctl.home / "evalctl.json").write_text('{"schemaVersion": 1, "reasoningEffort": "high"}', encoding="ascii")
     other = replay(evalctl, suite)
     assert other.code == 2
-    assert "a: recorded under another configuration" in other.stderr
+    assert "a: recorded with another configuration" in other.stderr
     assert "reasoningEffort" in other.stdout
     file = suite / "cassettes" / "a.jsonl"
     file.write_bytes(file.read_bytes().replace(b"Done.", b"Gone."))
@@ -339,7 +339,7 @@ def test_a_stored_run_with_a_redaction_mark_is_skipped(evalctl: Driver, make_sui
     assert done.code == 1
     assert "1 skipped(no_cassette)" in done.stdout
     message = evalctl.query("SELECT detail FROM outcome WHERE reason = 'no_cassette'")[0][0]
-    assert "holds the mark of a secret" in message
+    assert "contains the mark of a removed secret" in message
 
 
 def test_verify_adds_what_verifiers_say_now_and_changes_nothing(evalctl: Driver, make_suite: MakeSuite) -> None:
@@ -356,7 +356,7 @@ def test_verify_adds_what_verifiers_say_now_and_changes_nothing(evalctl: Driver,
     assert live.code == 0, live.stderr
     before = evalctl.query("SELECT * FROM result") + evalctl.query("SELECT * FROM verdict")
     same = evalctl.run("verify", "last")
-    assert "2 runs verified again, 0 with another outcome" in same.stdout, same.stderr
+    assert "2 runs verified again, 0 with a different outcome" in same.stdout, same.stderr
     file = suite / "suite.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"ho"', '"hi"'), encoding="utf-8")
     done = evalctl.run("--json", "verify", "last")

@@ -178,8 +178,12 @@ WRONG = [
     [
         ([{"id": "a"}], "tiny", ["at least two variants"]),
         ([{"id": "a"}, {"id": "A"}], "tiny", ["another variant is called 'A'"]),
-        (PAIR, "demo", ["suite: these variants are of another suite"]),
-        (WRONG, "tiny", ["did you mean 'compaction.threshold'?", "--model", "does not enter the configuration hash"]),
+        (PAIR, "demo", ["suite: the file is for another suite"]),
+        (
+            WRONG,
+            "tiny",
+            ["did you mean 'compaction.threshold'?", "--model", "it is not part of the configuration hash"],
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_the_first_run(  # noqa: PLR0917 - half of them are fixtures

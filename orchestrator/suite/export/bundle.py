@@ -42,8 +42,9 @@ class HoldsSecret(EvalctlError):
 
     def __str__(self) -> str:
         return (
-            f"{self.subject} cannot be shared: there is a secret, or the mark of one, in "
-            f"{list_names(self.fields, noun='fields')}\nNothing was written. `evalctl show` shows what the sweep holds."
+            f"{self.subject} cannot be shared: it contains a secret, or the mark of a removed one, in "
+            f"{list_names(self.fields, noun='fields')}\n"
+            "Nothing was written. `evalctl show` lists what the sweep contains."
         )
 
 
@@ -124,13 +125,15 @@ def refuse_existing(file: Path, *, force: bool) -> None:
         raise UsageError(f"{file}: is a directory; --out names a file")
     # a rename puts a plain file in the place of a device, a pipe or a link, such as /dev/null, for everybody
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise UsageError(f"{file}: is a link or no regular file; it is never replaced", "Name another file.")
+        raise UsageError(
+            f"{file}: is a link or not a regular file, so evalctl does not replace it", "Name another file."
+        )
     if not force and file.exists():
         raise _make_exists_error(file)
 
 
 def _make_exists_error(file: Path) -> UsageError:
-    return UsageError(f"{file}: exists already", "Pass --force to replace it, or name another file.")
+    return UsageError(f"{file}: already exists", "Pass --force to replace it, or name another file.")
 
 
 def _list_path_spellings(path: Path) -> list[Path]:

@@ -28,17 +28,17 @@ def find_pattern_fault(pattern: str) -> str | None:
     quantifier inside a group that is itself repeated without a bound, whose time can grow exponentially.
     """
     if len(pattern) > MAX_PATTERN:
-        return f"a pattern of more than {MAX_PATTERN} characters"
+        return f"the pattern has more than {MAX_PATTERN} characters"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)  # "possible nested set" means another thing tomorrow
             compiled = re.compile(pattern)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
-        return f"no regular expression: {error}"
+        return f"not a regular expression: {error}"
     if _nests_unbounded(pattern):
-        return "an unbounded quantifier within an unbounded one, such as (a+)+, may take for ever"
+        return "an unbounded quantifier inside an unbounded one, such as (a+)+, can take exponential time"
     if compiled.fullmatch(""):
-        return "it matches the empty text, which is everywhere"
+        return "it matches the empty text, so it would match everywhere"
     return None
 
 

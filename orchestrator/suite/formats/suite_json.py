@@ -107,7 +107,7 @@ def _make_converter() -> Converter:
             raise Mismatch(problem, ("kind",)) from error
         if not attrs.has(found):
             raise Mismatch(
-                f"kind {describe_value(kind)} cannot be read from a file: its class is no attrs class", ("kind",)
+                f"kind {describe_value(kind)} cannot be read from a file: its class is not an attrs class", ("kind",)
             )
         return found
 
@@ -156,7 +156,7 @@ def _check_fixture_directory(directory: Path, fixture: str) -> tuple[str | None,
     try:
         path = resolve_inside(directory, fixture)
         if path == directory.resolve():
-            return "a fixture is a directory below the suite's, not the suite's own", path
+            return "a fixture must be a directory below the suite's directory, not that directory itself", path
         if not path.exists():
             return f"no such directory: {describe_value(fixture)}", path
         return (None if path.is_dir() else f"not a directory: {describe_value(fixture)}"), path

@@ -56,7 +56,7 @@ def _find_problems(document: Json, suite_id: str, agents: Mapping[str, str]) -> 
     if "suite" not in document:
         yield (), "missing required field 'suite'"
     elif suite != suite_id:
-        yield ("suite",), f"these variants are of another suite: expected {suite_id!r}, got {describe_value(suite)}"
+        yield ("suite",), f"the file is for another suite: expected {suite_id!r}, got {describe_value(suite)}"
     if "variants" not in document:
         yield (), "missing required field 'variants'"
         return
@@ -120,10 +120,10 @@ def _find_override_fault(key: str, value: Json, agents: Mapping[str, str]) -> st
     if key in ALTERNATIVES:
         return f"a variant cannot set it: {ALTERNATIVES[key]}"
     if key in CONNECTION:
-        return "a variant cannot set it: it does not enter the configuration hash; it holds for the whole sweep"
+        return "a variant cannot set it: it is not part of the configuration hash and applies to the whole sweep"
     group = [name for name in MEASURED if name.startswith(f"{key}.")]
     if group:
-        return f"overrides have dotted names, such as {group[0]!r}"
+        return f"write overrides with dotted names, such as {group[0]!r}"
     hint = suggest_nearest(key, MEASURED)
     return f"unknown key{hint}" + ("" if hint else f"; a variant may set {', '.join(MEASURED)}")
 

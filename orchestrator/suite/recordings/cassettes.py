@@ -65,7 +65,7 @@ def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
         if found != wanted:
             raise UsageError(
                 f"{path}:1: {field}: recorded with {found!r}, this is {wanted!r}",
-                "A recording holds for the version that it was made with. Record it again: evalctl record SUITE.",
+                "A recording is valid only for the version it was made with. Record it again: evalctl record SUITE.",
             )
     return cassette
 
@@ -79,7 +79,7 @@ def refuse_installed(directory: Path) -> None:
     checkout = (BUNDLED.parent / "pyproject.toml").is_file()
     if directory.resolve().is_relative_to(BUNDLED) and not checkout:
         raise UsageError(
-            f"{directory} belongs to the installed package and is not written to",
+            f"{directory} is part of the installed package, which evalctl does not write to",
             "Name another place: --cassette-dir DIR, or --out DIR with --bundled.",
         )
 
@@ -108,7 +108,7 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
     try:
         replace_files(texts)
     except OSError as error:
-        raise UsageError(f"{error.filename}: the cassettes cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"{error.filename}: cannot write the cassettes: {error.strerror or error}") from error
 
 
 def _find_full_directories(texts: Mapping[Path, bytes]) -> Iterator[str]:

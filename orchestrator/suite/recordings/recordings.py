@@ -100,8 +100,8 @@ def find_differences(recordings: Recordings, tasks: Sequence[Task], settings: Se
                 granted.append(task.id)
     if configured:
         yield (
-            f"warning: {', '.join(configured)}: recorded under another configuration; your own configuration changes "
-            'what is asked. An empty one: EVALCTL_CONFIG_HOME="$(mktemp -d)"'
+            f"warning: {', '.join(configured)}: recorded with another configuration, so the requests may differ. To "
+            'replay with an empty configuration, set EVALCTL_CONFIG_HOME="$(mktemp -d)"'
         )
     if granted:
-        yield f"warning: {', '.join(granted)}: recorded with other permissions than are granted now"
+        yield f"warning: {', '.join(granted)}: recorded with permissions that differ from those granted now"

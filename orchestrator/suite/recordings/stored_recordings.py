@@ -97,11 +97,11 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
     if run.attempt_id is None or not run.judged:
         raise Unplayable("it has no judged result")
     if run.reason == "maxWallMs":
-        raise Unplayable("its time was over; where it was cut off does not repeat")
+        raise Unplayable("it ran out of time, and a replay cannot stop at the same point")
     events = list(reader.iterate_events(run.attempt_id))
     text = json.dumps([dict(event.payload) for event in events])
     if MARK_PREFIX in text:
-        raise Unplayable("its record holds the mark of a secret, and what was there is gone")
+        raise Unplayable("its record contains the mark of a removed secret, so the original text is lost")
     marker = f"{sweep.name}/{run.position}/{run.attempt_number}"
     pairs = [(marker, RUN_MARK), (sweep.name, SWEEP_MARK)]
     # longest first, since a sweep's name is a part of the workspace's path
@@ -163,7 +163,7 @@ class _Rebuilt:
         """The next event."""
         payload: Mapping[str, Any] = event.payload
         if "forgotten" in payload or "unreadable" in payload:
-            raise Unplayable("a part of its record was forgotten")
+            raise Unplayable("part of its record was forgotten")
         match event.kind:
             case "work_started":
                 self._begin_attempt(payload)
@@ -186,25 +186,25 @@ class _Rebuilt:
                     is_error=payload["is_error"],
                 )
             case "incident" if payload["name"] in UNREPLAYABLE_INCIDENTS:
-                raise Unplayable(f"its requests cannot be made up again after {payload['name']}")
+                raise Unplayable(f"its requests cannot be rebuilt after {payload['name']}")
             case _:
                 pass
 
     def close_call(self) -> None:
         """There are no more events."""
         if not self.model:
-            raise Unplayable("its work was never begun")
+            raise Unplayable("its work never began")
 
     def _begin_attempt(self, payload: Mapping[str, Any]) -> None:
         if "tool_specs" not in payload:
-            raise Unplayable("it was stored by a version that did not keep what tools were described as")
+            raise Unplayable("it was stored by a version that did not keep the tools' descriptions")
         self.model, self.instructions = payload["model"], payload["instructions"]
         self.tools = tuple(ToolSpec(**spec) for spec in json.loads(payload["tool_specs"]))
         self.messages = [UserText(text=payload["prompt"])]
 
     def _begin_call(self, payload: Mapping[str, Any]) -> None:
         if payload.get("error") == "cancelled":
-            raise Unplayable("it was cut off within a request")
+            raise Unplayable("it was cut off during a request")
         self._answer_tools()
         asked = self.normalizer.build_material(
             Request(

@@ -25,7 +25,7 @@ def find_bundled_directory(suites: Path = BUNDLED) -> Path:
     """
     if not is_checkout(suites):
         raise UsageError(
-            "the bundled suites are part of an installed package, which is not written to",
+            "the bundled suites are part of an installed package, which evalctl does not write to",
             "Pass --out DIR to write a suite of your own.",
         )
     return suites
@@ -39,13 +39,13 @@ def check_own(directory: Path, suites: Path = BUNDLED) -> None:
     """
     place, home = directory.resolve(), suites.resolve()
     if INSTALLED & {*place.parts} or (not is_checkout(suites) and place.is_relative_to(home)):
-        raise UsageError(f"{directory} is part of an installed package, which is not written to")
+        raise UsageError(f"{directory} is part of an installed package, which evalctl does not write to")
     if place == home / STRESS:
         return
     if place.is_relative_to(home):
         raise UsageError(f"{directory} lies among the bundled suites", f"Only {home / STRESS} is generated there.")
     if (suites / place.name).is_dir():
         raise UsageError(
-            f"a bundled suite is called {place.name!r}, and a suite is named by its directory where ids are equal",
+            f"a bundled suite has the directory name {place.name!r}, which must tell suites with equal ids apart",
             f"Choose another name: --out {directory.with_name(f'{place.name}-more')}",
         )

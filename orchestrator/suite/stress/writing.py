@@ -113,7 +113,7 @@ def _read_list(directory: Path) -> dict[str, str]:
     file = directory / LISTING_FILE
     if not os.path.lexists(file):
         return {}
-    foreign = UsageError(f"{file} is no list of generated files", "Choose another directory, or move it away.")
+    foreign = UsageError(f"{file} is not a list of generated files", "Choose another directory, or move it away.")
     if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_LISTING_BYTES:
         raise foreign
     try:

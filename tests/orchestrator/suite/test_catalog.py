@@ -228,7 +228,7 @@ def test_two_suites_of_one_id_are_refused_until_one_is_named_by_its_directory(tm
         find_suite("same", tmp_path)
     assert str(tmp_path / "a") in str(caught.value)
     assert str(tmp_path / "b") in str(caught.value)
-    assert str(caught.value).splitlines()[-1].startswith(f"Say which, such as same --suite-dir {tmp_path / 'b'}")
+    assert str(caught.value).splitlines()[-1].startswith(f"Name one of them, such as same --suite-dir {tmp_path / 'b'}")
     assert find_suite("same", tmp_path / "b").root == tmp_path / "b"
     assert find_suite("a", tmp_path).root == tmp_path / "a"
 

@@ -74,7 +74,7 @@ def test_what_is_shared_is_scrubbed_throughout() -> None:
 def test_a_file_is_replaced_only_by_force_and_written_as_a_whole(tmp_path: Path) -> None:
     file = tmp_path / "share" / "run.json"
     write_bundle(file, "one", force=False)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_bundle(file, "two", force=False)
     assert file.read_text() == "one"
     write_bundle(file, "two", force=True)
@@ -92,7 +92,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, force: bool) 
     link.symlink_to(target)
     dangling.symlink_to(tmp_path / "nowhere")
     for file in (pipe, link, dangling):
-        with pytest.raises(UsageError, match="never replaced"):
+        with pytest.raises(UsageError, match="does not replace it"):
             write_bundle(file, "two", force=force)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert (link.is_symlink(), dangling.is_symlink(), target.read_text()) == (True, True, "mine")
@@ -154,6 +154,6 @@ def test_of_processes_that_export_to_one_file_at_once_exactly_one_does(tmp_path:
         racer.stdin.flush()
     said = [racer.communicate(timeout=60)[1] for racer in racers]
     (winner,) = (letter for letter, racer in zip("abcd", racers, strict=True) if racer.returncode == 0)
-    assert sum("exists already" in text for text in said) == 3
+    assert sum("already exists" in text for text in said) == 3
     assert file.read_text() == winner * 2_000_000
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -191,7 +191,10 @@ def test_a_suite_says_what_it_must(directory: Path, changed: dict[str, Any], tol
         ({"fixture": "fixtures/../.."}, "fixture: 'fixtures/../..' must not hold .."),
         ({"fixture": ""}, "fixture: '' is empty"),
         ({"fixture": "fixtures\\fix-add"}, "backslash"),
-        ({"fixture": "."}, "fixture: a fixture is a directory below the suite's, not the suite's own"),
+        (
+            {"fixture": "."},
+            "fixture: a fixture must be a directory below the suite's directory, not that directory itself",
+        ),
         ({"fixture": "missing"}, "fixture: no such directory: 'missing'"),
         ({"fixture": "suite.json"}, "fixture: not a directory: 'suite.json'"),
         ({"budget": {"maxWallMs": 1}}, "budget: missing required field 'maxTurns'"),
@@ -212,8 +215,11 @@ def test_a_suite_says_what_it_must(directory: Path, changed: dict[str, Any], tol
         ({"agent": ""}, "agent: expected some text, got ''"),
         ({"fixtureGit": "yes"}, "fixtureGit: expected true or false, got 'yes'"),
         ({"replayNormalize": [{"pattern": "a"}]}, "replayNormalize[0]: missing required field 'replace'"),
-        ({"replayNormalize": [{"pattern": "(", "replace": ""}]}, "replayNormalize[0].pattern: no regular expression"),
-        ({"replayNormalize": [{"pattern": "(a+)+", "replace": ""}]}, "an unbounded quantifier within an unbounded one"),
+        (
+            {"replayNormalize": [{"pattern": "(", "replace": ""}]},
+            "replayNormalize[0].pattern: not a regular expression",
+        ),
+        ({"replayNormalize": [{"pattern": "(a+)+", "replace": ""}]}, "an unbounded quantifier inside an unbounded one"),
     ],
 )
 def test_a_task_says_what_it_must(directory: Path, changed: dict[str, Any], told: str) -> None:

@@ -115,7 +115,7 @@ def test_a_full_disk_is_told_with_the_file_that_did_not_fit_and_nothing_is_left(
             write_cassettes({tmp_path / "t.jsonl": cassette()}, REDACTOR)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert str(caught.value).startswith(f"{tmp_path / 't.jsonl'}: the cassettes cannot be written: ")
+    assert str(caught.value).startswith(f"{tmp_path / 't.jsonl'}: cannot write the cassettes: ")
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("t.jsonl", b"old")]
 
 
@@ -146,6 +146,6 @@ def test_an_installed_package_is_not_recorded_into(tmp_path: Path, monkeypatch: 
     refuse_installed(BUNDLED / "demo" / "cassettes")
     installed = tmp_path / "site-packages" / "suites"
     monkeypatch.setattr(cassettes, "BUNDLED", installed)
-    with pytest.raises(UsageError, match="belongs to the installed package"):
+    with pytest.raises(UsageError, match="is part of the installed package"):
         refuse_installed(installed / "demo" / "cassettes")
     refuse_installed(Path(tmp_path / "mine"))

@@ -125,7 +125,7 @@ def test_a_directory_in_the_place_of_a_file_and_the_other_way_round_are_left_alo
 )
 def test_a_foreign_list_is_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / LISTING_FILE).write_text(content)
-    with pytest.raises(UsageError, match="no list of generated files"):
+    with pytest.raises(UsageError, match="not a list of generated files"):
         plan_changes(tmp_path, FILES)
 
 
@@ -189,7 +189,7 @@ def test_the_bundled_suites_of_a_checkout_may_be_written_again() -> None:
 
 
 def test_a_name_that_a_bundled_suite_has_is_refused_with_another(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"called '{STRESS}'.*\n.*--out {tmp_path}/{STRESS}-more"):
+    with pytest.raises(UsageError, match=rf"directory name '{STRESS}'.*\n.*--out {tmp_path}/{STRESS}-more"):
         check_own(tmp_path / STRESS)
 
 
