@@ -1,7 +1,7 @@
-"""The bundle: one JSON file of a stored sweep, or of one of its variants, that can be given to somebody else.
+"""Bundle: a stored sweep, or one of its variants, as one JSON file that can be shared.
 
-It holds what the report files hold, without absolute paths and without the endpoint. It is refused as a whole where a
-field holds a secret, or the mark of one that was taken out before.
+The bundle has the content of the report files, without absolute paths and without the endpoint. It is refused as a
+whole if a field contains a secret or the mark of a removed one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCHEMA_VERSION = 1
 
 @attrs.define(slots=False)
 class HoldsSecret(EvalctlError):
-    """What was to be shared holds a secret. Names the fields and never a value."""
+    """A bundle contains a secret. The message names the fields and never a value."""
 
     subject: str
     fields: tuple[str, ...]
@@ -49,7 +49,7 @@ class HoldsSecret(EvalctlError):
 
 
 def build_bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[str, Json]:
-    """The bundle's document as the store has it, neither scrubbed nor looked through; *variant* names one arm."""
+    """Build the bundle's document from the store, not yet scrubbed or checked; *variant* limits it to one variant."""
     runs: list[Json] = []
 
     def add_run(run: RunRecord, cell: CellRecord) -> None:
@@ -66,7 +66,7 @@ def build_bundle(reader: Reader, sweep: SweepRow, variant: str | None) -> dict[s
 
 
 def make_scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, temporary: Sequence[str]) -> Scrubber:
-    """What takes out of a sweep's bundle where things lay on this machine and whom they were asked of."""
+    """Make the scrubber that removes this machine's directories and the sweep's endpoint from a bundle."""
     settings = sweep.conditions.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     provider = settings.get("provider")
@@ -85,23 +85,23 @@ def make_scrubber(sweep: SweepRow, *, home: str | None, data: Path, run: Path, t
 
 
 def render_bundle(document: Mapping[str, Json], scrubber: Scrubber, redactor: Redactor, *, subject: str) -> str:
-    """The bundle as text: looked through for secrets first, then scrubbed. Pure ASCII; the same rows, the same bytes.
+    """Render the bundle as ASCII text: checked for secrets, then scrubbed. Equal rows give equal bytes.
 
     Raises:
-        HoldsSecret: it holds one.
+        HoldsSecret: the document contains a secret; *subject* names the document in the message.
     """
     order = ("runs", "report", "markdown")
-    found = [path for name in order for path, _ in find_secret_fields(document[name], (name,), redactor)]
-    if found:
-        raise HoldsSecret(subject=subject, fields=tuple(dict.fromkeys(map(format_path, found))))
+    secrets = [path for name in order for path, _ in find_secret_fields(document[name], (name,), redactor)]
+    if secrets:
+        raise HoldsSecret(subject=subject, fields=tuple(dict.fromkeys(map(format_path, secrets))))
     return json.dumps(scrubber.scrub_json(dict(document)), indent=2, allow_nan=False) + "\n"
 
 
 def write_bundle(file: Path, text: str, *, force: bool) -> None:
-    """Write *text* to *file*, whole or not at all; what is there stays unless *force* says otherwise.
+    """Write *text* to *file*, whole or not at all; replace an existing file only with *force*.
 
     Raises:
-        UsageError: it exists, or cannot be written.
+        UsageError: the file exists, or cannot be written.
     """
     refuse_existing(file, force=force)
     try:
@@ -109,21 +109,21 @@ def write_bundle(file: Path, text: str, *, force: bool) -> None:
         try:
             with replace_file(file, only_new=not force) as stream:
                 stream.write(text)
-        except FileExistsError as error:  # since we looked
+        except FileExistsError as error:  # another process created it after the check
             raise _make_exists_error(file) from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def refuse_existing(file: Path, *, force: bool) -> None:
-    """Raise where *file* may not be written.
+    """Refuse a *file* that must not be replaced.
 
     Raises:
-        UsageError: it exists and nobody forces it, or it is anything but a regular file.
+        UsageError: the file exists and *force* is false, or it is not a regular file.
     """
     if file.is_dir():
         raise UsageError(f"{file}: is a directory; --out names a file")
-    # a rename puts a plain file in the place of a device, a pipe or a link, such as /dev/null, for everybody
+    # a rename would replace a device, a pipe or a link, such as /dev/null, with a plain file
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise UsageError(
             f"{file}: is a link or not a regular file, so evalctl does not replace it", "Name another file."
@@ -137,5 +137,5 @@ def _make_exists_error(file: Path) -> UsageError:
 
 
 def _list_path_spellings(path: Path) -> list[Path]:
-    """A directory as it is named and as it is when links are followed."""
+    """Return the spellings of a directory: absolute, and with links resolved."""
     return list(dict.fromkeys((path.absolute(), path.resolve())))

@@ -1,9 +1,9 @@
-r"""Takes absolute paths and the endpoint out of text that is to be shared. Pure.
+r"""Scrubber that removes absolute paths and the endpoint from text before it is shared. Pure.
 
-Paths are told by their look: POSIX (`/home/me/x`, also escaped as in `\/home\/me`, or percent-encoded), Windows
-(`C:\Users\me`, `\\server\share`, escaped as in JSON or not) and `file:` URLs. What stands in a known directory keeps
-its rest (`<home>/x`), every other path becomes `<path>` as a whole. URLs of other schemes stay, but for paths in their
-query. It is pattern-based and no guarantee: a path whose name holds spaces loses only what comes before the first one.
+Paths are recognized by their form: POSIX (`/home/me/x`, also escaped as in `\/home\/me`, or percent-encoded), Windows
+(`C:\Users\me`, `\\server\share`, escaped as in JSON or not) and `file:` URLs. A path in a known directory keeps
+its rest (`<home>/x`); every other path becomes `<path>` as a whole. URLs of other schemes stay, except for paths in
+their query. Patterns give no guarantee: of a path with spaces, only the text before the first space is removed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from store.events import Json
 PATH = "<path>"
 ENDPOINT = "custom-endpoint"
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-"""A provider's id that names no host."""
+"""A provider's id that does not name a host."""
 
 _PLACEHOLDERS = ("<home>", "<data-dir>", "<run-dir>", "<tmp>", PATH)
 _SLASH = r"(?:\\*/|%2[Ff])"
 _CHAR = r"[^\s\"'`<>|\\/:;,*?(){}\[\]\x00-\x1f]"
-"""Of a name within a path; a colon ends it, so that each path of a list is one."""
+"""A character of a name in a path. A colon ends the path, so that each path of a list is separate."""
 _BACK = r"\\+(?![\\\"'])"
-"""A separator of Windows, in any number of escapes; what escapes a quote is none: JSON text stays JSON."""
+"""A Windows separator, escaped any number of times. A backslash before a quote is not one: JSON text stays JSON."""
 _TAIL = rf"(?:{_CHAR}|/|{_BACK})"
 _AFTER = r"(?<=\\[nrt])|(?<=\s-[A-Za-z])"
-"""An escaped line end, or a flag such as `-I`: letters that are no part of what follows."""
+"""An escaped line end or a flag such as `-I`, whose letters do not belong to the path after it."""
 _APART = r"(?:(?<![\w.~$}*?+\\/-])" + "".join(f"(?<!{mark})" for mark in _PLACEHOLDERS) + rf"|{_AFTER})"
-"""What stands before an absolute path is no part of a name, a pattern or a variable."""
+"""The start of an absolute path: no name, pattern or variable comes directly before it."""
 _FILE = rf"(?:(?<![\w+.-])|{_AFTER})(?i:file):(?:{_SLASH}|\\)+(?:[A-Za-z]:[\\/])?{_CHAR}{_TAIL}*"
 _URL = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}:(?:\\*/){2}(?=[\w\[])[^\s\"'`<>\\,;?#]*"
 _DRIVE = rf"(?:(?<![A-Za-z0-9])|{_AFTER})[A-Za-z]:(?:/|{_BACK}){_TAIL}*"
@@ -39,14 +39,14 @@ _SHARE = rf"(?<![\w\\])\\\\+[?.\w][\w.$?-]*{_BACK}{_TAIL}*"
 _POSIX = rf"{_APART}{_SLASH}+{_CHAR}(?:{_CHAR}|{_SLASH})*"
 _PATHS = re.compile(rf"(?P<file>{_FILE})|(?P<drive>{_DRIVE})|(?P<url>{_URL})|(?P<share>{_SHARE})|(?P<posix>{_POSIX})")
 _TAG = re.compile(r"/[A-Za-z][A-Za-z0-9-]*")
-"""What follows `<` in a closing tag."""
+"""A closing tag without its brackets."""
 
 
 class Scrubber:
-    """Replaces paths and endpoints in text; scrubbing what was scrubbed changes nothing.
+    """Replaces paths and endpoints in text; scrubbing a second time changes nothing.
 
     Args:
-        directories: known directories by their placeholder, such as `<home>`; each may have several spellings.
+        directories: known directories by placeholder, such as `<home>`; each may have several spellings.
         endpoints: texts that name the endpoint, such as its host.
     """
 
@@ -58,10 +58,10 @@ class Scrubber:
             if len(path.parts) > 1
             for form in _make_path_patterns(str(path))
         }
-        # the longest first: what lies in the run directory lies in the home directory, too
+        # the longest first: the run directory may lie in the home directory
         self._known = [
             (re.compile(rf"(?<!\\){form}(?![\w.-])"), mark)
-            for form, mark in sorted(known.items(), key=lambda one: (-len(one[0]), one[0]))
+            for form, mark in sorted(known.items(), key=lambda item: (-len(item[0]), item[0]))
         ]
         named = sorted({text for text in endpoints if text}, key=lambda text: (-len(text), text))
         self._endpoints = (
@@ -71,18 +71,18 @@ class Scrubber:
         )
 
     def scrub_text(self, text: str) -> str:
-        """*text* without absolute paths and without the endpoint."""
+        """Return *text* without absolute paths and without the endpoint."""
         if self._endpoints is not None:
             text = self._endpoints.sub(ENDPOINT, text)
         for path, mark in self._known:
             text = path.sub(mark, text)
-        # what stood behind a path may be one of its own now that the path is gone; each round takes a separator away
+        # text after a removed path may now look like a path itself; each round removes a separator, so the loop ends
         while (again := _PATHS.sub(_replace_match, text)) != text:
             text = again
         return text
 
     def scrub_json(self, value: Json) -> Json:
-        """A copy of a JSON value with every string and every key scrubbed; keys that become equal stay apart."""
+        """Return a copy of a JSON value with all strings and keys scrubbed; keys that become equal get a number."""
         match value:
             case str():
                 return self.scrub_text(value)
@@ -94,22 +94,22 @@ class Scrubber:
                 return value
 
     def _scrub_object(self, value: Mapping[str, Any]) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        scrubbed: dict[str, Json] = {}
         for name, item in value.items():
             clean = self.scrub_text(name)
             key, number = clean, 1
-            while key in found:
+            while key in scrubbed:
                 number += 1
                 key = f"{clean}#{number}"
-            found[key] = self.scrub_json(item)
-        return found
+            scrubbed[key] = self.scrub_json(item)
+        return scrubbed
 
 
 def _replace_match(match: re.Match[str]) -> str:
     whole = match.group()
     if match["url"] is not None or (match["posix"] is not None and _is_tag(match)):
         return whole
-    # a full stop or the like that ends a sentence is not of the path
+    # punctuation that ends a sentence does not belong to the path
     end = len(whole.rstrip(".!"))
     return PATH + whole[end:]
 
@@ -120,14 +120,14 @@ def _is_tag(match: re.Match[str]) -> bool:
 
 
 def _make_path_patterns(path: str) -> Iterator[str]:
-    """Patterns of a path: as it is, with escaped separators, and percent-encoded."""
+    """Yield patterns of a path: plain or with escaped separators, and percent-encoded."""
     for form in dict.fromkeys((path, quote(path))):
         pieces = [re.escape(piece) for piece in re.split(r"[\\/]", form)]
         yield r"(?:\\*/|\\+|%2[Ff])".join(pieces)
 
 
 def list_endpoint_names(base_url: str | None) -> list[str]:
-    """The texts by which an error or a condition may name the endpoint at *base_url*."""
+    """List the texts by which an error or a condition may name the endpoint at *base_url*."""
     if base_url is None:
         return []
     try:
@@ -135,6 +135,11 @@ def list_endpoint_names(base_url: str | None) -> list[str]:
         host = parts.hostname or ""
     except ValueError:
         return [base_url]
-    place = parts.netloc.rpartition("@")[2]
-    # a host without a dot is an everyday word, such as localhost
-    return [base_url.rstrip("/"), f"{parts.scheme}://{place}", place, *([host] if "." in host or ":" in host else [])]
+    address = parts.netloc.rpartition("@")[2]
+    # a host without a dot is a common word, such as localhost
+    return [
+        base_url.rstrip("/"),
+        f"{parts.scheme}://{address}",
+        address,
+        *([host] if "." in host or ":" in host else []),
+    ]

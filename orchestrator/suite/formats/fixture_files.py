@@ -1,4 +1,4 @@
-"""What is in a fixture directory: the hash of every file, and what cannot be part of a fixture."""
+"""Files of a fixture directory: the hash of each, and problems that keep the directory from being a fixture."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from providers.system.tree import IGNORED_NAMES
 
 @attrs.frozen(kw_only=True)
 class FixtureFiles:
-    """A fixture as found."""
+    """Content and problems of a fixture directory."""
 
     content: dict[str, str]
     """SHA-256 (hex) by path relative to the fixture, sorted; `x:` before it marks an executable file, `l:` a symbolic
     link, whose hash is that of its target's spelling."""
     problems: tuple[str, ...]
-    """What keeps it from being used, one line each."""
+    """Reasons why the fixture cannot be used, one line each."""
 
 
 def inspect_fixture(root: Path) -> FixtureFiles:
-    """Hash every file below *root*; collects what is wrong instead of raising."""
+    """Hash every file below *root*. Problems are collected and not raised."""
     content: dict[str, str] = {}
     problems: list[str] = []
     real = root.resolve()
     for relative, entry, ignored in _walk_files(root, "", ignored=False):
-        shown = relative.encode("utf-8", "backslashreplace").decode()
+        printable = relative.encode("utf-8", "backslashreplace").decode()
         if isinstance(entry, OSError):
-            problems.append(f"{shown or '.'}: cannot be read: {entry.strerror}")
+            problems.append(f"{printable or '.'}: cannot be read: {entry.strerror}")
             continue
-        if shown != relative:
-            problems.append(f"{shown}: the name is not UTF-8")
+        if printable != relative:
+            problems.append(f"{printable}: the name is not UTF-8")
             continue
         try:
             mode = entry.lstat().st_mode
             if stat.S_ISLNK(mode):
-                target = os.readlink(entry)  # noqa: PTH115 - the spelling; Path.readlink normalizes it
+                target = os.readlink(entry)  # noqa: PTH115 - Path.readlink would normalize the spelling
                 problem = _find_link_problem(entry, target, real)
                 if problem:
                     problems.append(f"{relative}: {problem}")
@@ -61,7 +61,10 @@ def _hash_file(file: Path) -> str:
 
 
 def _walk_files(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tuple[str, Path | OSError, bool]]:
-    """Everything below *directory* that is no directory. Links are never followed."""
+    """Yield everything below *directory* that is not a directory: relative path, entry or error, whether it is ignored.
+
+    Links are never followed.
+    """
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError as error:
@@ -70,15 +73,15 @@ def _walk_files(directory: Path, prefix: str, *, ignored: bool) -> Iterator[tupl
     for entry in entries:
         relative = f"{prefix}{entry.name}"
         if entry.is_dir(follow_symlinks=False):
-            # even what does not count is copied, so its links must stay inside, too
+            # ignored files are copied as well, so their links must stay inside, too
             yield from _walk_files(Path(entry.path), f"{relative}/", ignored=ignored or entry.name in IGNORED_NAMES)
         else:
             yield relative, Path(entry.path), ignored
 
 
 def _find_link_problem(link: Path, target: str, root: Path) -> str | None:
-    """A link of a fixture has to lead to the same place in every copy: relative, and never out of it."""
+    """Return why a link may not be in a fixture. It must lead to the same file in every copy: relative, and inside."""
     if os.path.isabs(target):  # noqa: PTH117 - the spelling decides
         return f"a symbolic link to an absolute path ({target})"
-    inside = Path(os.path.realpath(link)).is_relative_to(root)  # loops and missing targets inside do no harm
+    inside = Path(os.path.realpath(link)).is_relative_to(root)  # loops and missing targets inside are harmless
     return None if inside else f"a symbolic link that leads out of the fixture ({target})"

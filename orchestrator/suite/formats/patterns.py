@@ -1,4 +1,4 @@
-"""Regular expressions that a suite brings along: which ones we are willing to run over a model's text."""
+"""Regular expressions of a suite: which of them are safe to run on a model's text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _TOKEN = re.compile(
 
 
 def find_pattern_fault(pattern: str) -> str | None:
-    """What keeps a pattern from being used, or None.
+    """Return why a pattern is refused, or None.
 
-    Refused: what `re` cannot compile, what matches the empty text (it would match everywhere), and an unbounded
-    quantifier inside a group that is itself repeated without a bound, whose time can grow exponentially.
+    Refused are patterns that `re` cannot compile, patterns that match the empty text (they would match everywhere), and
+    patterns with an unbounded quantifier inside a group that is itself repeated without a bound, because their time can
+    grow exponentially.
     """
     if len(pattern) > MAX_PATTERN:
         return f"the pattern has more than {MAX_PATTERN} characters"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # "possible nested set" means another thing tomorrow
+            warnings.simplefilter("error", FutureWarning)  # "possible nested set" will change its meaning
             compiled = re.compile(pattern)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         return f"not a regular expression: {error}"
@@ -43,9 +44,9 @@ def find_pattern_fault(pattern: str) -> str | None:
 
 
 def _nests_unbounded(pattern: str) -> bool:
-    """Whether a group that holds `*`, `+` or `{n,}` is itself under one of them. *pattern* compiles."""
-    holding = [False]  # per open group: does it hold an unbounded quantifier?
-    closed = False  # what the group that has just been closed held
+    """Return whether a group that contains `*`, `+` or `{n,}` is itself repeated by one of them. *pattern* compiles."""
+    holding = [False]  # for each open group: does it contain an unbounded quantifier?
+    closed = False  # does the group that was just closed contain one?
     for token in _TOKEN.finditer(pattern):
         if token["open"]:
             holding.append(False)

@@ -1,7 +1,7 @@
 """The reader of agent suites: a directory with a `suite.json` and fixture directories.
 
-docs/writing-a-suite.md describes the format. Everything wrong with a suite is told at once, each finding with its
-place, its task and its field.
+docs/writing-a-suite.md describes the format. The reader reports all problems of a suite at once, each with its place,
+its task and its field.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FILE = "suite.json"
 
 @attrs.frozen(kw_only=True)
 class SuiteFile:
-    """The document itself, before fixtures are looked at."""
+    """The document `suite.json`, before its fixtures are read."""
 
     schema_version: Literal[1]
     suite_id: str
@@ -54,18 +54,18 @@ def read_suite(directory: Path, *, bundled: bool) -> Suite:
     """Read and check the suite in *directory*.
 
     Raises:
-        UsageError: with every finding, one per line, in the order of the file.
+        UsageError: the suite is invalid; lists every problem, one per line, in the order of the file.
     """
     document = read_json(directory / FILE)
     read, mismatches = structure_document(document, SuiteFile, _make_converter())
     values = [document.locate_problem(path, message) for path, message in find_suite_problems(document.value)]
-    # a value that is wrong by a rule has the right type: then the rule's words replace those of a class's validator
-    told = {finding.path for finding in values}
-    findings = [*values, *(finding for finding in mismatches if finding.path not in told)]
+    # a value that breaks a rule has the right type: the rule's message replaces that of a class's validator
+    reported = {problem.path for problem in values}
+    problems = [*values, *(problem for problem in mismatches if problem.path not in reported)]
     content, fixture_problems = _hash_fixtures(directory, document.value)
-    findings += [document.locate_problem(path, message) for path, message in fixture_problems]
-    if read is None or findings:
-        raise document.make_usage_error(_name_task(document, finding) for finding in findings)
+    problems += [document.locate_problem(path, message) for path, message in fixture_problems]
+    if read is None or problems:
+        raise document.make_usage_error(_name_task(document, problem) for problem in problems)
     return Suite(
         suite_id=read.suite_id,
         suite_version=read.suite_version,
@@ -77,16 +77,16 @@ def read_suite(directory: Path, *, bundled: bool) -> Suite:
     )
 
 
-def _name_task(document: Document, finding: DocumentProblem) -> DocumentProblem:
-    """Add the task's id, by which its author knows it better than by its index."""
-    if not finding.path.startswith("tasks["):
-        return finding
-    index = finding.path.removeprefix("tasks[").partition("]")[0]
+def _name_task(document: Document, problem: DocumentProblem) -> DocumentProblem:
+    """Add the task's id, which its author knows better than its index."""
+    if not problem.path.startswith("tasks["):
+        return problem
+    index = problem.path.removeprefix("tasks[").partition("]")[0]
     task = document.value["tasks"][int(index)]
     name = task.get("id") if isinstance(task, dict) else None
-    if not isinstance(name, str) or finding.path == f"tasks[{index}].id":
-        return finding
-    return attrs.evolve(finding, message=f"{finding.message} (task {describe_value(name)})")
+    if not isinstance(name, str) or problem.path == f"tasks[{index}].id":
+        return problem
+    return attrs.evolve(problem, message=f"{problem.message} (task {describe_value(name)})")
 
 
 @lru_cache(maxsize=1)
@@ -95,9 +95,9 @@ def _make_converter() -> Converter:
 
     def find_verifier_class(kind: str) -> type:
         try:
-            found = find_verifier(kind)
+            verifier = find_verifier(kind)
         except UsageError as error:
-            problem = error.problem  # it may exist, and not load
+            problem = error.problem  # the kind may exist and fail to load
             if problem.startswith("unknown"):
                 known = list_verifier_kinds()
                 problem = (
@@ -105,17 +105,17 @@ def _make_converter() -> Converter:
                     f"{', '.join(known)}"
                 )
             raise Mismatch(problem, ("kind",)) from error
-        if not attrs.has(found):
+        if not attrs.has(verifier):
             raise Mismatch(
                 f"kind {describe_value(kind)} cannot be read from a file: its class is not an attrs class", ("kind",)
             )
-        return found
+        return verifier
 
     def structure_verifier(value: Json, into: Any) -> Any:
         kind = value.get("kind") if isinstance(value, dict) else None
         if kind == "command" and isinstance(value.get("expectStdoutIncludes"), str):
-            value = {**value, "expectStdoutIncludes": [value["expectStdoutIncludes"]]}  # one text may stand alone
-        # a kind of another package is known by its entry point, which is looked up only when a suite names it
+            value = {**value, "expectStdoutIncludes": [value["expectStdoutIncludes"]]}  # a single text needs no array
+        # entry points of other packages are looked up only when a suite names such a kind
         names = [*KINDS, kind] if isinstance(kind, str) and kind not in KINDS else [*KINDS]
         return make_tagged_union_hook(converter, "kind", names, find_verifier_class)(value, into)
 
@@ -124,26 +124,26 @@ def _make_converter() -> Converter:
 
 
 def _hash_fixtures(directory: Path, suite: Json) -> tuple[dict[str, str], list[PathMessage]]:
-    """Hashes of all fixtures' files by path relative to the suite, and what is wrong with the fixtures."""
+    """Return the hashes of all fixtures' files by path relative to the suite, and the fixtures' problems."""
     seen: dict[str, FixtureFiles] = {}
     content: dict[str, str] = {}
     problems: list[PathMessage] = []
     for index, fixture in _list_named_fixtures(suite):
         at = ("tasks", index, "fixture")
         if fixture in seen:
-            found = seen[fixture]
+            files = seen[fixture]
         else:
             problem, path = _check_fixture_directory(directory, fixture)
-            found = FixtureFiles(content={}, problems=(problem,)) if problem else inspect_fixture(path)
-            seen[fixture] = found
+            files = FixtureFiles(content={}, problems=(problem,)) if problem else inspect_fixture(path)
+            seen[fixture] = files
             prefix = PurePosixPath(fixture).as_posix()  # `./a//b/` is the same place as `a/b`
-            content.update((f"{prefix}/{name}", digest) for name, digest in found.content.items())
-        problems += [(at, problem) for problem in found.problems]
+            content.update((f"{prefix}/{name}", digest) for name, digest in files.content.items())
+        problems += [(at, problem) for problem in files.problems]
     return content, problems
 
 
 def _list_named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
-    """The fixtures that tasks name by a path that is one."""
+    """Yield the index of each task with a valid relative fixture path, and that path."""
     tasks = suite.get("tasks") if isinstance(suite, dict) else None
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         fixture = task.get("fixture") if isinstance(task, dict) else None
@@ -152,7 +152,7 @@ def _list_named_fixtures(suite: Json) -> Iterator[tuple[int, str]]:
 
 
 def _check_fixture_directory(directory: Path, fixture: str) -> tuple[str | None, Path]:
-    """Why a fixture cannot be the directory it has to be, or None; and its path."""
+    """Return why a path cannot be a fixture's directory (or None), and the resolved path."""
     try:
         path = resolve_inside(directory, fixture)
         if path == directory.resolve():

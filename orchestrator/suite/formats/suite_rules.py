@@ -1,7 +1,7 @@
-"""What `suite.json` may say beyond its types: ids, ranges, relative paths, patterns. Pure; reads no other file.
+"""Rules on the values of `suite.json` beyond their types: ids, ranges, relative paths, patterns. Pure; reads no files.
 
-The rules look at the plain document, not at what was made of it: a task with one wrong type still has its other
-mistakes told. Values of a wrong type are passed over here, the types are told elsewhere.
+The rules read the plain document and not the structured values, so that a task with one wrong type still gets its other
+problems reported. The rules skip values of a wrong type, which the converter reports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from store.events import Json
 T = TypeVar("T")
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What suites, tasks and verifiers may be called: it becomes file names, report keys and words on a command line."""
+"""Syntax of the ids of suites, tasks and verifiers. Ids become file names, report keys and command-line words."""
 
 ID_RULE = "expected letters, digits, '.', '_' and '-', beginning with a letter or digit, at most 100 characters"
 
@@ -31,11 +31,11 @@ SEMVER = re.compile(
 
 MAX_TIMEOUT_MS = 600_000
 MAX_COUNT = 2**53 - 1
-"""Beyond it, JSON readers do not agree on integers."""
+"""Largest integer on which all JSON readers agree."""
 
 
 def find_suite_problems(suite: Json) -> Iterator[PathMessage]:
-    """Everything wrong with a whole document."""
+    """Yield every problem of a document, in its order."""
     if not isinstance(suite, dict):
         return
     yield from _check_id(suite, "suiteId", ())
@@ -59,8 +59,8 @@ def _check_task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMess
     yield from _check_not_empty(task, "agent", at)
     yield from _check_path(task, "fixture", at)
     budget = _get_typed(task, "budget", dict) or {}
-    for key, least in (("maxTurns", 1), ("maxWallMs", 1), ("maxTokens", 1), ("maxToolCalls", 0)):
-        yield from _check_range(budget, key, (*at, "budget"), least, MAX_COUNT)
+    for key, minimum in (("maxTurns", 1), ("maxWallMs", 1), ("maxTokens", 1), ("maxToolCalls", 0)):
+        yield from _check_range(budget, key, (*at, "budget"), minimum, MAX_COUNT)
     policy = _get_typed(task, "policy", dict) or {}
     for index, effect in enumerate(_get_typed(policy, "allow", list) or []):
         if effect == "read":
@@ -68,11 +68,19 @@ def _check_task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMess
     for index, tag in enumerate(_get_typed(task, "tags", list) or []):
         if tag == "":
             yield (*at, "tags", index), "expected some text, got ''"
+    yield from _check_replay_rules(task, at)
+    yield from _check_verifiers(task, at)
+
+
+def _check_replay_rules(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     for index, rule in enumerate(_get_typed(task, "replayNormalize", list) or []):
         pattern = _get_typed(rule, "pattern", str) if isinstance(rule, dict) else None
         problem = find_pattern_fault(pattern) if pattern is not None else None
         if problem:
             yield (*at, "replayNormalize", index, "pattern"), problem
+
+
+def _check_verifiers(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     verifiers = _get_typed(task, "verifiers", list)
     if verifiers is None:
         return
@@ -145,11 +153,11 @@ VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterat
     "tree-diff-within": _check_tree_diff,
     "tool-sequence": _check_tool_sequence,
 }
-"""Rules of the built-in kinds. The classes of other packages bring their own validators."""
+"""Rules by built-in verifier kind. Verifier classes of other packages have their own validators."""
 
 
 def _get_typed(of: Mapping[str, Json], key: str, wanted: type[T]) -> T | None:
-    """The value at *key*, where it has exactly the wanted type (`true` is no integer)."""
+    """Return the value at *key* if it has exactly the wanted type (`true` is not an integer), or else None."""
     value = of.get(key)
     return value if type(value) is wanted else None
 
@@ -183,7 +191,7 @@ def _check_range(
 
 
 def _find_duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator[PathMessage]:
-    """Ids that are equal, or would be one file on a file system that ignores case."""
+    """Yield ids that are equal, or equal on a file system that ignores case."""
     first: dict[str, tuple[int, str]] = {}
     for index, item in enumerate(items):
         name = _get_typed(item, "id", str) if isinstance(item, dict) else None

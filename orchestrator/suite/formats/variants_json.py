@@ -1,6 +1,6 @@
 """The reader of `compare.json`: a suite's id and two or more variants of the configuration it is measured under.
 
-docs/variants.md describes the format. Everything wrong with a file is told at once, each finding with its place.
+docs/variants.md describes the format. The reader reports all problems of a file at once, each with its place.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from store.events import Json
 
 MIN_VARIANTS = 2
 MAX_VARIANTS = 100
-"""Each has a report of its own and is compared with the first: more than a person looks at."""
+"""Limits of the number of variants. Each gets a report and a comparison with the first, so more would not be read."""
 RESERVED_NAMES = frozenset({"comparison.json", "comparison.md"})
-"""Files that stand beside the variants' directories."""
+"""Names of the files beside the variants' directories."""
 FIELDS = ("schemaVersion", "suite", "variants")
 ALTERNATIVES: Mapping[str, str] = {
     "model": "to compare models, run the suite once for each with --model and compare the sweeps",
     DEFINITIONS: "define agents in the configuration and let each variant choose one with 'agents.active'",
 }
-"""What to do in place of overriding a key that is no variant's business."""
+"""Advice for keys that a variant must not override."""
 
 
 def read_variants(file: Path, *, suite_id: str, agents: Mapping[str, str]) -> tuple[Variant, ...]:
-    """Read and check *file* for the suite *suite_id*; *agents* are those that the configuration defines.
+    """Read and check *file* for the suite *suite_id*; *agents* are the agents that the configuration defines.
 
     Raises:
-        UsageError: with every finding, one per line, in the order of the file.
+        UsageError: the file is invalid; lists every problem, one per line, in the order of the file.
     """
     document = read_json(file)
-    found = list(_find_problems(document.value, suite_id, agents))
-    if found:
-        raise document.make_usage_error(document.locate_problem(path, message) for path, message in found)
+    problems = list(_find_problems(document.value, suite_id, agents))
+    if problems:
+        raise document.make_usage_error(document.locate_problem(path, message) for path, message in problems)
     return tuple(
         Variant(id=variant["id"], overrides=variant.get("overrides", {})) for variant in document.value["variants"]
     )
@@ -93,7 +93,7 @@ def _check_variants(variants: Json, agents: Mapping[str, str]) -> Iterator[PathM
 
 
 def _check_id(variant: Mapping[str, Json], first: dict[str, int], index: int) -> Iterator[PathMessage]:
-    """It becomes the name of a directory: ids that differ only in case would share one on some file systems."""
+    """Check a variant's id. It names a directory, so ids that differ only in case could collide on the disk."""
     at: DocumentPath = ("variants", index)
     if "id" not in variant:
         yield at, "missing required field 'id'"
@@ -110,7 +110,7 @@ def _check_id(variant: Mapping[str, Json], first: dict[str, int], index: int) ->
 
 
 def _find_override_fault(key: str, value: Json, agents: Mapping[str, str]) -> str | None:
-    """Why a variant may not set *key* to *value*, or None."""
+    """Return why a variant may not set *key* to *value*, or None."""
     if key in MEASURED:
         problem = MEASURED[key].check(value)
         if problem is None and key == "agents.active" and value != BUILT_IN_AGENT and value not in agents:

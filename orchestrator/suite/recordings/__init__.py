@@ -1,7 +1,8 @@
-"""recordings: cassettes of a suite's runs, and their replay without a model.
+"""recordings: cassettes of a suite's runs, and replay of the runs without a model.
 
-Recorder and replayer stand at the provider's port (`providers/recording/`); this package joins them to suites, sweeps
-and files. `recordings.py` finds what to play: `cassettes.py` reads files, `stored_recordings.py` the events of a
-stored sweep. `taping.py` records a sweep, `rehearsal.py` records and plays the bundled suites. Start reading at
-`recordings.py`.
+The recorder and the replayer wrap a provider (`providers/recording/`); this package joins them to suites, sweeps and
+files. `recordings.py` collects the cassettes of a replay; start reading there. `cassettes.py` reads and writes cassette
+files, and `stored_recordings.py` rebuilds cassettes from the events of a stored sweep. `taping.py` records a sweep, and
+`rehearsal.py` records the bundled suites and replays suites in CI. A new source of recordings gets its own module and
+returns `Recordings`.
 """

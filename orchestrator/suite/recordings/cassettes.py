@@ -1,4 +1,4 @@
-"""Cassettes on the disk: where a suite's are, reading them, and writing them all or none."""
+"""Cassette files: finding and reading a suite's cassettes, and writing all of them or none."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from store.secrets.redactor import Redactor
 
 FOLDER = "cassettes"
 MAX_DIRECTORY_BYTES = 2 * 2**20
-"""Of all cassettes of a directory."""
+"""Limit for the sum of all cassettes in one directory."""
 REVIEW_NOTICE = "The search for secrets is a safety net: read a cassette before you share it."
 
 
 def find_cassette_directory(suite: Suite, given: str | None) -> Path:
-    """Where the cassettes of a suite are: the directory that was given, else the suite's own."""
+    """Return the directory of a suite's cassettes: *given*, or else the suite's own."""
     return Path(given) if given is not None else suite.root / FOLDER
 
 
 def make_rules(task: Task) -> tuple[NormalizeRule, ...]:
-    """A task's `replayNormalize`."""
+    """Make the normalization rules of a task from its `replayNormalize`."""
     return tuple(NormalizeRule(pattern=rule.pattern, replace=rule.replace) for rule in task.replay_normalize)
 
 
 def list_recorded_tasks(suite: Suite, directory: Path) -> tuple[Task, ...]:
-    """The tasks that have a cassette in *directory*, in the suite's order."""
+    """List the tasks that have a cassette in *directory*, in the suite's order."""
     return tuple(task for task in suite.tasks if (directory / f"{task.id}{FILE_SUFFIX}").is_file())
 
 
 def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
-    """The task's cassette, which has one.
+    """Read the cassette of a task that has one.
 
     Raises:
-        UsageError: it cannot be read, is no cassette, is damaged, or is that of another task, suite or version.
+        UsageError: the file cannot be read, is not a cassette, is damaged, or is for another task, suite or version.
     """
     path = directory / f"{task.id}{FILE_SUFFIX}"
     try:
@@ -57,24 +57,24 @@ def read_cassette(suite: Suite, task: Task, directory: Path) -> Cassette:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     header = (cassette := decode_cassette(raw, name=str(path))).header
-    for field, found, wanted in (
+    for field, recorded, wanted in (
         ("suiteId", header.suite_id, suite.suite_id),
         ("suiteVersion", header.suite_version, suite.suite_version),
         ("taskId", header.task_id, task.id),
     ):
-        if found != wanted:
+        if recorded != wanted:
             raise UsageError(
-                f"{path}:1: {field}: recorded with {found!r}, this is {wanted!r}",
+                f"{path}:1: {field}: recorded with {recorded!r}, but the suite has {wanted!r}",
                 "A recording is valid only for the version it was made with. Record it again: evalctl record SUITE.",
             )
     return cassette
 
 
 def refuse_installed(directory: Path) -> None:
-    """Nothing is recorded into an installed package, whose files are nobody's to change.
+    """Refuse to record into an installed package, whose files must not change.
 
     Raises:
-        UsageError: *directory* is among the bundled suites, and this is no checkout.
+        UsageError: *directory* is below the bundled suites, and these are not in a checkout.
     """
     checkout = (BUNDLED.parent / "pyproject.toml").is_file()
     if directory.resolve().is_relative_to(BUNDLED) and not checkout:
@@ -88,16 +88,16 @@ def write_cassettes(cassettes: Mapping[Path, Cassette], redactor: Redactor) -> N
     """Write every cassette to its path, or none of them.
 
     Raises:
-        UsageError: one holds a secret (named by its field, never shown) or a mark of one, one is too long, a directory
-            would be, or the disk refuses. Then no file has changed.
+        UsageError: a cassette contains a secret (named by its field, never shown) or the mark of a removed one, a
+            cassette or a directory is too large, or the files cannot be written. No file has changed then.
     """
     texts: dict[Path, bytes] = {}
     problems: list[str] = []
     for path, cassette in cassettes.items():
         documents = list(build_documents(cassette))
-        found = [f"{path.name}: {field}: holds {what}" for field, what in _find_secrets(documents, redactor)]
-        if found:
-            problems += found
+        secrets = [f"{path.name}: {field}: holds {kind}" for field, kind in _find_secrets(documents, redactor)]
+        if secrets:
+            problems += secrets
             continue
         texts[path] = encode_cassette(documents)
         if len(texts[path]) > MAX_CASSETTE_BYTES:
@@ -121,13 +121,13 @@ def _find_full_directories(texts: Mapping[Path, bytes]) -> Iterator[str]:
 
 
 def _find_secrets(documents: Sequence[Json], redactor: Redactor) -> Iterator[tuple[str, str]]:
-    """The fields that hold a secret, with what kind of thing it is; once each."""
+    """Yield each field that contains a secret, with the kind of secret."""
     for number, document in enumerate(documents):
         at = ("calls", number - 1) if "call" in document else ()
-        found = dict(find_secret_fields(document, at, redactor))
-        # what was streamed is written piece by piece, and a secret may lie across them
+        secrets = dict(find_secret_fields(document, at, redactor))
+        # streamed text is stored in pieces, and a secret may span several of them
         for name in ("text", "reasoning"):
             streamed = "".join(event.get(name, "") for event in document.get("events", ()))
-            found |= find_secret_fields(streamed, (*at, "events"), redactor)
-        for path, kind in found.items():
+            secrets |= find_secret_fields(streamed, (*at, "events"), redactor)
+        for path, kind in secrets.items():
             yield format_path(path), kind

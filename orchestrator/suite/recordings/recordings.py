@@ -1,4 +1,4 @@
-"""What a replay plays: the recordings of a suite's tasks, from cassettes or from a stored sweep."""
+"""Recordings of a suite's tasks for a replay, from cassette files or from a stored sweep."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from providers.recording.replay import Replay
 from store.errors import UsageError
 
 UNKNOWN_MODEL = "none"
-"""The model of a replay that has nothing to play."""
+"""Name of the model in a replay without cassettes."""
 
 
 @attrs.frozen(kw_only=True)
 class Recordings:
-    """The recordings that a replay may need."""
+    """The cassettes that a replay may need."""
 
     cassettes: Mapping[tuple[str, int], Cassette]
-    """By task and repetition; those of a directory are all of repetition 0, and serve every one."""
+    """Cassettes by task id and repetition. Cassette files have repetition 0 and serve every repetition."""
     missing: Mapping[tuple[str, int], str] = attrs.field(factory=dict)
-    """Why there is none, where there is more to say than that."""
+    """Reasons for missing cassettes, by task id and repetition; a cassette may be missing without a reason."""
     any_repetition: bool = True
 
     def find_cassette(self, task: str, repetition: int) -> Cassette:
-        """The recording of a run.
+        """Return the cassette of a run.
 
         Raises:
-            NotRecorded: there is none; says how to make one.
+            NotRecorded: there is no cassette; the message says how to make one.
         """
         key = (task, 0 if self.any_repetition else repetition)
         if key in self.cassettes:
@@ -48,25 +48,25 @@ class Recordings:
 
     @property
     def model(self) -> str:
-        """The model that was recorded; all of them, where there are several."""
+        """The recorded model; all of them, separated by commas, if there are several."""
         models = sorted({cassette.header.model for cassette in self.cassettes.values()})
         return ", ".join(models) or UNKNOWN_MODEL
 
     def list_checks(self) -> dict[str, str]:
-        """What tells the cassettes that are played from others, by task."""
-        return {task: one.check for (task, _), one in sorted(self.cassettes.items()) if one.check}
+        """Return the checksums of the cassettes by task id, by which `resume` recognizes them."""
+        return {task: cassette.check for (task, _), cassette in sorted(self.cassettes.items()) if cassette.check}
 
     def make_replayer(self, suite: Suite) -> Replay:
-        """Who plays them."""
+        """Make the provider that replays the cassettes."""
         rules = {task.id: make_rules(task) for task in suite.tasks}
         return Replay(self.find_cassette, rules.__getitem__)
 
 
 def read_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings) -> Recordings:
-    """The cassettes of *tasks*.
+    """Read the cassette files of *tasks*.
 
     Raises:
-        UsageError: cassettes cannot be used; all of them are told at once.
+        UsageError: cassettes cannot be used; names all of them.
     """
     directory = find_cassette_directory(suite, settings.cassette_dir)
     chosen = {task.id for task in tasks}
@@ -88,11 +88,11 @@ def read_recordings(suite: Suite, tasks: Sequence[Task], settings: Settings) -> 
 
 
 def find_differences(recordings: Recordings, tasks: Sequence[Task], settings: Settings) -> Iterator[str]:
-    """What is otherwise than when it was recorded, and will likely show as a divergence."""
+    """Yield warnings of differences from recording time that will probably cause a divergence."""
     configured = []
     granted = []
     for task in tasks:
-        headers = [one.header for (name, _), one in recordings.cassettes.items() if name == task.id][:1]
+        headers = [cassette.header for (name, _), cassette in recordings.cassettes.items() if name == task.id][:1]
         for header in headers:
             if header.config_hash != config_hash(settings.agent_for(task.agent)):
                 configured.append(task.id)

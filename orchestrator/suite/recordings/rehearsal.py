@@ -1,5 +1,6 @@
-"""Recording and replaying suites with nothing of the user's in it: an empty configuration, grants of its own, a store
-that is not theirs. What `record --bundled` and `ci` do.
+"""Recording and replay of suites for `record --bundled` and `ci`, independent of the user's configuration.
+
+Both use an empty configuration, fixed permissions, and a store of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from store.secrets.redactor import Redactor, find_credentials
 from store.sql.reader import Reader
 
 GRANTS = Grants(effects=frozenset({"write", "process"}))
-"""What the bundled tasks need."""
+"""Permissions that the bundled tasks need."""
 SCRIPTED = "scripted"
 
 Say = Callable[[str], None]
@@ -44,27 +45,27 @@ Say = Callable[[str], None]
 
 @attrs.frozen(kw_only=True)
 class ReplayedSuite:
-    """How one suite went."""
+    """Result of replaying one suite."""
 
     suite_id: str
     directory: Path | None
-    """Where its report is; None where there was nothing to replay."""
+    """Directory of the report; None if there was nothing to replay."""
     report: Report | None
     end: SweepEnd | None
 
     @property
     def diverged(self) -> int:
-        """Runs that left their recording."""
+        """Number of runs that diverged from their recording."""
         return 0 if self.report is None else self.report.summary.errored.get("replay_divergence", 0)
 
     @property
     def replayed(self) -> int:
-        """Runs that had a recording."""
+        """Number of runs that had a recording."""
         return 0 if self.report is None else self.report.summary.planned - self.skipped
 
     @property
     def skipped(self) -> int:
-        """Tasks without one."""
+        """Number of tasks without a recording."""
         return 0 if self.report is None else self.report.summary.skipped.get("no_cassette", 0)
 
     @property
@@ -74,26 +75,26 @@ class ReplayedSuite:
 
 
 def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Say) -> bool:
-    """Record tasks of the bundled suites with the scripted provider; whether all of them could be.
+    """Record tasks of the bundled suites with the scripted provider; return whether every task was recorded.
 
-    A signal ends it with the suite that it met.
+    After a signal, the suite in progress is the last one.
 
     Args:
-        tasks: `suite/task`; none are those whose cassettes are there already.
-        out: a directory for each suite goes below it; None is each suite's own.
+        tasks: names as `suite/task`; empty selects the tasks that already have cassettes.
+        out: parent of one directory for each suite; None is each suite's own directory.
         world: clocks and environment.
-        say: told what was written.
+        say: prints one line.
 
     Raises:
-        UsageError: an unknown task, cassettes that are refused, or there is no temporary directory.
+        UsageError: a task is unknown, a cassette is refused, or there is no temporary directory.
     """
     whole = True
     for suite, chosen in _select_bundled(tasks):
         directory = suite.root / FOLDER if out is None else out / suite.suite_id
         settings = _make_settings(suite, chosen, mode="live", directory=directory, provider=SCRIPTED)
         provider = find_provider(SCRIPTED)(ProviderOptions(model=SCRIPTED, suite_root=suite.root))
-        with tempfile.TemporaryDirectory(prefix="evalctl-record-", dir=find_temporary_directory()) as place:
-            store = Path(place) / "runs.db"
+        with tempfile.TemporaryDirectory(prefix="evalctl-record-", dir=find_temporary_directory()) as folder:
+            store = Path(folder) / "runs.db"
             redactor = Redactor(find_credentials(world.environment))
             taping = Taping(suite=suite, tasks=chosen, settings=settings, redactor=redactor)
             kind = taping.record_kind(SuiteKind(suite=suite, tasks=chosen, settings=settings, provider=provider))
@@ -108,19 +109,19 @@ def record_bundled(tasks: Sequence[str], out: Path | None, world: World, say: Sa
 def replay_suites(
     places: Mapping[str, Suite], cassettes: str | None, out: Path, world: World, say: Say
 ) -> list[ReplayedSuite]:
-    """Replay every suite that has cassettes, each into a directory of its own below *out*; those that were come to.
+    """Replay every suite that has cassettes, each into its own directory below *out*; return the results.
 
-    A signal ends it with the suite that it met.
+    After a signal, the suite in progress is the last one.
 
     Raises:
-        UsageError: cassettes that cannot be used, or a task asks for more than `GRANTS`.
+        UsageError: a cassette cannot be used, or a task requests more than `GRANTS`.
     """
-    found = []
+    results = []
     for suite in places.values():
-        found.append(_replay_suite(suite, cassettes, out, world, say))
-        if (end := found[-1].end) is not None and end.signal is not None:
+        results.append(_replay_suite(suite, cassettes, out, world, say))
+        if (end := results[-1].end) is not None and end.signal is not None:
             break
-    return found
+    return results
 
 
 def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, say: Say) -> ReplayedSuite:
@@ -147,15 +148,15 @@ def _replay_suite(suite: Suite, cassettes: str | None, out: Path, world: World, 
 
 
 def _select_bundled(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]]:
-    """The bundled suites with the tasks to record.
+    """Select the bundled suites with the tasks to record.
 
     Raises:
-        UsageError: a name that is none.
+        UsageError: a task is unknown, or no bundled suite has cassettes.
     """
     suites = [listed.suite for place in find_places(None) if (listed := read_place(place)).suite is not None]
     known = {f"{suite.suite_id}/{task.id}" for suite in suites for task in suite.tasks}
     if unknown := sorted(set(tasks) - known):
-        from store.documents.structure import suggest_nearest
+        from store.documents.structure import suggest_nearest  # noqa: PLC0415 - start-up: loads cattrs
 
         raise UsageError(
             f"--tasks: there is no bundled task "
@@ -164,8 +165,8 @@ def _select_bundled(tasks: Sequence[str]) -> list[tuple[Suite, tuple[Task, ...]]
         )
     chosen = []
     for suite in suites:
-        there = list_recorded_tasks(suite, suite.root / FOLDER)
-        wanted = tuple(task for task in suite.tasks if f"{suite.suite_id}/{task.id}" in tasks) if tasks else there
+        recorded = list_recorded_tasks(suite, suite.root / FOLDER)
+        wanted = tuple(task for task in suite.tasks if f"{suite.suite_id}/{task.id}" in tasks) if tasks else recorded
         if wanted:
             chosen.append((suite, wanted))
     if not chosen:

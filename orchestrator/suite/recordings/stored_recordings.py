@@ -1,8 +1,8 @@
-"""Recordings made from the events of a stored sweep: its runs replayed as if each had been recorded.
+"""Cassettes rebuilt from the events of a stored sweep, so that its runs replay as if they had been recorded.
 
-What is stored has been through the redactor, so a run whose record holds a mark cannot be replayed: what the model or a
-tool really said is gone. Neither can one whose context was compacted, since its requests are not made up of what
-happened alone.
+Events are stored after redaction. A run whose record contains the mark of a removed secret cannot be replayed, because
+the original text is lost. A run whose context was compacted cannot be replayed either, because its requests do not
+follow from its events alone.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ if TYPE_CHECKING:
     from store.sql.reader import Reader
 
 UNREPLAYABLE_INCIDENTS = ("compaction", "context_reduced", "duplicate_tool_call_id")
-"""Incidents after which the requests cannot be told from what happened."""
+"""Incidents after which the requests cannot be rebuilt from the events."""
 
 
 @attrs.define
 class Unplayable(Exception):
-    """A stored run cannot be replayed; caught in this module."""
+    """A stored run cannot be replayed. This module catches the error."""
 
     reason: str
 
 
 def rebuild_recordings(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Sequence[Task]) -> Recordings:
-    """The recordings of every run of *tasks* in the sweep; those that cannot be replayed are told with the reason.
+    """Rebuild the cassettes of every run of *tasks* in the sweep; `missing` gives the reason for each other run.
 
     Raises:
         UsageError: the sweep compares variants.
@@ -91,7 +91,7 @@ def rebuild_recordings(reader: Reader, sweep: SweepRow, suite: Suite, tasks: Seq
     return Recordings(cassettes=cassettes, missing=missing, any_repetition=False)
 
 
-def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
+def _rebuild_cassette(  # noqa: PLR0917 - all of them belong to one run
     reader: Reader, sweep: SweepRow, run: RunRecord, cell: CellRecord, task: Task, stored: Settings, suite: Suite
 ) -> Cassette:
     if run.attempt_id is None or not run.judged:
@@ -104,7 +104,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
         raise Unplayable("its record contains the mark of a removed secret, so the original text is lost")
     marker = f"{sweep.name}/{run.position}/{run.attempt_number}"
     pairs = [(marker, RUN_MARK), (sweep.name, SWEEP_MARK)]
-    # longest first, since a sweep's name is a part of the workspace's path
+    # longest first, because the workspace's path contains the sweep's name
     pairs = [
         (path, WORKSPACE_MARK) for path in _find_workspaces(text, sweep.name, run.position, run.attempt_number)
     ] + pairs
@@ -133,7 +133,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - what belongs to one run
 
 
 def _find_workspaces(text: str, sweep: str, position: int, number: int | None) -> list[str]:
-    """The paths by which the run's workspace is named in a text."""
+    """Find the paths in a text that name the run's workspace, the longest first."""
     name = rf"evalctl-(?:kept-|{re.escape(sweep)}-\d+-)\w{{8}}/{position}-{number}(?!\d)"
     if "/evalctl-" not in text:
         return []
@@ -142,7 +142,7 @@ def _find_workspaces(text: str, sweep: str, position: int, number: int | None) -
 
 @attrs.define(kw_only=True)
 class _Rebuilt:
-    """A run's calls, put together again from its events."""
+    """Rebuilds the model calls of a run from its events."""
 
     agent: AgentSettings
     origin: Origin
@@ -155,12 +155,12 @@ class _Rebuilt:
     messages: list[Message] = attrs.field(factory=list[Message])
     notice: tuple[Message, ...] = ()
     turn: Answer | None = None
-    """The answer whose tool calls are being answered."""
+    """The latest answer, whose tool calls are not yet part of `messages`."""
     outputs: dict[str, ToolAnswer] = attrs.field(factory=dict[str, ToolAnswer])
     emitted: list[RecordedEvent] = attrs.field(factory=list[RecordedEvent])
 
     def add_event(self, event: EventRow) -> None:
-        """The next event."""
+        """Process the next event."""
         payload: Mapping[str, Any] = event.payload
         if "forgotten" in payload or "unreadable" in payload:
             raise Unplayable("part of its record was forgotten")
@@ -191,7 +191,11 @@ class _Rebuilt:
                 pass
 
     def close_call(self) -> None:
-        """There are no more events."""
+        """Finish after the last event.
+
+        Raises:
+            Unplayable: the work never began.
+        """
         if not self.model:
             raise Unplayable("its work never began")
 
@@ -206,7 +210,7 @@ class _Rebuilt:
         if payload.get("error") == "cancelled":
             raise Unplayable("it was cut off during a request")
         self._answer_tools()
-        asked = self.normalizer.build_material(
+        material = self.normalizer.build_material(
             Request(
                 origin=self.origin,
                 model=self.model,
@@ -222,8 +226,8 @@ class _Rebuilt:
         reply = self._rebuild_reply(payload)
         self.calls.append(
             RecordedCall(
-                request=asked,
-                fingerprint=compute_fingerprint(asked),
+                request=material,
+                fingerprint=compute_fingerprint(material),
                 events=tuple(
                     event if isinstance(event, Responded) else attrs.evolve(event, text=hide(event.text))
                     for event in self.emitted
@@ -238,7 +242,7 @@ class _Rebuilt:
             self.notice = (UserText(text=OUTPUT_LIMIT_NOTICE),)
 
     def _answer_tools(self) -> None:
-        """The last answer and what its tools said become messages, now that something is asked again."""
+        """Append the latest answer and its tools' results to the messages, before the next request."""
         turn, self.turn = self.turn, None
         if turn is None:
             return

@@ -1,4 +1,4 @@
-"""Recording a sweep of one run per task: a recorder around the provider, and afterwards a cassette for each task."""
+"""Recording of a sweep with one run per task: wraps the provider in a recorder, then writes a cassette per task."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from store.sql.reader import Reader
 
 
 class Taping:
-    """One recording of a suite, from the provider to the files.
+    """Records one sweep of a suite to cassette files.
 
     Raises:
-        UsageError: the cassettes would go into an installed package.
+        UsageError: the directory of the cassettes is part of an installed package.
     """
 
     def __init__(self, *, suite: Suite, tasks: Sequence[Task], settings: Settings, redactor: Redactor) -> None:
@@ -44,15 +44,15 @@ class Taping:
         refuse_installed(self._directory)
 
     def record_kind(self, kind: SuiteKind) -> SuiteKind:
-        """The kind with its provider and its subjects recorded."""
+        """Return the kind with a recorder around its provider and its subjects."""
         self._recorder = Recorder(kind.provider, lambda task: make_rules(self._tasks[task]))
         return attrs.evolve(kind, provider=self._recorder, subject=self._recorder.wrap_subjects(kind.subject))
 
     def write_cassettes(self, store: Path, sweep: str, say: Callable[[str], None]) -> bool:
-        """Write a cassette for every run that was judged and recorded to its end; whether that was all of them.
+        """Write a cassette for every judged and completely recorded run; return whether every task has one.
 
         Raises:
-            UsageError: a cassette is refused; then none is written.
+            UsageError: a cassette is refused. No file is written then.
         """
         cassettes: dict[Path, Cassette] = {}
         remarks: list[str] = []
@@ -77,7 +77,7 @@ class Taping:
         return len(cassettes) == len(self._tasks)
 
     def _find_tape(self, sweep: str, run: RunRecord) -> RunRecording | None:
-        assert self._recorder is not None, "attended before anything is written"
+        assert self._recorder is not None, "record_kind comes before write_cassettes"
         return self._recorder.recordings.get(f"{sweep}/{run.position}/{run.attempt_number}")
 
     def _make_cassette(self, task: Task, tape: RunRecording) -> Cassette:

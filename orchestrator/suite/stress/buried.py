@@ -1,4 +1,4 @@
-"""Facts in long files: few lines that matter among hundreds that sound alike, and some that matter no longer."""
+"""Tasks with facts in long files: a few relevant lines among hundreds of similar ones, some corrected later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 MANUAL_LINES = 720
 READ_LINES = 200
-"""What the script reads at once."""
+"""Lines that one call of the script reads."""
 REPORT_LINES = 260
 STATIONS = ("north", "east", "south", "west")
 
@@ -39,7 +39,7 @@ Write {ANSWERS} with exactly two lines, one for each of them, sorted by the stat
 
 
 def make_manual_task(seed: int) -> GeneratedTask:
-    """Facts of one long file, two of them corrected later."""
+    """Make the task with facts in one long file, two of them corrected later."""
     draw = Draw(seed)
     opens, load, keeper = (
         draw.draw_between(5, 9),
@@ -87,7 +87,7 @@ def make_manual_task(seed: int) -> GeneratedTask:
 
 
 def make_reports_task(seed: int) -> GeneratedTask:
-    """Facts that only say something together, each in a long file of its own."""
+    """Make the task whose facts answer the question only together, each in its own long file."""
     draw = Draw(seed)
     first, second, third, fourth = draw.shuffle_items(STATIONS)
     sent_to = {first: second, second: first, third: draw.pick_item((first, second)), fourth: third}
@@ -96,9 +96,9 @@ def make_reports_task(seed: int) -> GeneratedTask:
     turns = Turns(prompt=REPORTS_PROMPT)
     for station in STATIONS:
         place = draw.draw_between(40, REPORT_LINES - 40)
-        told = f"The relay {relays[station]} was packed on the cart and sent on to the station {sent_to[station]}."
+        fact = f"The relay {relays[station]} was packed on the cart and sent on to the station {sent_to[station]}."
         path = f"reports/{station}.txt"
-        fixture[path] = draw_text(draw, REPORT_LINES, {place: told})
+        fixture[path] = draw_text(draw, REPORT_LINES, {place: fact})
         for start in (1, 1 + READ_LINES):
             turns.add_read(path, fixture[path][: len(fixture[path]) // 2], startLine=start, lines=READ_LINES)
     expected = [f"{station} {relays[station]}" for station in sorted((first, second))]

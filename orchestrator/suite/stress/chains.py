@@ -1,4 +1,4 @@
-"""Chain walks: each segment says where the next one is, so that the whole chain has to be read, one by one."""
+"""Chain walks: each segment names the next one, so that the segments must be read one by one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from store.events import Json
 
 SEGMENTS = 16
 LINES = 36
-"""Of one segment: with their numbers fewer than 4,000 characters, which a summary is shown of a message."""
+"""Lines of one segment. With line numbers they have under 4,000 characters, the part that a summary sees."""
 DECOYS = 5
-"""Codes of other places in one segment."""
+"""Number of foreign codes in one segment."""
 
 REPORT = "report.txt"
 HEADER = "# walk-report"
@@ -56,16 +56,16 @@ class Chain:
 
     @property
     def start(self) -> str:
-        """The path of the first segment."""
+        """Path of the first segment."""
         return self.locate_segment(0)
 
     def locate_segment(self, index: int) -> str:
-        """The path of the segment at *index*."""
+        """Return the path of the segment at *index*."""
         return f"segments/{self.names[index]}"
 
 
 def make_chain(seed: int, segments: int = SEGMENTS) -> Chain:
-    """The chain that *seed* stands for."""
+    """Make the chain of *seed*."""
     draw = Draw(seed)
     numbers = draw.draw_sample(range(100, 1000), segments)
     names = [f"segment-{number}.txt" for number in numbers]
@@ -84,23 +84,23 @@ def make_chain(seed: int, segments: int = SEGMENTS) -> Chain:
 
 def _draw_foreign_code(draw: Draw, own: Sequence[str]) -> str:
     while True:
-        found = draw_code(draw)
-        if found not in own:
-            return found
+        code = draw_code(draw)
+        if code not in own:
+            return code
 
 
 def write_report_line(codes: Sequence[str], *, omitted: str | None = None) -> str:
-    """What the rules make of the codes that were found; without one of `RULES` where it is *forgotten*."""
-    shaped = [f"{number:02}~{one.upper()}" for number, one in enumerate(codes, 1)]
+    """Render the report that the rules require for *codes*; *omitted* leaves one of `RULES` out."""
+    shaped = [f"{number:02}~{code.upper()}" for number, code in enumerate(codes, 1)]
     if omitted == "r1-line-shape":
-        shaped = [f"{number:02} {one}" for number, one in enumerate(codes, 1)]
+        shaped = [f"{number:02} {code}" for number, code in enumerate(codes, 1)]
     header = [] if omitted == "r2-header" else [HEADER]
     footer = [] if omitted == "r3-footer" else [FOOTER]
     return "\n".join([*header, *shaped, *footer]) + "\n"
 
 
 def make_rules_task(number: int, seed: int) -> GeneratedTask:
-    """An instance of chain-walk-rules: three rules that are stated once, before the walk."""
+    """Make an instance of chain-walk-rules: three rules that are stated once, before the walk."""
     chain = make_chain(seed)
     shape = (
         "There is one line for every segment, in the order of the walk: its number in the walk as two digits, a "
@@ -113,7 +113,7 @@ def make_rules_task(number: int, seed: int) -> GeneratedTask:
         "which nothing follows"
     )
     rules = [shape, header, footer]
-    stated = "\n".join(f"{index}. {one}." for index, one in enumerate(rules, 1))
+    stated = "\n".join(f"{index}. {rule}." for index, rule in enumerate(rules, 1))
     prompt = (
         f"{_describe_walk(chain)}\n\nAt the end of the walk write {REPORT}, with one call of write_file. "
         f"These three rules for "
@@ -135,9 +135,7 @@ def make_rules_task(number: int, seed: int) -> GeneratedTask:
 
 
 def make_format_rule_task(seed: int) -> GeneratedTask:
-    """The first chain walk. Its rule can be misread, which is known and kept: what was measured with it stays
-    comparable.
-    """
+    """Make the first chain walk. Its rule can be misread, which is kept so that earlier results stay comparable."""
     chain = make_chain(seed)
     rule = f"Every line of {REPORT} has the form NN|CODE: where NN is the segment's number in the walk"
     prompt = (
@@ -149,7 +147,7 @@ def make_format_rule_task(seed: int) -> GeneratedTask:
         "chain-walk-format-rule",
         prompt,
         chain,
-        written="".join(f"{number:02}|{one}:\n" for number, one in enumerate(chain.codes, 1)),
+        written="".join(f"{number:02}|{code}:\n" for number, code in enumerate(chain.codes, 1)),
         rules=[rule],
         verifiers=[checks.make_program_check("line-form", checks.LINE_FORM, REPORT, str(SEGMENTS))],
     )

@@ -1,4 +1,4 @@
-"""Choices that follow from a seed alone."""
+"""Random choices that depend on a seed alone."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ T = TypeVar("T")
 
 
 class Draw:
-    """A seeded source of choices.
+    """Seeded source of random choices.
 
-    Everything is made of `Random.random()`: that is the one method whose sequence Python promises to keep for a seed,
-    and what is drawn here is committed.
+    It uses only `Random.random()`, the one method whose sequence Python guarantees for a seed, because the generated
+    files are committed.
     """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - texts of a task, no secrets
 
     def draw_below(self, bound: int) -> int:
-        """A number from 0 to *bound* - 1."""
+        """Draw an integer from 0 to *bound* - 1."""
         return int(self._random.random() * bound)
 
     def draw_between(self, minimum: int, maximum: int) -> int:
-        """A number from *least* to *most*, both included."""
+        """Draw an integer from *minimum* to *maximum*, both included."""
         return minimum + self.draw_below(maximum - minimum + 1)
 
     def pick_item(self, items: Sequence[T]) -> T:
-        """One of *items*."""
+        """Pick one of *items*."""
         return items[self.draw_below(len(items))]
 
     def draw_sample(self, items: Sequence[T], count: int) -> list[T]:
-        """*count* of *items*, each once, in any order.
+        """Draw *count* different *items*, in random order.
 
         Raises:
-            IndexError: there are not so many.
+            IndexError: there are fewer items.
         """
         left = [*items]
         return [left.pop(self.draw_below(len(left))) for _ in range(count)]
 
     def shuffle_items(self, items: Sequence[T]) -> list[T]:
-        """All *items* in any order."""
+        """Return all *items* in random order."""
         return self.draw_sample(items, len(items))

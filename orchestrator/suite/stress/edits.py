@@ -1,4 +1,4 @@
-"""Repeated edits of one file: long notes, each with one change to a stock list that counts its own revisions."""
+"""Task with repeated edits of one file: long notes, each with one change to a stock list that counts its revisions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from orchestrator.suite.stress.task import GeneratedTask, Turns
 BINS = 30
 NOTES = 10
 CHANGED = 6
-"""Bins that the notes are about: fewer than notes, so that some change more than once."""
+"""Number of bins that change: fewer than notes, so that some bins change more than once."""
 LINES = 36
-"""Of one note."""
+"""Lines of one note."""
 REVISION = 40
 STOCK = "stock.ini"
 
@@ -47,7 +47,7 @@ Never rewrite the list with write_file, and change nothing else."""
 
 
 def make_edits_task(seed: int) -> GeneratedTask:
-    """The task that *seed* stands for."""
+    """Make the task of *seed*."""
     draw = Draw(seed)
     sections = {
         number: f"[bin-{number:02}]\nitem = {draw.pick_item(_ITEMS)}\nquantity = {draw.draw_between(100, 400)}\n"
@@ -61,9 +61,9 @@ def make_edits_task(seed: int) -> GeneratedTask:
     for index in range(NOTES):
         number = changed[index] if index < CHANGED else draw.pick_item(changed)
         count, added = draw.draw_between(11, 49), bool(draw.draw_below(2))
-        told = (_IN if added else _OUT).format(count=count, number=number)
+        change = (_IN if added else _OUT).format(count=count, number=number)
         path = f"notes/note-{index + 1:02}.txt"
-        fixture[path] = draw_text(draw, LINES, {draw.draw_between(3, LINES - 3): told})
+        fixture[path] = draw_text(draw, LINES, {draw.draw_between(3, LINES - 3): change})
         turns.add_read(path, fixture[path])
         section = sections[number]
         sections[number] = _change_section(section, count if added else -count)
@@ -98,4 +98,4 @@ def make_edits_task(seed: int) -> GeneratedTask:
 
 
 def _change_section(section: str, by: int) -> str:
-    return _QUANTITY.sub(lambda found: f"quantity = {int(found[1]) + by}", section)
+    return _QUANTITY.sub(lambda match: f"quantity = {int(match[1]) + by}", section)

@@ -1,4 +1,4 @@
-"""A frozen directory: a name is corrected everywhere but where it was said, once and early, that nothing may change."""
+"""Task with a frozen directory: a name is corrected everywhere but in a directory that the prompt forbids to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OLD, NEW = "Tarn Gate", "Tarn Lock"
 FROZEN = "archive"
 LIVE = ("guide", "handbook", "notes")
 LINES = 28
-"""Of one file."""
+"""Lines of one file."""
 _NAMED = (
     f"Water that comes down from {OLD} is let off here.",
     f"The gauge at {OLD} is read twice a day.",
@@ -31,7 +31,7 @@ line, sorted. Change nothing else."""
 
 
 def make_frozen_task(seed: int) -> GeneratedTask:
-    """The task that *seed* stands for."""
+    """Make the task of *seed*."""
     draw = Draw(seed)
     fixture: dict[str, str] = {}
     kept: list[str] = []

@@ -1,4 +1,4 @@
-"""Truncated output: a command prints more than its tool returns, and what is wanted is in the part that is cut."""
+"""Task with truncated output: a command prints more than its tool returns, and the answer is in the missing part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchestrator.suite.stress.prose import draw_codes
 from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 ENTRIES = 1400
-"""Printed with about 60 characters each: far more than `bash` returns."""
+"""Printed entries of about 60 characters each, far more than `bash` returns."""
 LATEST_DRIFTING = 1180
 FINDING = "finding.txt"
 
@@ -36,12 +36,12 @@ the reading as printed, a space, and the code of the relay. Do not change journa
 
 
 def make_overflow_task(seed: int) -> GeneratedTask:
-    """The task that *seed* stands for."""
+    """Make the task of *seed*."""
     draw = Draw(seed)
     numbers = sorted([*draw.draw_sample(range(650, 1100), 3), draw.draw_between(200, 400), LATEST_DRIFTING])
     drifting = dict(zip(numbers, draw_codes(draw, len(numbers)), strict=True))
     journal = PROGRAM.format(entries=ENTRIES, drifting=drifting, seed=draw.draw_between(1, 2**30))
-    expected = [f"{number:04} {one}" for number, one in drifting.items()]
+    expected = [f"{number:04} {code}" for number, code in drifting.items()]
     turns = Turns(prompt=PROMPT)
     turns.add_call("bash", {"command": "python3 journal.py"}, answer_chars=32_500)
     turns.add_call(

@@ -1,4 +1,4 @@
-"""Words to bury facts in: sentences that sound like the facts around them and say nothing that a task asks for."""
+"""Filler text: sentences that sound like the facts among them and contain nothing that a task asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchestrator.suite.stress.draw import Draw
 
 COLOURS = ("amber", "copper", "ivory", "indigo", "olive", "russet", "silver", "teal", "umber", "violet")
 PLACES = ("bridge", "cairn", "ford", "gully", "harbour", "meadow", "orchard", "quarry", "ridge", "spinney")
-"""Codes are made of a colour, a place and a number of two digits; nothing else in the texts has that shape."""
+"""A code consists of a colour, a place and a two-digit number; nothing else in the texts has that form."""
 
 _WHO = (
     "the warden",
@@ -42,20 +42,20 @@ _STATE = (
 
 
 def draw_code(draw: Draw) -> str:
-    """Something like `amber-meadow-21`."""
+    """Draw a code such as `amber-meadow-21`."""
     return f"{draw.pick_item(COLOURS)}-{draw.pick_item(PLACES)}-{draw.draw_between(10, 99)}"
 
 
 def draw_codes(draw: Draw, count: int) -> list[str]:
-    """So many codes, all different."""
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[draw_code(draw)] = None
-    return [*found]
+    """Draw *count* different codes."""
+    codes: dict[str, None] = {}
+    while len(codes) < count:
+        codes[draw_code(draw)] = None
+    return [*codes]
 
 
 def draw_sentence(draw: Draw) -> str:
-    """A remark of about 80 characters."""
+    """Draw a sentence of about 80 characters."""
     if draw.draw_below(2):
         who = draw.pick_item(_WHO)
         return f"{draw.pick_item(_WHEN).capitalize()} {who} {draw.pick_item(_DID)}."
@@ -63,11 +63,11 @@ def draw_sentence(draw: Draw) -> str:
 
 
 def draw_lines(draw: Draw, count: int, facts: Mapping[int, str]) -> Iterator[str]:
-    """*count* lines: at each index of *facts* its text, elsewhere remarks."""
+    """Yield *count* lines: the text of *facts* at its index, filler sentences elsewhere."""
     for index in range(count):
         yield facts[index] if index in facts else draw_sentence(draw)
 
 
 def draw_text(draw: Draw, count: int, facts: Mapping[int, str]) -> str:
-    """The same as the content of a file."""
+    """Return the lines of `draw_lines` as the content of a file."""
     return "\n".join(draw_lines(draw, count, facts)) + "\n"

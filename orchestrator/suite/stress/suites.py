@@ -1,4 +1,4 @@
-"""The generated suites as files: all that is in their directories, by path."""
+"""The generated suites as files: the content of each file by its path in the suite's directory."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ STRESS = "long-context-stress"
 
 COMMITTED_INSTANCES = 5
 MAX_INSTANCES = 99
-"""An instance is named by two digits."""
+"""Largest number of instances, which two digits number."""
 
 LOWERED_CONTEXT_CHARS = 24_000
-"""Where every task of the stress suite is compacted at least twice."""
+"""Context limit under which every task of the stress suite is compacted at least twice."""
 
 SEED = 4100
-"""Of the first task; the instances of chain-walk-rules count on from `RULES_SEED`."""
+"""Seed of the first task; the instances of chain-walk-rules use the numbers after `RULES_SEED`."""
 RULES_SEED = 5000
 
 
 def make_long_context() -> dict[str, str]:
-    """The suite `long-context`."""
+    """Make the files of the suite `long-context`."""
     tasks = [make_manual_task(SEED), make_reports_task(SEED + 1), make_overflow_task(SEED + 2)]
     return _render_files(
         LONG_CONTEXT, "1.0.0", "Facts in long files, and in the part of an output that was cut.", tasks
@@ -38,10 +38,10 @@ def make_long_context() -> dict[str, str]:
 
 
 def make_long_context_stress(instances: int = COMMITTED_INSTANCES) -> dict[str, str]:
-    """The suite `long-context-stress` with so many instances of chain-walk-rules; the first ones are always the same.
+    """Make the files of `long-context-stress` with *instances* of chain-walk-rules; the first are always the same.
 
     Raises:
-        ValueError: fewer than are committed, or more than there are names for.
+        ValueError: *instances* is below `COMMITTED_INSTANCES` or above `MAX_INSTANCES`.
     """
     if not COMMITTED_INSTANCES <= instances <= MAX_INSTANCES:
         raise ValueError(f"expected {COMMITTED_INSTANCES} to {MAX_INSTANCES} instances, got {instances}")

@@ -1,4 +1,4 @@
-"""Where generated suites may be written: in a checkout or a directory of the user's, never in an installed package."""
+"""Target directories of generated suites: a checkout or a directory of the user, never an installed package."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from orchestrator.suite.stress.suites import STRESS
 from store.errors import UsageError
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Directories that packages are installed in."""
+"""Names of directories that contain installed packages."""
 
 
 def is_checkout(suites: Path = BUNDLED) -> bool:
-    """Whether the bundled *suites* lie in a source checkout, where they may be written again."""
+    """Return whether the bundled *suites* are in a source checkout, where they may be overwritten."""
     return (suites.parent / "pyproject.toml").is_file() and not INSTALLED & {*suites.resolve().parts}
 
 
 def find_bundled_directory(suites: Path = BUNDLED) -> Path:
-    """The directory of the bundled *suites*, in order to write there.
+    """Return the directory of the bundled *suites* for writing.
 
     Raises:
-        UsageError: they are part of an installed package.
+        UsageError: the suites are part of an installed package.
     """
     if not is_checkout(suites):
         raise UsageError(
@@ -32,20 +32,20 @@ def find_bundled_directory(suites: Path = BUNDLED) -> Path:
 
 
 def check_own(directory: Path, suites: Path = BUNDLED) -> None:
-    """Refuse a *directory* that no generated suite may be written to.
+    """Refuse a *directory* in which a generated suite must not be written.
 
     Raises:
-        UsageError: it belongs to an installed package, or the suite could not be told from a bundled one by its name.
+        UsageError: the directory belongs to an installed package, or has the name of a bundled suite.
     """
-    place, home = directory.resolve(), suites.resolve()
-    if INSTALLED & {*place.parts} or (not is_checkout(suites) and place.is_relative_to(home)):
+    target, home = directory.resolve(), suites.resolve()
+    if INSTALLED & {*target.parts} or (not is_checkout(suites) and target.is_relative_to(home)):
         raise UsageError(f"{directory} is part of an installed package, which evalctl does not write to")
-    if place == home / STRESS:
+    if target == home / STRESS:
         return
-    if place.is_relative_to(home):
+    if target.is_relative_to(home):
         raise UsageError(f"{directory} lies among the bundled suites", f"Only {home / STRESS} is generated there.")
-    if (suites / place.name).is_dir():
+    if (suites / target.name).is_dir():
         raise UsageError(
-            f"a bundled suite has the directory name {place.name!r}, which must tell suites with equal ids apart",
-            f"Choose another name: --out {directory.with_name(f'{place.name}-more')}",
+            f"a bundled suite has the directory name {target.name!r}, which must tell suites with equal ids apart",
+            f"Choose another name: --out {directory.with_name(f'{target.name}-more')}",
         )

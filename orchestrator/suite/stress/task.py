@@ -1,4 +1,4 @@
-"""A generated task: what its suite says of it, its fixture, and the script that solves it."""
+"""A generated task: its entry in `suite.json`, its fixture, and the script that solves it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orchestrator.suite.stress.checks import hash_content
 from store.events import Json
 
 BASE_INPUT_TOKENS = 900
-"""Tokens that a script reports for its first request beside the prompt: instructions and tools."""
+"""Input tokens of instructions and tools, which a script reports in addition to the prompt."""
 CHARS_PER_TOKEN = 4
 CACHE_STEP_TOKENS = 128
 SUMMARY_TOKENS = 300
@@ -19,12 +19,12 @@ SUMMARY_TOKENS = 300
 
 @attrs.frozen(kw_only=True)
 class GeneratedTask:
-    """One task with all its files."""
+    """A generated task with all its files."""
 
     id: str
     prompt: str
     fixture: Mapping[str, str]
-    """Contents by path within the fixture."""
+    """Contents by path in the fixture."""
     max_turns: int
     max_tokens: int
     max_tool_calls: int
@@ -33,14 +33,14 @@ class GeneratedTask:
     verifiers: Sequence[Mapping[str, Json]]
     tags: Sequence[str]
     answers: Sequence[Json]
-    """The turns of a model that solves it."""
+    """Turns of a model that solves the task."""
     checkpoint: Mapping[str, Json]
-    """What that model writes down when its context is compacted."""
+    """Summary that this model writes when its context is compacted."""
     compactions: int = 8
-    """How often the script can be asked for it."""
+    """Number of summaries in the script."""
 
     def to_suite_entry(self) -> dict[str, Json]:
-        """Its place in `suite.json`."""
+        """Encode the task's entry in `suite.json`."""
         return {
             "id": self.id,
             "prompt": self.prompt,
@@ -57,38 +57,38 @@ class GeneratedTask:
         }
 
     def to_script(self) -> dict[str, Json]:
-        """What the scripted provider plays."""
-        said = json.dumps({"checkpoint": {**self.checkpoint}}, ensure_ascii=False)
-        summary = {"text": said, "usage": {"input": 5000, "output": SUMMARY_TOKENS}}
+        """Encode the script for the scripted provider."""
+        summary_text = json.dumps({"checkpoint": {**self.checkpoint}}, ensure_ascii=False)
+        summary = {"text": summary_text, "usage": {"input": 5000, "output": SUMMARY_TOKENS}}
         play = {"answers": [*self.answers], "compaction": [summary] * self.compactions}
         return {"format": "evalctl.script/1", "plays": [play]}
 
 
 @attrs.define(kw_only=True)
 class Turns:
-    """Writes the turns of a script down, with the usage that a provider might report."""
+    """Builds the turns of a script, with usage as a provider might report it."""
 
     prompt: str
     answers: list[Json] = attrs.field(factory=list)
     _chars: int = 0
     _before: int = 0
-    """Input tokens of the turn before."""
+    """Input tokens of the previous turn."""
 
     def add_call(self, name: str, arguments: Mapping[str, Json], *, answer_chars: int = 150, text: str = "") -> None:
-        """A turn with one tool call, which is *answered* by about so many characters."""
-        one = {"id": f"call-{len(self.answers) + 1}", "name": name, "arguments": {**arguments}}
-        self._add_turn({"text": text} if text else {}, {"toolCalls": [one]}, len(json.dumps(arguments)) + len(text))
+        """Add a turn with one tool call; its result has about *answer_chars* characters."""
+        call = {"id": f"call-{len(self.answers) + 1}", "name": name, "arguments": {**arguments}}
+        self._add_turn({"text": text} if text else {}, {"toolCalls": [call]}, len(json.dumps(arguments)) + len(text))
         self._chars += answer_chars
 
     def add_read(self, path: str, content: str, **where: int) -> None:
-        """A turn that reads a file."""
+        """Add a turn that reads a file; *where* gives the tool's range of lines."""
         self.add_call("read_file", {"path": path, **where}, answer_chars=len(content) + 200)
 
     def add_edit(self, path: str, before: str, old: str, new: str) -> str:
-        """A turn that edits a file, whose content *before* is known; its content after that.
+        """Add a turn that edits a file with the content *before*; return the content after the edit.
 
         Raises:
-            ValueError: *old* does not occur exactly once: the tool would refuse it.
+            ValueError: *old* does not occur exactly once, so that the tool would refuse the edit.
         """
         if before.count(old) != 1:
             raise ValueError(f"{old!r} occurs {before.count(old)} times in {path}")
@@ -96,11 +96,11 @@ class Turns:
         return before.replace(old, new)
 
     def add_write(self, path: str, content: str) -> None:
-        """A turn that creates a file."""
+        """Add a turn that creates a file."""
         self.add_call("write_file", {"path": path, "content": content, "expectedHash": None})
 
     def end_play(self, text: str) -> Sequence[Json]:
-        """The last turn; all of them."""
+        """Add the last turn; return all turns."""
         self._add_turn({"text": text}, {}, len(text))
         return self.answers
 

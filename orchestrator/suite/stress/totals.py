@@ -1,4 +1,4 @@
-"""Running totals: each log adds to a number that has to be carried on, among entries that do not count."""
+"""Task with running totals: each log adds to a number that must be carried on, among entries that do not count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.suite.stress.task import GeneratedTask, Turns
 
 DAYS = 12
 LINES = 42
-"""Of one log."""
+"""Lines of one log."""
 COUNTED = 5
 REFUSED = 4
 
@@ -23,7 +23,7 @@ out yourself, and change nothing else."""
 
 
 def make_totals_task(seed: int) -> GeneratedTask:
-    """The task that *seed* stands for."""
+    """Make the task of *seed*."""
     draw = Draw(seed)
     fixture: dict[str, str] = {}
     total = 0
@@ -40,8 +40,8 @@ def make_totals_task(seed: int) -> GeneratedTask:
         lines = []
         for place in range(LINES):
             minutes += draw.draw_between(5, 25)
-            said = entries[place] if place in entries else draw_sentence(draw)
-            lines.append(f"{minutes // 60:02}:{minutes % 60:02} {said}\n")
+            entry = entries[place] if place in entries else draw_sentence(draw)
+            lines.append(f"{minutes // 60:02}:{minutes % 60:02} {entry}\n")
         path = f"logs/day-{day:02}.log"
         fixture[path] = "".join(lines)
         totals.append(f"day-{day:02} {total}")

@@ -1,7 +1,7 @@
-"""Generated files on the disk: written where nothing else is lost, and taken back when they are no longer made.
+"""Writer of generated files: never overwrites other files, and removes files that are no longer generated.
 
-Beside them lies `generated.json`, the list of what was written and its hashes: a file that is not on it, or is no
-longer what it was, belongs to somebody else.
+The file `generated.json` beside them lists the written files with their hashes. A file that is not in the list, or has
+another hash, belongs to the user and stays.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from store.events import Json
 LISTING_FILE = "generated.json"
 SCHEMA = "evalctl.generated/1"
 MAX_LISTING_BYTES = 4 << 20
-"""Bytes of a list that is read."""
+"""Largest `generated.json` that is read, in bytes."""
 REMOVABLE_FOLDERS = ("fixtures/", "scripts/")
-"""Where files may be taken back from."""
+"""Folders from which generated files may be removed."""
 MAX_LISTED_FILES = 20
-"""Files that one refusal names."""
+"""Number of files that an error message names."""
 
 
 @attrs.frozen(kw_only=True)
 class Changes:
-    """What has to be done so that a directory holds the generated files."""
+    """Changes that make a directory hold the generated files."""
 
     directory: Path
     write: Mapping[str, str]
-    """New and changed files, by path within it."""
+    """Contents of new and changed files, by path in the directory."""
     remove: tuple[str, ...]
-    """Files that were generated before, and have not been changed since."""
+    """Paths of earlier generated files that the user has not changed and that are no longer generated."""
     unchanged: int
+    """Number of files that need no change."""
     listing: str
-    """The content of `generated.json`."""
+    """Content of `generated.json`."""
 
 
 def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
-    """Find out what has to change; touches nothing.
+    """Plan the changes without touching the disk.
 
     Raises:
-        UsageError: *directory* is none, or files in it would be lost; names them.
+        UsageError: *directory* is not a directory, or files in it would be lost; names them.
     """
     if not directory.is_dir() and os.path.lexists(directory):
         raise UsageError(f"{directory} is not a directory")
@@ -59,10 +60,10 @@ def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
     lost: list[str] = []
     for path, content in files.items():
         wanted = hashlib.sha256(content.encode()).hexdigest()
-        found = _hash_existing(directory, path)
-        if found is None or (found == before.get(path) and found != wanted):
+        existing = _hash_existing(directory, path)
+        if existing is None or (existing == before.get(path) and existing != wanted):
             write[path] = content
-        elif found != wanted:
+        elif existing != wanted:
             lost.append(path)
     if lost:
         named = "\n".join(list_lines(lost, MAX_LISTED_FILES))
@@ -81,10 +82,10 @@ def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
 
 
 def apply_changes(changes: Changes) -> None:
-    """Make the changes: each file as a whole or not at all, the list last.
+    """Write and remove the files, each whole or not at all, and `generated.json` last.
 
     Raises:
-        UsageError: the disk does not let us.
+        UsageError: a file cannot be written or removed.
     """
     try:
         for path, content in changes.write.items():
@@ -99,16 +100,16 @@ def apply_changes(changes: Changes) -> None:
 
 
 def render_listing(files: Mapping[str, str]) -> str:
-    """The content of `generated.json` for *files*."""
+    """Render the content of `generated.json` for *files*."""
     hashes = {path: hashlib.sha256(content.encode()).hexdigest() for path, content in sorted(files.items())}
     return json.dumps({"schema": SCHEMA, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
 
 
 def _read_list(directory: Path) -> dict[str, str]:
-    """Hashes by path; empty where there is no list.
+    """Read the hashes by path; empty if there is no list.
 
     Raises:
-        UsageError: what has its name is something else.
+        UsageError: the file is not a list of generated files.
     """
     file = directory / LISTING_FILE
     if not os.path.lexists(file):
@@ -127,10 +128,10 @@ def _read_list(directory: Path) -> dict[str, str]:
 
 
 def _hash_existing(directory: Path, path: str) -> str | None:
-    """The hash of the file that is there, None where nothing is, and "" where it is no plain file of this directory."""
+    """Return the hash of an existing file, None if there is none, or "" if it is not a plain file of this directory."""
     try:
-        for part in _parent_directories(path):
-            mode = (directory / part).lstat().st_mode
+        for parent in _parent_directories(path):
+            mode = (directory / parent).lstat().st_mode
             if not stat.S_ISDIR(mode):
                 return ""
         if not stat.S_ISREG((directory / path).lstat().st_mode):
@@ -143,7 +144,7 @@ def _hash_existing(directory: Path, path: str) -> str | None:
 
 
 def _parent_directories(path: str) -> Iterator[PurePosixPath]:
-    """The directories on the way to *path*, the outermost first."""
+    """Yield the directories above *path*, the outermost first."""
     for parent in reversed(PurePosixPath(path).parents):
         if parent.parts:
             yield parent
@@ -157,6 +158,6 @@ def _write_file(file: Path, content: str) -> None:
 
 def _remove_file(directory: Path, path: str) -> None:
     (directory / path).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # somebody's file is in there, too
+    with contextlib.suppress(OSError):  # the directory still holds other files
         for parent in reversed([*_parent_directories(path)]):
             (directory / parent).rmdir()
