@@ -65,7 +65,7 @@ def read_sides(
                 sides.append((read_report(*report), None))
                 continue
             if reader is None:
-                from store.sql.reader import Reader  # two report files need no database
+                from store.sql.reader import Reader  # noqa: PLC0415 - two report files need no database
 
                 reader = stack.enter_context(Reader(store))
             parts = parse_sweep_name(name)

@@ -120,8 +120,8 @@ def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
 
 
 def _draw_report(report: Report, stream: TextIO, directory: Path | None) -> None:
-    from rich.console import Console  # drawing only: slow to import
-    from rich.text import Text  # (the same)
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and needed for drawing only
+    from rich.text import Text  # noqa: PLC0415 - (the same)
 
     # the terminal wraps lines: a command or path that contains a line end cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
@@ -138,9 +138,9 @@ def _draw_report(report: Report, stream: TextIO, directory: Path | None) -> None
 
 
 def _draw_table(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
-    from rich import box  # drawing only: slow to import
-    from rich.table import Table  # (the same)
-    from rich.text import Text  # (the same)
+    from rich import box  # noqa: PLC0415 - slow to import, and needed for drawing only
+    from rich.table import Table  # noqa: PLC0415 - (the same)
+    from rich.text import Text  # noqa: PLC0415 - (the same)
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for index in columns:
