@@ -44,7 +44,7 @@ class Violation:
     """A broken rule of the contract, with an explanation."""
 
     rule: str
-    what: str
+    explanation: str
 
 
 def build_json_refusal(message: str) -> bytes:
@@ -103,7 +103,7 @@ async def check_provider(
     Sends about a dozen requests, which takes less than a second, plus *timely_s* seconds for each one that hangs.
     """
     bench = _Bench(open_provider=open_provider, wire=wire, timely_s=timely_s)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for check in (
         _check_whole_answer,
         _check_refusals,
@@ -113,8 +113,8 @@ async def check_provider(
         _check_cancellation,
         _check_identity,
     ):
-        found += await check(bench)
-    return found
+        violations += await check(bench)
+    return violations
 
 
 async def check_answer(provider: Provider, request: Request, *, timely_s: float = HANG_TIMEOUT_S) -> list[Violation]:
@@ -122,11 +122,13 @@ async def check_answer(provider: Provider, request: Request, *, timely_s: float 
     heard = _EmittedLog()
     outcome = await _capture_outcome(provider, request, heard, timely_s)
     if not isinstance(outcome, Answer):
-        return [Violation(rule="answers", what=f"expected an answer, got {_describe_outcome(outcome)}")]
-    found = _check_event_order(heard)
+        return [Violation(rule="answers", explanation=f"expected an answer, got {_describe_outcome(outcome)}")]
+    violations = _check_event_order(heard)
     if (text := heard.join_text()) != outcome.text:
-        found.append(Violation(rule="whole-answer", what=f"the deltas say {text!r}, the answer {outcome.text!r}"))
-    return found
+        violations.append(
+            Violation(rule="whole-answer", explanation=f"the deltas say {text!r}, the answer {outcome.text!r}")
+        )
+    return violations
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
@@ -148,27 +150,29 @@ async def _check_whole_answer(bench: _Bench) -> list[Violation]:
         size = provider.size(bench.wire.request)
         outcome = await bench.ask_provider(provider, heard)
     if not isinstance(outcome, Answer):
-        return [Violation(rule="answers", what=f"a whole answer was not read: {_describe_outcome(outcome)}")]
-    found = _check_event_order(heard)
+        return [Violation(rule="answers", explanation=f"a whole answer was not read: {_describe_outcome(outcome)}")]
+    violations = _check_event_order(heard)
     if told_first and not told_first[0]:
-        found.append(Violation(rule="status-first", what="the status was not emitted before the body arrived"))
+        violations.append(
+            Violation(rule="status-first", explanation="the status was not emitted before the body arrived")
+        )
     if not outcome.text == heard.join_text() == bench.wire.text:
-        what = f"sent {bench.wire.text!r}, emitted in deltas {heard.join_text()!r}, returned {outcome.text!r}"
-        found.append(Violation(rule="whole-answer", what=what))
+        explanation = f"sent {bench.wire.text!r}, emitted in deltas {heard.join_text()!r}, returned {outcome.text!r}"
+        violations.append(Violation(rule="whole-answer", explanation=explanation))
     if outcome.usage is not None and (made_up := outcome.usage.to_json()):
-        found.append(Violation(rule="unreported-is-none", what=f"usage {made_up} was not reported"))
+        violations.append(Violation(rule="unreported-is-none", explanation=f"usage {made_up} was not reported"))
     keys = [seen.headers.get("idempotency-key") for seen in server.seen]
     if keys != [bench.wire.request.key]:
-        found.append(Violation(rule="idempotency-key", what=f"the request's key was sent as {keys}"))
+        violations.append(Violation(rule="idempotency-key", explanation=f"the request's key was sent as {keys}"))
     sent = max((len(seen.body) for seen in server.seen), default=0)
     if size < sent:
-        found.append(Violation(rule="size", what=f"size() said {size} bytes, {sent} were sent"))
-    return found + _check_single_request(server, "a whole answer")
+        violations.append(Violation(rule="size", explanation=f"size() said {size} bytes, {sent} were sent"))
+    return violations + _check_single_request(server, "a whole answer")
 
 
 async def _check_refusals(bench: _Bench) -> list[Violation]:
     """A refusal is a `ProviderError` with the right `retryable`, and never shows the key."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for status, retryable in ((400, False), (401, False), (429, True), (500, True), (503, True)):
         heard = _EmittedLog()
         case = f"status {status}"
@@ -179,18 +183,20 @@ async def _check_refusals(bench: _Bench) -> list[Violation]:
 
         async with serve_loopback(send_refusal) as server, bench.open_at(server.url) as provider:
             outcome = await bench.ask_provider(provider, heard)
-        found += _check_event_order(heard) + _check_single_request(server, case) + _check_provider_error(outcome, case)
+        violations += (
+            _check_event_order(heard) + _check_single_request(server, case) + _check_provider_error(outcome, case)
+        )
         if not isinstance(outcome, ProviderError):
             continue
         if outcome.retryable != retryable:
-            found.append(Violation(rule="retryable", what=f"{case}: retryable is {outcome.retryable}"))
+            violations.append(Violation(rule="retryable", explanation=f"{case}: retryable is {outcome.retryable}"))
         if outcome.status != status:
-            found.append(Violation(rule="status", what=f"{case}: the error says {outcome.status}"))
+            violations.append(Violation(rule="status", explanation=f"{case}: the error says {outcome.status}"))
         if status == 429 and outcome.retry_after_s != 2:
-            found.append(
-                Violation(rule="retry-after", what=f"asked to wait 2 s, the error says {outcome.retry_after_s}")
+            violations.append(
+                Violation(rule="retry-after", explanation=f"asked to wait 2 s, the error says {outcome.retry_after_s}")
             )
-    return found
+    return violations
 
 
 async def _check_broken_stream(bench: _Bench) -> list[Violation]:
@@ -203,15 +209,15 @@ async def _check_broken_stream(bench: _Bench) -> list[Violation]:
     case = "a stream that breaks off"
     async with serve_loopback(send_beginning) as server, bench.open_at(server.url) as provider:
         outcome = await bench.ask_provider(provider, _EmittedLog())
-    found = _check_provider_error(outcome, case) + _check_single_request(server, case)
+    violations = _check_provider_error(outcome, case) + _check_single_request(server, case)
     if isinstance(outcome, ProviderError) and not outcome.retryable:
-        found.append(Violation(rule="retryable", what=f"{case}: retryable is False"))
-    return found
+        violations.append(Violation(rule="retryable", explanation=f"{case}: retryable is False"))
+    return violations
 
 
 async def _check_unreadable_bodies(bench: _Bench) -> list[Violation]:
     """An unreadable body and an empty one are errors."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for body in (b"\x00\xff<html>\r\n\r\n{[", b""):
 
         async def send_body(exchange: Exchange, body: bytes = body) -> None:
@@ -221,8 +227,8 @@ async def _check_unreadable_bodies(bench: _Bench) -> list[Violation]:
         case = f"the body {body!r}"
         async with serve_loopback(send_body) as server, bench.open_at(server.url) as provider:
             outcome = await bench.ask_provider(provider, _EmittedLog())
-        found += _check_provider_error(outcome, case) + _check_single_request(server, case)
-    return found
+        violations += _check_provider_error(outcome, case) + _check_single_request(server, case)
+    return violations
 
 
 async def _check_no_connection(bench: _Bench) -> list[Violation]:
@@ -231,10 +237,10 @@ async def _check_no_connection(bench: _Bench) -> list[Violation]:
         url = server.url
     async with bench.open_at(url) as provider:
         outcome = await bench.ask_provider(provider, _EmittedLog())
-    found = _check_provider_error(outcome, "no connection")
+    violations = _check_provider_error(outcome, "no connection")
     if isinstance(outcome, ProviderError) and not outcome.retryable:
-        found.append(Violation(rule="retryable", what="no connection: retryable is False"))
-    return found
+        violations.append(Violation(rule="retryable", explanation="no connection: retryable is False"))
+    return violations
 
 
 async def _check_cancellation(bench: _Bench) -> list[Violation]:
@@ -263,30 +269,34 @@ async def _check_cancellation(bench: _Bench) -> list[Violation]:
         with anyio.move_on_after(CLOSE_TIMEOUT_S):
             await closed.wait()
     if ended:
-        what = f"an answer that had only begun ended with {_describe_outcome(ended[0])}"
-        return [Violation(rule="cancellation" if bench.wire.document else "deltas-as-they-come", what=what)]
+        explanation = f"an answer that had only begun ended with {_describe_outcome(ended[0])}"
+        return [
+            Violation(rule="cancellation" if bench.wire.document else "deltas-as-they-come", explanation=explanation)
+        ]
     if not closed.is_set():
-        return [Violation(rule="cancellation", what=f"the connection was not closed within {CLOSE_TIMEOUT_S:g} s")]
+        return [
+            Violation(rule="cancellation", explanation=f"the connection was not closed within {CLOSE_TIMEOUT_S:g} s")
+        ]
     return []
 
 
 async def _check_identity(bench: _Bench) -> list[Violation]:
     """Name, account and representation are not empty and hide the key; two keys are two accounts."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     url = "http://127.0.0.1:9/v1"
     async with bench.open_at(url) as provider:
-        for what, value in (("name", provider.name), ("account", provider.account), ("repr", repr(provider))):
+        for attribute, value in (("name", provider.name), ("account", provider.account), ("repr", repr(provider))):
             if not value:
-                found.append(Violation(rule="identity", what=f"{what} is empty"))
+                violations.append(Violation(rule="identity", explanation=f"{attribute} is empty"))
             if TEST_CREDENTIAL in value:
-                found.append(Violation(rule="credential", what=f"{what} shows the key"))
+                violations.append(Violation(rule="credential", explanation=f"{attribute} shows the key"))
         longer = attrs.evolve(bench.wire.request, messages=(UserText(text="Say hello." * 100),))
         if provider.size(longer) <= provider.size(bench.wire.request):
-            found.append(Violation(rule="size", what="a longer request is not larger"))
+            violations.append(Violation(rule="size", explanation="a longer request is not larger"))
         async with bench.open_at(url, f"{TEST_CREDENTIAL}-other") as other:
             if other.account == provider.account:
-                found.append(Violation(rule="identity", what="two keys share one account"))
-    return found
+                violations.append(Violation(rule="identity", explanation="two keys share one account"))
+    return violations
 
 
 def _check_event_order(heard: _EmittedLog) -> list[Violation]:
@@ -295,24 +305,26 @@ def _check_event_order(heard: _EmittedLog) -> list[Violation]:
     if responded == [0]:
         return []
     return [
-        Violation(rule="status-first", what=f"Responded was emitted {len(responded)} times, at positions {responded}")
+        Violation(
+            rule="status-first", explanation=f"Responded was emitted {len(responded)} times, at positions {responded}"
+        )
     ]
 
 
 def _check_single_request(server: LoopbackServer, case: str) -> list[Violation]:
     if len(server.seen) == 1:
         return []
-    return [Violation(rule="asks-once", what=f"{case}: {len(server.seen)} requests were sent")]
+    return [Violation(rule="asks-once", explanation=f"{case}: {len(server.seen)} requests were sent")]
 
 
 def _check_provider_error(outcome: AnswerOrError, case: str) -> list[Violation]:
     """The outcome is a `ProviderError`, and neither it nor its causes show the key."""
     if not isinstance(outcome, ProviderError):
-        return [Violation(rule="provider-error-only", what=f"{case}: ended with {_describe_outcome(outcome)}")]
+        return [Violation(rule="provider-error-only", explanation=f"{case}: ended with {_describe_outcome(outcome)}")]
     link: BaseException | None = outcome
     while link is not None:
         if TEST_CREDENTIAL in str(link) or TEST_CREDENTIAL in repr(link):
-            return [Violation(rule="credential", what=f"{case}: {type(link).__name__} shows the key")]
+            return [Violation(rule="credential", explanation=f"{case}: {type(link).__name__} shows the key")]
         link = link.__cause__ or link.__context__
     return []
 

@@ -85,9 +85,9 @@ def find_provider(name: str) -> ProviderFactory:
     if name in BUILT_IN_PROVIDERS:
         module, _, attribute = BUILT_IN_PROVIDERS[name].partition(":")
         return cast("ProviderFactory", getattr(import_module(module), attribute))
-    found = _find_entry_points()
-    if name in found:
-        return _load_factory(name, found[name])
+    points = _find_entry_points()
+    if name in points:
+        return _load_factory(name, points[name])
     known = list_provider_names()
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""

@@ -28,10 +28,10 @@ def parse_usd(text: str) -> int:
         ValueError: *text* has another form, more than nine decimals, or is above a million dollars. The message is one
             complete line.
     """
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None:
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"expected US dollars such as 5, $5 or 0.25, got {describe_value(text)}")
-    return to_nusd(Decimal(found[1]))
+    return to_nusd(Decimal(match[1]))
 
 
 def to_nusd(value: Json) -> int:

@@ -22,8 +22,8 @@ async def run_verifiers(verifiers: Sequence[Verifier], evidence: Evidence) -> tu
         return tuple([await _run_verifier(verifier, evidence) for verifier in verifiers])
     evidence = attrs.evolve(evidence, protected=find_check_files(verifiers, evidence.fixture))
     looking_first = sorted(range(len(verifiers)), key=lambda place: not is_read_only(verifiers[place]))
-    said = {place: await _run_verifier(verifiers[place], evidence) for place in looking_first}
-    return tuple(said[place] for place in range(len(verifiers)))
+    verdicts = {place: await _run_verifier(verifiers[place], evidence) for place in looking_first}
+    return tuple(verdicts[place] for place in range(len(verifiers)))
 
 
 def are_read_only(verifiers: Iterable[Verifier]) -> bool:

@@ -51,8 +51,8 @@ class FileEquals:
         sha = hashlib.sha256()
         for chunk in chunks:
             sha.update(chunk)
-        found = sha.hexdigest()
-        return None if found == self.sha256 else {"reason": "differs", "sha256": found, "expected": self.sha256}
+        digest = sha.hexdigest()
+        return None if digest == self.sha256 else {"reason": "differs", "sha256": digest, "expected": self.sha256}
 
 
 @attrs.frozen(kw_only=True)
@@ -92,14 +92,14 @@ class FileAbsent:
     async def verify(self, evidence: Evidence) -> Verdict:
         """Judge the absence of the path."""
         try:
-            found = _path_exists(_require_workspace(evidence.workspace), self.path)
+            exists = _path_exists(_require_workspace(evidence.workspace), self.path)
         except _NotReadError as error:
             return _make_verdict(self.id, self.kind, "fail", {"reason": error.reason, "path": self.path})
         except (PathEscapes, OSError) as error:
             return _make_verdict(
                 self.id, self.kind, _assign_blame(error, evidence, self.path), _explain_error(error, self.path)
             )
-        if found:
+        if exists:
             return _make_verdict(self.id, self.kind, "fail", {"reason": "present", "path": self.path})
         return _make_verdict(self.id, self.kind, "pass", {})
 
@@ -159,23 +159,23 @@ def _locate_file(workspace: Path, relative: str) -> tuple[str, int]:
     if "/" in relative or check_relative(relative) is not None:
         path, resolved = str(resolve_inside(workspace, relative)), True
     try:
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) and not resolved:  # a plain name leads elsewhere only if it is a link
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode) and not resolved:  # a plain name leads elsewhere only if it is a link
             path = str(resolve_inside(workspace, relative))
-            found = os.lstat(path)
+            status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _NotReadError("missing") from error
-    return path, _check_size(found)
+    return path, _check_size(status)
 
 
-def _check_size(found: os.stat_result) -> int:
-    if stat.S_ISLNK(found.st_mode):  # a link that is left after resolving is dangling
+def _check_size(status: os.stat_result) -> int:
+    if stat.S_ISLNK(status.st_mode):  # a link that is left after resolving is dangling
         raise _NotReadError("missing")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _NotAFileError("not_a_file")
-    if found.st_size > MAX_FILE_BYTES:
+    if status.st_size > MAX_FILE_BYTES:
         raise _NotReadError("too_large")
-    return found.st_size
+    return status.st_size
 
 
 def _read_chunks(path: str) -> Iterator[bytes]:

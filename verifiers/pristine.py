@@ -86,9 +86,9 @@ def _is_unchanged(pristine: Path, workspace: Path, path: str) -> bool:
         return False
     if not now.st_mode & stat.S_IRUSR:
         return False
-    with pristine.open("rb") as one, here.open("rb") as other:
+    with pristine.open("rb") as original, here.open("rb") as copy:
         while True:
-            left, right = one.read(2**20), other.read(2**20)
+            left, right = original.read(2**20), copy.read(2**20)
             if left != right:
                 return False
             if not left:

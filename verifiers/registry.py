@@ -53,8 +53,8 @@ def list_verifier_kinds() -> list[str]:
 
 def _import_class(dotted: str) -> type:
     module, _, name = dotted.partition(":")
-    found: type = getattr(import_module(module), name)
-    return found
+    verifier: type = getattr(import_module(module), name)
+    return verifier
 
 
 def _scan_entry_points() -> dict[str, EntryPoint]:
@@ -66,19 +66,19 @@ def _scan_entry_points() -> dict[str, EntryPoint]:
 def _load_entry_point(point: EntryPoint) -> type:
     owner = point.dist.name if point.dist is not None else point.value
     try:
-        found = point.load()
+        verifier = point.load()
     except LOAD_FAILURES as error:
         raise UsageError(
             f"verifier kind {point.name!r} of {owner} does not load: {type(error).__name__}: {error}",
             f"Update or remove {owner}.",
         ) from error
-    version = getattr(found, "api_version", None)
-    if not isinstance(found, type) or version != VERIFIER_API:
+    version = getattr(verifier, "api_version", None)
+    if not isinstance(verifier, type) or version != VERIFIER_API:
         raise UsageError(
             f"verifier kind {point.name!r} of {owner} has API version {version}, expected {VERIFIER_API}",
             f"Update {owner}, or evalctl.",
         )
-    return found
+    return verifier
 
 
 def _suggest_kind(kind: str, known: list[str]) -> str:

@@ -79,7 +79,7 @@ def build_summary(text: str, replaced: int) -> UserText:
 
 def _find_json_candidates(text: str) -> Iterator[str]:
     yield text
-    yield from (found[1] for found in _FENCED_BLOCK.finditer(text))
+    yield from (match[1] for match in _FENCED_BLOCK.finditer(text))
     first, last = text.find("{"), text.rfind("}")
     if 0 <= first < last:
         yield text[first : last + 1]

@@ -119,11 +119,11 @@ class ContextWindow:
         reason = diagnose_answer(answer)
         if reason is not None:
             return reason
-        said = answer.text.strip()
-        if not said:
+        reply = answer.text.strip()
+        if not reply:
             return "compaction_failed"
-        checkpoint = read_checkpoint(said)
-        stand_in = build_summary(said if checkpoint is None else checkpoint.render_text(), at)
+        checkpoint = read_checkpoint(reply)
+        stand_in = build_summary(reply if checkpoint is None else checkpoint.render_text(), at)
         old: list[Message] = messages[:at]
         self.transcript.replace_messages([stand_in, *messages[at:]])
         detail = {

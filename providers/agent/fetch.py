@@ -77,12 +77,12 @@ async def fetch_url(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     """
     import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
-    most = arguments.get("maxBytes", DEFAULT_BYTES)
+    limit = arguments.get("maxBytes", DEFAULT_BYTES)
     pool = HttpPool()
     try:
         with anyio.fail_after(FETCH_TIMEOUT_S):
             return await _follow_redirects(
-                pool, parse_target(arguments["url"]), most, allow_private=place.allow_private
+                pool, parse_target(arguments["url"]), limit, allow_private=place.allow_private
             )
     except TimeoutError:
         raise ToolFailed(f"no whole answer within {FETCH_TIMEOUT_S:g} s") from None
@@ -120,10 +120,10 @@ def _drop_fragment(parts: SplitResult) -> str:
     return parts._replace(fragment="").geturl()
 
 
-async def _follow_redirects(pool: HttpPool, target: FetchTarget, most: int, *, allow_private: bool) -> str:
+async def _follow_redirects(pool: HttpPool, target: FetchTarget, limit: int, *, allow_private: bool) -> str:
     for _ in range(MAX_REDIRECTS + 1):
         addresses = await resolve_host(target, allow_private=allow_private)
-        answer = await _request_target(pool, target, addresses, most)
+        answer = await _request_target(pool, target, addresses, limit)
         if isinstance(answer, str):
             return answer
         target = _require_same_host(target, answer)
@@ -139,11 +139,11 @@ async def resolve_host(target: FetchTarget, *, allow_private: bool) -> list[str]
     import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     try:
-        found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        resolved = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ToolFailed(f"the host {target.host[:100]} cannot be found") from error
     # an address with a scope is valid on its own link only
-    addresses = [one for one in dict.fromkeys(str(place[4][0]) for place in found) if "%" not in one]
+    addresses = [address for address in dict.fromkeys(str(place[4][0]) for place in resolved) if "%" not in address]
     if not addresses:
         raise ToolFailed(f"the host {target.host[:100]} has no address")
     if not allow_private and not all(map(is_public, addresses)):
@@ -168,7 +168,7 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not any(address in net for net in _LOCAL_NETWORKS)
 
 
-async def _request_target(pool: HttpPool, target: FetchTarget, addresses: list[str], most: int) -> str | Redirect:
+async def _request_target(pool: HttpPool, target: FetchTarget, addresses: list[str], limit: int) -> str | Redirect:
     """Request *target* at its addresses in turn; returns the text for the model, or a redirect."""
     for last, address in enumerate(addresses, start=1 - len(addresses)):
         headers = {
@@ -180,7 +180,7 @@ async def _request_target(pool: HttpPool, target: FetchTarget, addresses: list[s
             async with pool.get(target.url, headers, address=address, first_byte_s=FETCH_TIMEOUT_S) as response:
                 if response.status in _REDIRECT_STATUSES and "location" in response.headers:
                     return _resolve_redirect(target, response.headers["location"])
-                return await _read_text_body(target, response, most)
+                return await _read_text_body(target, response, limit)
         except ProviderError as error:
             if error.kind != "network" or not last:
                 raise
@@ -208,22 +208,22 @@ def _require_same_host(target: FetchTarget, redirect: Redirect) -> FetchTarget:
     return there
 
 
-async def _read_text_body(target: FetchTarget, response: HttpResponse, most: int) -> str:
+async def _read_text_body(target: FetchTarget, response: HttpResponse, limit: int) -> str:
     kind = response.headers.get("content-type", "")
     if kind and _TEXT_TYPES.match(kind) is None:
         raise ToolFailed(f"{render_url(target.url)} is {kind.partition(';')[0][:100]}, not text")
     body = bytearray()
     async for piece in response.read_chunks():
         body += piece
-        if len(body) > most:
+        if len(body) > limit:
             break
     return json.dumps(
         {
             "url": target.url,
             "status": response.status,
             "contentType": kind[:200] or None,
-            "text": decode_body(bytes(body[:most]), kind),
-            "truncated": len(body) > most,
+            "text": decode_body(bytes(body[:limit]), kind),
+            "truncated": len(body) > limit,
         },
         ensure_ascii=False,
     )
@@ -231,15 +231,15 @@ async def _read_text_body(target: FetchTarget, response: HttpResponse, most: int
 
 def decode_body(body: bytes, content_type: str) -> str:
     """Decode the body with its declared character set, else as UTF-8; invalid bytes are replaced."""
-    named = _CHARSET.search(content_type)
+    charset = _CHARSET.search(content_type)
     name = "utf-8-sig"
-    if named is not None:
+    if charset is not None:
         try:
-            found = codecs.lookup(named[1]).name
+            codec = codecs.lookup(charset[1]).name
         except LookupError:
-            found = ""
-        if _CHARSET_CODEC.fullmatch(found) and found != "utf-8":
-            name = found
+            codec = ""
+        if _CHARSET_CODEC.fullmatch(codec) and codec != "utf-8":
+            name = codec
     return body.decode(name, "replace")
 
 

@@ -45,7 +45,7 @@ async def read_file(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     relative = arguments["path"]
     path = _resolve_path(place.workspace, relative)
     show = functools.partial(
-        _render_lines, path, relative, first=arguments.get("startLine", 1), most=arguments.get("lines", DEFAULT_LINES)
+        _render_lines, path, relative, first=arguments.get("startLine", 1), count=arguments.get("lines", DEFAULT_LINES)
     )
     return await _run_off_loop(_stat_size(path), show)
 
@@ -157,14 +157,14 @@ def _read_regular_file(path: Path, relative: str, limit: int) -> bytes:
     return content
 
 
-def _render_lines(path: Path, relative: str, *, first: int, most: int) -> str:
+def _render_lines(path: Path, relative: str, *, first: int, count: int) -> str:
     content = _read_regular_file(path, relative, MAX_READ_BYTES)
     lines = content.decode("utf-8", "replace").split("\n")
     if lines[-1] == "":
         lines.pop()
     if first > max(len(lines), 1):
         raise ToolFailed(f"{relative} has {len(lines)} lines; startLine {first} is beyond its end")
-    last = min(first - 1 + most, len(lines))
+    last = min(first - 1 + count, len(lines))
     text = "\n".join(f"{number}: {lines[number - 1]}" for number in range(first, last + 1))
     return json.dumps(
         {
@@ -223,12 +223,12 @@ def _walk_below(path: Path, prefix: str) -> Iterator[str]:
     """The entries below *path* in path order. Pending directories are kept on a list, so depth needs no stack."""
     waiting = [f"{prefix}/" if prefix else ""]
     while waiting:
-        shown = waiting.pop()
-        if shown and not shown.endswith("/"):
-            yield shown
+        path_so_far = waiting.pop()
+        if path_so_far and not path_so_far.endswith("/"):
+            yield path_so_far
             continue
         try:
-            with os.scandir(f"{path}/{shown.removeprefix(prefix)}") as listing:
+            with os.scandir(f"{path}/{path_so_far.removeprefix(prefix)}") as listing:
                 names = (f"{item.name}/" if item.is_dir(follow_symlinks=False) else item.name for item in listing)
                 # Every name gives an entry, so more of them could never be shown.
                 first = heapq.nsmallest(
@@ -236,9 +236,9 @@ def _walk_below(path: Path, prefix: str) -> Iterator[str]:
                 )
         except OSError:  # not allowed, gone, or deeper than a path can be
             first = []
-        waiting += [shown + name for name in reversed(first)]
-        if not first and shown:
-            yield shown
+        waiting += [path_so_far + name for name in reversed(first)]
+        if not first and path_so_far:
+            yield path_so_far
 
 
 # --- tool specs, as the model sees them ------------------------------------------------------------------------------

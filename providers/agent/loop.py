@@ -254,10 +254,10 @@ class _AssignmentRun:
         """Record an answer and its usage as one turn."""
         self.text = answer.text or answer.refusal
         self.model = answer.model or self.model
-        told = self.used.unreported > 0
+        already_noted = self.used.unreported > 0
         self.used.add(answer.usage)
         # The gate counts the notes of an answer, so only what no note says is reported here, and once.
-        if self.used.unreported and not told and "usage_unreported" not in answer.notes:
+        if self.used.unreported and not already_noted and "usage_unreported" not in answer.notes:
             self.note(Incident(name="usage_unreported", detail={"turn": self.used.turns}))
 
     def make_ids_unique(self, calls: Sequence[ToolCall]) -> list[PlannedCall]:

@@ -76,14 +76,14 @@ def _build_search_arguments(path: Path, relative: str, arguments: Mapping[str, J
 
 def _render_matches(finished: FinishedProcess) -> str:
     *whole, _cut = finished.stdout.split(b"\n")
-    said = [json.loads(line) for line in whole]
-    end = said[-1] if said and isinstance(said[-1], dict) else None
+    rows = [json.loads(line) for line in whole]
+    end = rows[-1] if rows and isinstance(rows[-1], dict) else None
     if end is not None and "error" in end:
         raise ToolFailed(f"pattern is no regular expression: {end['error']}")
     stopped = end is None and finished.exit_code in _TIMEOUT_EXIT_CODES
     if end is None and not stopped:
         raise ToolFailed("the search broke off; give a simpler pattern or a smaller path")
-    matches = [f"{item[0]}:{item[1]}: {item[2]}" for item in said if isinstance(item, list)]
+    matches = [f"{item[0]}:{item[1]}: {item[2]}" for item in rows if isinstance(item, list)]
     return json.dumps(
         {
             "matches": matches,

@@ -23,9 +23,9 @@ SNIFFED_BYTES = 8192
 """Bytes at the start of a file that are checked: a NUL byte among them makes it binary."""
 
 
-def walk_files(root: str, shown: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
+def walk_files(root: str, display_name: str, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Every file at or below *root* in path order, as (path, displayed name); links are not followed."""
-    waiting = [(root, shown)]
+    waiting = [(root, display_name)]
     while waiting:
         path, name = waiting.pop()
         try:
@@ -54,8 +54,8 @@ def read_text_file(path: str, limit: int) -> bytes | None:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
-        held = file.read(limit)
-    return None if b"\0" in held[:SNIFFED_BYTES] else held
+        content = file.read(limit)
+    return None if b"\0" in content[:SNIFFED_BYTES] else content
 
 
 def search_files(wanted: dict[str, Any]) -> Iterator[Any]:
@@ -65,30 +65,30 @@ def search_files(wanted: dict[str, Any]) -> Iterator[Any]:
     except (re.error, OverflowError, RecursionError) as error:
         yield {"error": str(error)[:300]}
         return
-    found = skipped = 0
+    matches = skipped = 0
     room = wanted["maxChars"]
     for path, name in walk_files(wanted["root"], wanted["shown"], frozenset(wanted["ignored"])):
-        held = read_text_file(path, wanted["maxBytes"])
-        if held is None:
+        content = read_text_file(path, wanted["maxBytes"])
+        if content is None:
             skipped += 1
             continue
-        for number, line in enumerate(held.decode("utf-8", "replace").split("\n"), start=1):
+        for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
             if pattern.search(line.rstrip("\r")) is None:
                 continue
             text = line.strip()[: wanted["maxLine"]]
             room -= len(name) + len(text)
-            if found == wanted["maxResults"] or room < 0:
+            if matches == wanted["maxResults"] or room < 0:
                 yield {"truncated": True, "skipped": skipped}
                 return
-            found += 1
+            matches += 1
             yield [name, number, text]
     yield {"truncated": False, "skipped": skipped}
 
 
-def limit_resource(what: int, most: int) -> None:
+def limit_resource(kind: int, limit: int) -> None:
     """Set a resource limit of this process; a lower hard limit stays."""
-    hard = resource.getrlimit(what)[1]
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def main() -> None:

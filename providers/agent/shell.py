@@ -56,9 +56,9 @@ async def run_command(place: ToolContext, arguments: Mapping[str, Json]) -> str:
     )
 
 
-def _decode_output(said: bytes, *, cut: bool) -> str:
+def _decode_output(output: bytes, *, cut: bool) -> str:
     """Decode output as UTF-8. If it was cut, drop the last word, which may be incomplete."""
-    text = codecs.getincrementaldecoder("utf-8")("replace").decode(said, final=not cut)
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(output, final=not cut)
     return drop_last_word(text) if cut else text
 
 

@@ -91,13 +91,15 @@ def choose_cut(messages: Sequence[Message], keep_turns: int) -> int | None:
        only the last few messages.
     """
     safe = set(find_boundaries(messages))
-    said = [index for index, message in enumerate(messages) if isinstance(message, UserText) and not message.summary]
+    instructions = [
+        index for index, message in enumerate(messages) if isinstance(message, UserText) and not message.summary
+    ]
     if not keep_turns:
         at = len(messages)
-    elif len(said) >= keep_turns:
-        at = said[-keep_turns]
+    elif len(instructions) >= keep_turns:
+        at = instructions[-keep_turns]
     else:
-        at = said[-1] if said else 0
+        at = instructions[-1] if instructions else 0
     if at in safe and at >= MIN_CUT_MESSAGES:
         return at
     inside = [index for index in safe if MIN_CUT_MESSAGES <= index <= len(messages) - KEPT_MESSAGES_IN_TURN]

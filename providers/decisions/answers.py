@@ -78,8 +78,8 @@ def read_model_answer(answer: Answer, schema: JsonSchema) -> NodeAnswer | Absten
             render_line(reason, _MAX_REASON_CHARS) if isinstance(reason, str) and reason else "the model abstained"
         )
     confidence = _read_confidence(document.get("confidence"), "confidence")
-    if found := schema.find_problems(given):
-        raise BadAnswer(f"the answer violates its schema: {summarise_problems(found)}")
+    if problems := schema.find_problems(given):
+        raise BadAnswer(f"the answer violates its schema: {summarise_problems(problems)}")
     return NodeAnswer(given, confidence)
 
 

@@ -72,7 +72,7 @@ def open_providers(
 def _open_provider(daemon: DaemonConfig, name: str, nodes: list[AskingNode], opening: _OpenOptions) -> Provider:
     node = nodes[0]
     if isinstance(node, ModelNode):
-        return _open_backend(daemon, node, max(one.timeout_ms for one in nodes), opening)
+        return _open_backend(daemon, node, max(asking.timeout_ms for asking in nodes), opening)
     from providers.decisions.specialists import ExecSpecialist, HttpSpecialist  # noqa: PLC0415 - start-up: only specialists need it
 
     if isinstance(node, ExecNode):

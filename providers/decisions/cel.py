@@ -238,12 +238,12 @@ def _build_environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
     )
 
 
-def _build_compile_error(text: str, said: str, variables: Mapping[str, VariableType]) -> CelCompileError:
+def _build_compile_error(text: str, output: str, variables: Mapping[str, VariableType]) -> CelCompileError:
     """Build the error from the compiler's output: the first one in the expression's order."""
-    placed = [(int(found[1]), int(found[2]), _strip_codes(found[3])) for found in _COMPILER_FINDING.finditer(said)]
+    placed = [(int(match[1]), int(match[2]), _strip_codes(match[3])) for match in _COMPILER_FINDING.finditer(output)]
     if not placed:
-        return CelCompileError(text, _strip_codes(said))
-    row, column, message = min(placed, key=lambda one: one[:2])
+        return CelCompileError(text, _strip_codes(output))
+    row, column, message = min(placed, key=lambda finding: finding[:2])
     if row < 1 or column < 1:
         return CelCompileError(text, message)
     error = CelCompileError(text, _CONTAINER_NOTE.sub("", message), row, column)
@@ -267,11 +267,11 @@ def _describe_exception(error: Exception) -> str:
     return _strip_codes(str(error)) or type(error).__name__
 
 
-def _describe_error_value(said: str) -> str:
+def _describe_error_value(text: str) -> str:
     """Describe an error value; an optional value has the type of an error."""
     return (
-        _strip_codes(said)
-        if _ERROR_CODE.match(said)
+        _strip_codes(text)
+        if _ERROR_CODE.match(text)
         else "expected true or false, got an optional value; orValue(...) takes it out"
     )
 
@@ -292,9 +292,9 @@ def _name_type(kind: Any) -> str:
     return "nothing (null)" if name == "null" else f"of type {name}"
 
 
-def _strip_codes(said: str) -> str:
+def _strip_codes(output: str) -> str:
     """The first line of the evaluator's output without its error codes."""
-    first = _ERROR_CODE.sub("", said.strip())
+    first = _ERROR_CODE.sub("", output.strip())
     return render_line(first.partition("\n")[0])
 
 

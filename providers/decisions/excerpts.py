@@ -19,8 +19,8 @@ _MAX_LEVELS = 6
 def render_line(text: str, longest: int = MAX_LINE_CHARS) -> str:
     r"""Render *text* on one line with at most *longest* characters; unprintable ones as `\uXXXX`."""
     cut = text[: longest + 1]
-    shown = escape_unprintable(cut)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    escaped = escape_unprintable(cut)
+    return escaped if len(escaped) <= longest else f"{escaped[: longest - 1]}…"
 
 
 def render_value(given: Json, longest: int = 80) -> str:

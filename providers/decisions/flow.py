@@ -56,10 +56,10 @@ async def run_flow(
     Raises:
         EvalctlError: any error but a `ProviderError`, which becomes a failure of its node.
     """
-    if found := _load_schema(capability.input_schema).find_problems(value):
+    if problems := _load_schema(capability.input_schema).find_problems(value):
         return Decision(
             status="error",
-            error=Failure(cause="input", message=f"the input violates its schema: {summarise_problems(found)}"),
+            error=Failure(cause="input", message=f"the input violates its schema: {summarise_problems(problems)}"),
         )
     return await _FlowRun(capability=capability, input=value, ask_of=ask_of, origin=origin, clock=clock).run_nodes()
 
@@ -174,18 +174,18 @@ class _FlowRun:
             return _Failed(_classify_error(node, error), render_line(str(error)))
         heard.usage = answer.usage
         try:
-            said = _read_answer(node, answer)
+            result = _read_answer(node, answer)
         except BadAnswer as error:
             return _Failed("bad_answer" if isinstance(node, ModelNode) else "specialist", error.message)
-        if isinstance(said, Abstention):
-            return said
-        heard.confidence = said.confidence
-        if (doubt := self._check_confidence(node, said.confidence)) is not None:
+        if isinstance(result, Abstention):
+            return result
+        heard.confidence = result.confidence
+        if (doubt := self._check_confidence(node, result.confidence)) is not None:
             return Abstention(doubt)
         if node.decides:
-            return _Decided(said.answer, said.confidence)
-        self.answers[node.id] = said.answer
-        return said
+            return _Decided(result.answer, result.confidence)
+        self.answers[node.id] = result.answer
+        return result
 
     def _build_request(self, node: AskingNode) -> Request:
         origin = attrs.evolve(self.origin, node=node.id)
@@ -220,8 +220,8 @@ class _FlowRun:
     def _build_decision(self, node: Node, outcome: _Decided) -> Decision:
         trace = tuple(self.trace)
         schema = self.capability.output_schema
-        if schema is not None and (found := _load_schema(schema).find_problems(outcome.decision)):
-            message = f"the decision violates the output's schema: {summarise_problems(found)}"
+        if schema is not None and (problems := _load_schema(schema).find_problems(outcome.decision)):
+            message = f"the decision violates the output's schema: {summarise_problems(problems)}"
             return Decision(status="error", error=Failure(cause="output", message=message, node=node.id), trace=trace)
         return Decision(status="ok", decision=outcome.decision, confidence=outcome.confidence, trace=trace)
 

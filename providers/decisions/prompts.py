@@ -38,11 +38,11 @@ def list_placeholders(template: str) -> tuple[tuple[str, ...], ...]:
     Raises:
         BadTemplate: a `{{` without `}}`, an invalid path, or one that begins with neither `input` nor `answers`.
     """
-    found = tuple(_parse_path(place) for place in _PLACEHOLDER.finditer(template))
+    paths = tuple(_parse_path(place) for place in _PLACEHOLDER.finditer(template))
     rest = _PLACEHOLDER.sub(lambda place: " " * len(place[0]), template)
     if (open_at := rest.find("{{")) >= 0:
         raise BadTemplate("`{{` without `}}`", open_at)
-    return found
+    return paths
 
 
 def render_template(template: str, values: Mapping[str, Json]) -> str:
@@ -79,5 +79,5 @@ def _look_up(values: Mapping[str, Json], path: tuple[str, ...]) -> Json:
     return here
 
 
-def _render_value(found: Json) -> str:
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+def _render_value(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

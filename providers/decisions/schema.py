@@ -85,10 +85,10 @@ class JsonSchema:
         """The problems of *given* in the schema's order: at most 20, empty if it is valid."""
         if (problem := find_value_problem(given)) is not None:
             return (SchemaProblem((), f"the value {problem}", ()),)
-        found = islice(self._validator.iter_errors(given), MAX_PROBLEMS)
+        errors = islice(self._validator.iter_errors(given), MAX_PROBLEMS)
         return tuple(
             SchemaProblem(tuple(error.instance_path), _describe_error(error), tuple(error.schema_path))
-            for error in found
+            for error in errors
         )
 
 
@@ -103,10 +103,10 @@ def render_path(path: ValuePath) -> str:
     return render_line(text)
 
 
-def summarise_problems(problems: tuple[SchemaProblem, ...], most: int = 3) -> str:
-    """The first *most* problems on one line, and the number of others."""
-    more = len(problems) - most
-    text = "; ".join(str(problem) for problem in problems[:most])
+def summarise_problems(problems: tuple[SchemaProblem, ...], limit: int = 3) -> str:
+    """The first *limit* problems on one line, and the number of others."""
+    more = len(problems) - limit
+    text = "; ".join(str(problem) for problem in problems[:limit])
     return f"{text}; and {more} more" if more > 0 else text
 
 

@@ -225,12 +225,12 @@ async def _read_body(response: HttpResponse, emit: Emit) -> str:
             pieces.append(piece)
             emit(TextDelta(piece))
 
-    async for part in response.read_chunks():
-        taken += len(part)
+    async for chunk in response.read_chunks():
+        taken += len(chunk)
         if taken > MAX_OUTPUT_BYTES:
             message = f"{response.where}: the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB"
             raise _build_error("bad_payload", message)
-        decode_piece(part)
+        decode_piece(chunk)
     decode_piece(b"", final=True)
     return "".join(pieces)
 
@@ -251,8 +251,8 @@ def _describe_exit(finished: FinishedProcess) -> str:
     """Describe how a process failed, with the end of its stderr."""
     code = finished.exit_code or 0
     how = f"ended by {_name_signal(-code)}" if code < 0 else f"ended with exit code {code}"
-    said = clean_excerpt(_take_last_lines(finished.stderr))
-    return f"{how}: {said}" if said else how
+    excerpt = clean_excerpt(_take_last_lines(finished.stderr))
+    return f"{how}: {excerpt}" if excerpt else how
 
 
 def _take_last_lines(stderr: bytes) -> str:
@@ -263,10 +263,10 @@ def _take_last_lines(stderr: bytes) -> str:
         if not text.strip():
             return drop_first_word(stderr[-_STDERR_EXCERPT_CHARS:].decode("utf-8", "replace"))
     kept = ""
-    for one in reversed(text.splitlines()):
-        if kept and len(one) + 1 + len(kept) > _STDERR_EXCERPT_CHARS:
+    for line in reversed(text.splitlines()):
+        if kept and len(line) + 1 + len(kept) > _STDERR_EXCERPT_CHARS:
             break
-        kept = f"{one}\n{kept}" if kept else one.rstrip()
+        kept = f"{line}\n{kept}" if kept else line.rstrip()
     return kept
 
 

@@ -126,7 +126,7 @@ def _chain_check(before: str, body: bytes) -> str:
 
 def _diff_request(before: Mapping[str, Json], request: Mapping[str, Json]) -> dict[str, Json]:
     """The part of *request* that the decoder cannot take from the previous request."""
-    found = {
+    changed = {
         name: request[name]
         for name in MATERIAL_FIELDS
         if name != "messages" and (not before or request[name] != before[name])
@@ -134,16 +134,16 @@ def _diff_request(before: Mapping[str, Json], request: Mapping[str, Json]) -> di
     known, messages = before.get("messages", []), request["messages"]
     same = next((n for n, (a, b) in enumerate(zip(known, messages, strict=False)) if a != b), None)
     kept = min(len(known), len(messages)) if same is None else same
-    return found | {"kept": kept, "messages": messages[kept:]}
+    return changed | {"kept": kept, "messages": messages[kept:]}
 
 
 def _encode_event(event: RecordedEvent) -> dict[str, Json]:
     match event:
         case Responded():
-            told: dict[str, Json] = {"status": event.status}
+            encoded: dict[str, Json] = {"status": event.status}
             if event.provider_request_id is not None:
-                told["requestId"] = event.provider_request_id
-            return {"responded": told}
+                encoded["requestId"] = event.provider_request_id
+            return {"responded": encoded}
         case TextDelta(text):
             return {"text": text}
         case ReasoningDelta(text):
@@ -186,8 +186,8 @@ def _encode_answer(answer: Answer, events: Sequence[RecordedEvent]) -> dict[str,
 
 
 def _encode_call(call: ToolCall) -> dict[str, Json]:
-    found: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.raw}
-    return found if call.problem is None else found | {"problem": call.problem}
+    encoded: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.raw}
+    return encoded if call.problem is None else encoded | {"problem": call.problem}
 
 
 def _encode_usage(usage: Usage | None) -> dict[str, Json]:
@@ -243,12 +243,12 @@ class _CassetteLine:
 
     def take_field(self, field: str, kind: type[T], inside: Mapping[str, Json] | None = None) -> T:
         """Read a field of the line, or of *inside*, as *kind*; *field* is its full path for messages."""
-        found = (self.value if inside is None else inside).get(field.rpartition(".")[2])
-        if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        value = (self.value if inside is None else inside).get(field.rpartition(".")[2])
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.build_refusal(
-                field, f"expected {_TYPE_NAMES[kind]}, got {'nothing' if found is None else 'another type'}"
+                field, f"expected {_TYPE_NAMES[kind]}, got {'nothing' if value is None else 'another type'}"
             )
-        return found
+        return value
 
     def build_refusal(self, field: str, problem: str) -> UsageError:
         return _build_refusal(self.name, self.line, field, problem)
@@ -314,7 +314,7 @@ def _decode_call(row: _CassetteLine, before: Mapping[str, Json], number: int) ->
         row.take_field(f"request.{name}", list, request)
     if compute_fingerprint(request) != row.take_field("fingerprint", str):
         raise row.build_refusal("fingerprint", "it does not match the request in this line")
-    events = tuple(_decode_event(row, place, one) for place, one in enumerate(row.take_field("events", list)))
+    events = tuple(_decode_event(row, place, event) for place, event in enumerate(row.take_field("events", list)))
     return RecordedCall(
         request=request, fingerprint=row.take_field("fingerprint", str), events=events, reply=_decode_reply(row, events)
     )
@@ -324,13 +324,13 @@ def _decode_event(row: _CassetteLine, place: int, event: Json) -> RecordedEvent:
     at = f"events[{place}]"
     if not isinstance(event, dict) or len(event) != 1:
         raise row.build_refusal(at, "expected an object with one key")
-    ((kind, said),) = event.items()
+    ((kind, content),) = event.items()
     match kind:
-        case "responded" if isinstance(said, dict):
+        case "responded" if isinstance(content, dict):
             return Responded(
-                status=row.take_field(f"{at}.responded.status", int, said),
-                provider_request_id=row.take_field(f"{at}.responded.requestId", str, said)
-                if "requestId" in said
+                status=row.take_field(f"{at}.responded.status", int, content),
+                provider_request_id=row.take_field(f"{at}.responded.requestId", str, content)
+                if "requestId" in content
                 else None,
             )
         case "text":
@@ -366,7 +366,7 @@ def _decode_reply(row: _CassetteLine, events: Sequence[RecordedEvent]) -> Answer
         reasoning=row.take_field(
             "answer.reasoning", str, {"reasoning": _join_streamed(events, ReasoningDelta)} | answer
         ),
-        calls=tuple(_decode_tool_call(row, f"answer.calls[{place}]", one) for place, one in enumerate(calls)),
+        calls=tuple(_decode_tool_call(row, f"answer.calls[{place}]", call) for place, call in enumerate(calls)),
         usage=_decode_usage(row, "answer.usage", answer),
         continuation=answer.get("continuation"),
         notes=tuple(map(str, notes)),
@@ -377,12 +377,12 @@ def _decode_reply(row: _CassetteLine, events: Sequence[RecordedEvent]) -> Answer
 def _decode_tool_call(row: _CassetteLine, at: str, call: Json) -> ToolCall:
     if not isinstance(call, dict):
         raise row.build_refusal(at, "expected an object")
-    found = build_tool_call(
+    decoded = build_tool_call(
         row.take_field(f"{at}.id", str, call),
         row.take_field(f"{at}.name", str, call),
         row.take_field(f"{at}.arguments", str, call),
     )
-    return attrs.evolve(found, arguments=None, problem=str(call["problem"])) if "problem" in call else found
+    return attrs.evolve(decoded, arguments=None, problem=str(call["problem"])) if "problem" in call else decoded
 
 
 def _decode_usage(row: _CassetteLine, at: str, inside: Mapping[str, Json]) -> Usage | None:

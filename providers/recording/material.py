@@ -44,27 +44,27 @@ def build_material(request: Request) -> dict[str, Json]:
         "maxOutputTokens": request.max_output_tokens,
         "reasoningEffort": request.reasoning_effort,
         "nativeTools": list(request.native_tools),
-        "messages": [render_message(one) for one in request.messages],
+        "messages": [render_message(message) for message in request.messages],
     }
 
 
-def render_message(one: Message) -> dict[str, Json]:
+def render_message(message: Message) -> dict[str, Json]:
     """A message as plain JSON under its role; empty fields are left out."""
-    match one:
+    match message:
         case UserText():
-            return {"user": {"text": one.text}}
+            return {"user": {"text": message.text}}
         case AssistantTurn():
-            said: dict[str, Json] = {"text": one.text}
-            if one.calls:
-                said["calls"] = [_render_call(call) for call in one.calls]
-            if one.reasoning:
-                said["reasoning"] = one.reasoning
-            if one.continuation is not None:
-                said["continuation"] = one.continuation
-            return {"assistant": said}
+            turn: dict[str, Json] = {"text": message.text}
+            if message.calls:
+                turn["calls"] = [_render_call(call) for call in message.calls]
+            if message.reasoning:
+                turn["reasoning"] = message.reasoning
+            if message.continuation is not None:
+                turn["continuation"] = message.continuation
+            return {"assistant": turn}
         case ToolAnswer():
-            answer: dict[str, Json] = {"id": one.call_id, "name": one.name, "result": one.text}
-            return {"tool": answer | ({"isError": True} if one.is_error else {})}
+            answer: dict[str, Json] = {"id": message.call_id, "name": message.name, "result": message.text}
+            return {"tool": answer | ({"isError": True} if message.is_error else {})}
 
 
 def compute_fingerprint(asked: Mapping[str, Json]) -> str:
@@ -145,5 +145,5 @@ def _cut_excerpt(text: str, at: int) -> str:
     """The text around *at* as a JSON string, in which line ends and control characters are visible and harmless."""
     start = max(0, at - EXCERPT_LEAD_CHARS)
     end = start + EXCERPT_CHARS
-    shown = json.dumps(text[start:end])
-    return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"
+    excerpt = json.dumps(text[start:end])
+    return f"{'…' if start else ''}{excerpt}{'…' if end < len(text) else ''}"

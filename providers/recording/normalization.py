@@ -95,12 +95,12 @@ class Normalizer:
         """
         seen = self._seen
         same = 0
-        for known, said in zip(seen, request.messages, strict=False):
-            if known[0] is not said:
+        for known, message in zip(seen, request.messages, strict=False):
+            if known[0] is not message:
                 break
             same += 1
         del seen[same:]
-        seen += [(said, self.normalize_value(render_message(said))) for said in request.messages[same:]]
+        seen += [(message, self.normalize_value(render_message(message))) for message in request.messages[same:]]
         plain = build_material(attrs.evolve(request, messages=()))
         # tools are fixed by the harness and contain no texts of a run
         return plain | {

@@ -24,8 +24,8 @@ from store.events import Json
 SCRIPTS_FOLDER = "scripts"
 
 
-def _require_at_least(least: int) -> Json:  # attrs types validators loosely
-    return attrs.validators.optional(attrs.validators.ge(least))
+def _require_at_least(minimum: int) -> Json:  # attrs types validators loosely
+    return attrs.validators.optional(attrs.validators.ge(minimum))
 
 
 def _check_arguments(_: object, __: object, value: Json) -> None:

@@ -138,8 +138,8 @@ class ScriptedProvider:
     def _find_answer(self, request: Request) -> tuple[str, PreparedAnswer]:
         origin = request.origin
         names = (f"{origin.case_id}/{origin.node}", origin.case_id) if origin.node else (origin.case_id,)
-        found = (self._apart.get((name, origin.variant)) or self._plays.get(name) for name in names)
-        plays = next(filter(None, found), None)
+        candidates = (self._apart.get((name, origin.variant)) or self._plays.get(name) for name in names)
+        plays = next(filter(None, candidates), None)
         if plays is None:
             file = f"{SCRIPTS_FOLDER}/{origin.case_id}.json"
             where = str(self._root / file) if self._root is not None else file

@@ -145,13 +145,13 @@ class HttpResponse:
                     raise self._build_timeout_error() from error
                 raise _translate_error(error, self.where, mid_stream=True) from error
             watchdog.extend_deadline(self._idle_s)
-            for part in (piece,) if decoder is None else decoder.feed(piece):
-                self._taken += len(part)
+            for decoded in (piece,) if decoder is None else decoder.feed(piece):
+                self._taken += len(decoded)
                 if self._taken > MAX_BODY_BYTES:
                     message = f"{self.where}: the answer is larger than {MAX_BODY_BYTES >> 20} MiB"
                     raise _build_error("bad_payload", message, mid_stream=True, retryable=False)
-                if part:
-                    yield part
+                if decoded:
+                    yield decoded
         if watchdog.expired:  # a body without a length ends with its connection, even if the timeout closed it
             raise self._build_timeout_error()
         if decoder is not None and not decoder.finished:
@@ -162,8 +162,8 @@ class HttpResponse:
         taken = bytearray()
         # The status already says that the request failed; half an explanation is better than a second error.
         with suppress(ProviderError):
-            async for part in self.read_chunks():
-                taken += part
+            async for chunk in self.read_chunks():
+                taken += chunk
                 if len(taken) >= limit:
                     break
         return bytes(taken[:limit])
@@ -176,8 +176,8 @@ class HttpResponse:
             await self.read_start(_MAX_INFLATED_BYTES)
 
     def _build_timeout_error(self) -> ProviderError:
-        what = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
-        return _build_error("timeout", f"{self.where}: {what}", mid_stream=True)
+        problem = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
+        return _build_error("timeout", f"{self.where}: {problem}", mid_stream=True)
 
 
 def preload_http_client() -> None:

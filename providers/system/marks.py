@@ -45,10 +45,10 @@ def match_attempt(wanted: Callable[[str, int, int], bool]) -> EnvironmentMatcher
     """Match the processes of an attempt (sweep, position, number) that is *wanted*."""
 
     def matches_attempt(environment: bytes) -> bool:
-        _, found, rest = environment.partition(f"\0{ATTEMPT_VARIABLE}=".encode())
+        _, separator, rest = environment.partition(f"\0{ATTEMPT_VARIABLE}=".encode())
         sweep, _, numbers = rest.partition(b"\0")[0].decode("utf-8", "replace").partition("/")
         position, _, attempt = numbers.partition("/")
-        if not found or any(len(text) > 18 or not text.isdecimal() for text in (position, attempt)):
+        if not separator or any(len(text) > 18 or not text.isdecimal() for text in (position, attempt)):
             return False
         return wanted(sweep, int(position), int(attempt))
 
@@ -83,23 +83,23 @@ class Reaper:
 
     def _run_pass(self) -> bool:
         """Kill all matching processes; returns True if another pass is needed."""
-        found: set[int] = set()
+        matching: set[int] = set()
         again = False
         for pid in _list_processes().difference(_list_kernel_threads()):
             environment = _read_environment(pid)
             if environment and self._matches(environment):
-                found.add(pid)
+                matching.add(pid)
             elif not environment and _is_becoming_a_program(pid):
                 again = True
             elif not environment and pid > self._leader and pid not in self._doubtful:
                 # It ended during the pass and may have left a child that the listing does not contain.
                 self._doubtful.add(pid)
                 again = True
-        for pid in found:
+        for pid in matching:
             self._kill_process(pid)
-        self.killed |= found
-        self._alive = bool(found)
-        return again or bool(found)
+        self.killed |= matching
+        self._alive = bool(matching)
+        return again or bool(matching)
 
     def _kill_process(self, pid: int) -> None:
         """Kill the process and its process group, which only its relatives can have joined."""
@@ -124,10 +124,10 @@ class Reaper:
                 os.close(handle)
 
 
-def signal_group(group: int, what: signal.Signals) -> None:
+def signal_group(group: int, sent: signal.Signals) -> None:
     """Send a signal to a process group; ignore a group that has ended or belongs to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, what)
+        os.killpg(group, sent)
 
 
 def _list_processes() -> set[int]:

@@ -25,8 +25,8 @@ class PathEscapes(EvalctlError):
     problem: str
 
     def __str__(self) -> str:
-        shown = self.path if len(self.path) <= 200 else self.path[:200] + "…"
-        return f"path {shown!r}: {self.problem}"
+        excerpt = self.path if len(self.path) <= 200 else self.path[:200] + "…"
+        return f"path {excerpt!r}: {self.problem}"
 
 
 def check_relative(text: str) -> str | None:

@@ -71,7 +71,8 @@ class ProcessStreams:
     """Further descriptors of this process that it inherits."""
 
 
-NO_INPUT = ProcessStreams()
+DEFAULT_STREAMS = ProcessStreams()
+"""No input, two outputs, no further descriptors."""
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +116,7 @@ async def run_process(
     timeout_s: float,
     output_limit: int,
     grace_s: float = 2.0,
-    streams: ProcessStreams = NO_INPUT,
+    streams: ProcessStreams = DEFAULT_STREAMS,
 ) -> FinishedProcess:
     """Run *argv* to its end and leave none of its processes alive, however the program or this call ends.
 

@@ -32,11 +32,11 @@ def remove_tree(path: Path, *, at_most: int | None = None) -> bool:
     *at_most* means that something cannot be removed (an immutable file, a mount).
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     try:
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             path.unlink()
             return True
         parent = os.open(path.parent, DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
@@ -85,18 +85,18 @@ class _Removal:
         """Unlink everything but directories; returns the names of directories, and True if that was all."""
         with os.scandir(directory) as entries:
             batch = BATCH_NAMES if self.left is None else min(BATCH_NAMES, self.left + 1)
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, batch)]
+            names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, batch)]
         if self.left is not None:
-            self.left -= len(found)
+            self.left -= len(names)
         inner = []
-        for name, is_directory in found:
+        for name, is_directory in names:
             if is_directory:
                 inner.append(name)
             else:
                 os.unlink(name, dir_fd=directory)
         if self.left is not None and self.left < 0:
             raise _LimitReached
-        return inner, len(found) < batch
+        return inner, len(names) < batch
 
     def move_directory_up(self, name: str, source: int, top: int) -> None:
         """Move a directory up under a free name; it must be writable itself, since its `..` changes."""

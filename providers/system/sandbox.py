@@ -179,7 +179,7 @@ async def run_confined(
         )
     program = argv[0][:200] if argv else "nothing"
     home = environment.get("HOME")
-    told, status = os.pipe()
+    status_reader, status = os.pipe()
     try:
         try:
             finished = await run_process(
@@ -193,11 +193,11 @@ async def run_confined(
             )
         finally:
             os.close(status)
-        said = _read_status(told)
+        report = _read_status(status_reader)
     finally:
-        os.close(told)
+        os.close(status_reader)
     # bwrap reports an exit code only for a program that it started; its own failure must not count as the program's.
-    if not finished.timed_out and "exit-code" not in said and finished.exit_code not in (None, -9, -15):
+    if not finished.timed_out and "exit-code" not in report and finished.exit_code not in (None, -9, -15):
         raise ProcessNotStarted(program, _take_last_line(finished.stderr) or "the sandbox could not be made")
     return finished
 
@@ -209,18 +209,18 @@ def _read_status(pipe: int) -> Mapping[str, Json]:
         text = os.read(pipe, 1 << 16).decode("utf-8", "replace")
     except BlockingIOError:
         return {}
-    found: dict[str, Json] = {}
+    status: dict[str, Json] = {}
     for line in text.splitlines():
         try:
-            one = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             continue
-        found |= one if isinstance(one, dict) else {}
-    return found
+        status |= row if isinstance(row, dict) else {}
+    return status
 
 
-def _take_last_line(said: bytes) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+def _take_last_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "replace").strip().splitlines()
     return lines[-1].removeprefix("bwrap: ")[:200] if lines else ""
 
 
@@ -239,11 +239,11 @@ def _find_homes(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _select_hidden(wanted: Iterable[Path]) -> tuple[Path, ...]:
     """The directories of *wanted* that exist and can be hidden, without those inside another one."""
-    found: list[Path] = []
+    hidden: list[Path] = []
     for place in sorted({path.resolve() for path in wanted}):
-        if place not in SYSTEM_DIRECTORIES and place.is_dir() and not _lies_within(place, found):
-            found.append(place)
-    return tuple(found)
+        if place not in SYSTEM_DIRECTORIES and place.is_dir() and not _lies_within(place, hidden):
+            hidden.append(place)
+    return tuple(hidden)
 
 
 def _lies_within(path: Path, places: Iterable[Path]) -> bool:
@@ -256,15 +256,15 @@ def _find_visible(path: str, hidden: Sequence[Path]) -> Iterator[tuple[Path, Pat
     for shims in [place for place in needed if place.name == "shims"]:
         needed += [shims.parent / part for part in _SHIM_SIBLINGS]
     for name in ("python3", "python"):
-        found = shutil.which(name, path=path)
-        if found is not None:
-            needed += _list_python_parts(Path(found))
-    told: set[tuple[Path, Path]] = set()
+        python = shutil.which(name, path=path)
+        if python is not None:
+            needed += _list_python_parts(Path(python))
+    yielded: set[tuple[Path, Path]] = set()
     for place in needed:
         real = place.resolve()
         for seen in dict.fromkeys((place, real)):
-            if real.exists() and _lies_within(seen, hidden) and real not in hidden and (real, seen) not in told:
-                told.add((real, seen))
+            if real.exists() and _lies_within(seen, hidden) and real not in hidden and (real, seen) not in yielded:
+                yielded.add((real, seen))
                 yield real, seen
 
 

@@ -76,7 +76,7 @@ def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
     has no content. A missing *root* counts as an empty tree, and so does a link in its place, since its target lies
     elsewhere.
     """
-    found: list[FileChange] = []
+    changes: list[FileChange] = []
     seen: set[str] = set()
     room = MAX_TOTAL_CONTENT_BYTES
     for path, entry in () if root.is_symlink() else _walk_entries(root):
@@ -88,7 +88,7 @@ def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
         if entry.kind == "file":
             content = _read_content(_open_regular_file(root, path), min(MAX_CONTENT_BYTES, room))
             room -= len(content or b"")
-        found.append(
+        changes.append(
             FileChange(
                 path=path,
                 change="added" if old is None else "changed",
@@ -97,8 +97,8 @@ def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
                 content=content,
             )
         )
-    found += [FileChange(path=path, change="deleted") for path in before.entries if path not in seen]
-    return tuple(sorted(found, key=lambda change: change.path))
+    changes += [FileChange(path=path, change="deleted") for path in before.entries if path not in seen]
+    return tuple(sorted(changes, key=lambda change: change.path))
 
 
 def _is_unchanged(old: TreeEntry, new: TreeEntry, root: Path, path: str) -> bool:
@@ -176,10 +176,10 @@ def _read_content(handle: int | None, limit: int) -> bytes | None:
             if os.fstat(handle).st_size > limit:
                 return None
             pieces: list[bytes] = []
-            held = 0
+            size = 0
             while piece := file.read(_READ_BYTES):
-                held += len(piece)
-                if held > limit:  # it grows during reading
+                size += len(piece)
+                if size > limit:  # it grows during reading
                     return None
                 pieces.append(piece)
         except OSError:

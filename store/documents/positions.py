@@ -255,8 +255,8 @@ class _Parser:
     def parse_scalar(self, offset: int) -> tuple[Json, int]:
         word = _WORD.match(self.text, offset)
         if word is None:
-            found = repr(self.text[offset]) if offset < len(self.text) else "the end of the file"
-            self.refuse_at(f"expected a value, got {found}", offset)
+            actual = repr(self.text[offset]) if offset < len(self.text) else "the end of the file"
+            self.refuse_at(f"expected a value, got {actual}", offset)
         if word[0] in _LITERALS:
             return _LITERALS[word[0]], word.end()
         number = _NUMBER.fullmatch(word[0])

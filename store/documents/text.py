@@ -57,11 +57,11 @@ def to_column(text: str) -> str:
     """
     if "\\u" not in text and not _UNBINDABLE.search(text):
         return text
-    return _UNBINDABLE.sub(lambda found: escape_letter(found[0]), text.replace("\\", "\\\\"))
+    return _UNBINDABLE.sub(lambda match: escape_letter(match[0]), text.replace("\\", "\\\\"))
 
 
 def from_column(text: str) -> str:
     """Undo `to_column`."""
     if "\\u" not in text:
         return text
-    return _ESCAPE.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), text)
+    return _ESCAPE.sub(lambda match: "\\" if match[1] == "\\" else chr(int(match[1][1:], 16)), text)

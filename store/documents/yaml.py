@@ -85,9 +85,9 @@ class YamlDocument(Document):
         row = line if block else 0
         if row >= len(written) or (not block and len(written) > 1):
             return None
-        found = written[row].find(lines[line - 1])
+        column = written[row].find(lines[line - 1])
         before = sum(len(other) + 1 for other in written[:row])
-        return start + before + found if found >= 0 else None
+        return start + before + column if column >= 0 else None
 
     def _look_up(self, path: DocumentPath) -> Json:
         value = self.value
@@ -269,8 +269,8 @@ class _Builder:
         offset = event.start_mark.index
         self.count_node(offset)
         if not isinstance(event, self.yaml.ScalarEvent):
-            what = "an alias" if isinstance(event, self.yaml.AliasEvent) else "an object or an array"
-            self.refuse_at(f"expected a key, got {what} (quote a text that begins with {{, [ or *)", offset)
+            actual = "an alias" if isinstance(event, self.yaml.AliasEvent) else "an object or an array"
+            self.refuse_at(f"expected a key, got {actual} (quote a text that begins with {{, [ or *)", offset)
         key = self.read_scalar(event)
         if event.style in (None, "") and event.value == "<<":
             self.refuse_at("merge keys (<<) are not supported; write the keys out", offset)

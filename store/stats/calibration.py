@@ -59,7 +59,7 @@ def reliability_table(
     filled: list[list[tuple[float, int]]] = [[] for _ in range(bins)]
     for confidence, right in _pair_given(conf, correct):
         filled[min(int(confidence * bins + BIN_EDGE_TOLERANCE), bins - 1)].append((confidence, right))
-    return tuple(_make_bin(place / bins, (place + 1) / bins, held) for place, held in enumerate(filled))
+    return tuple(_make_bin(place / bins, (place + 1) / bins, pairs) for place, pairs in enumerate(filled))
 
 
 def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int = DEFAULT_BINS) -> float | None:
@@ -71,11 +71,11 @@ def ece(conf: Sequence[float | None], correct: Sequence[bool | int], bins: int =
         ValueError: as for `reliability_table`.
     """
     table = reliability_table(conf, correct, bins)
-    n = sum(one.n for one in table)
+    n = sum(row.n for row in table)
     apart = [
-        one.n * abs(one.accuracy - one.mean_conf)
-        for one in table
-        if one.accuracy is not None and one.mean_conf is not None
+        row.n * abs(row.accuracy - row.mean_conf)
+        for row in table
+        if row.accuracy is not None and row.mean_conf is not None
     ]
     return math.fsum(apart) / n if n else None
 
@@ -92,17 +92,17 @@ def brier_skill(conf: Sequence[float | None], correct: Sequence[bool | int]) -> 
     score = brier(conf, correct)
     if score is None:
         return None
-    right = sum(one for _, one in given) / len(given)
+    right = sum(outcome for _, outcome in given) / len(given)
     return 1 - score / (right * (1 - right)) if 0 < right < 1 else None
 
 
-def _make_bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> CalibrationBin:
-    n, right = len(held), sum(one for _, one in held)
+def _make_bin(low: float, high: float, pairs: Sequence[tuple[float, int]]) -> CalibrationBin:
+    n, right = len(pairs), sum(outcome for _, outcome in pairs)
     return CalibrationBin(
         low=low,
         high=high,
         n=n,
-        mean_conf=math.fsum(confidence for confidence, _ in held) / n if n else None,
+        mean_conf=math.fsum(confidence for confidence, _ in pairs) / n if n else None,
         accuracy=right / n if n else None,
         wilson=wilson_interval(right, n),
     )
@@ -110,7 +110,7 @@ def _make_bin(low: float, high: float, held: Sequence[tuple[float, int]]) -> Cal
 
 def _pair_given(conf: Sequence[float | None], correct: Sequence[bool | int]) -> list[tuple[float, int]]:
     """Pair each given confidence with its correctness (0 or 1), leaving out those of None."""
-    found: list[tuple[float, int]] = []
+    pairs: list[tuple[float, int]] = []
     for confidence, right in zip(conf, correct, strict=True):
         if right not in (0, 1):
             raise ValueError(f"expected right or wrong, got {right!r}")
@@ -118,5 +118,5 @@ def _pair_given(conf: Sequence[float | None], correct: Sequence[bool | int]) -> 
             continue
         if not 0 <= confidence <= 1:  # a NaN is in no range
             raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
-        found.append((float(confidence), int(right)))
-    return found
+        pairs.append((float(confidence), int(right)))
+    return pairs

@@ -47,8 +47,8 @@ def compare_verdict(a: SideCounts, b: SideCounts, conf: float = CONFIDENCE) -> C
     if a["errored"] or b["errored"] or a["mode"] != b["mode"]:
         return "not comparable"
     if a["mode"] in PLAYED_MODES:
-        said = [(side["passes"], side["judged"], side.get("verifiers")) for side in (a, b)]
-        return "unchanged" if said[0] == said[1] else "changed"
+        measured = [(side["passes"], side["judged"], side.get("verifiers")) for side in (a, b)]
+        return "unchanged" if measured[0] == measured[1] else "changed"
     if min(a["judged"], b["judged"]) < MIN_JUDGED:
         return "low power"
     baseline, candidate = intervals
@@ -116,9 +116,9 @@ def newcombe_paired(both: int, only1: int, only2: int, neither: int) -> Interval
     return max(low, -1.0), min(high, 1.0)
 
 
-def _combine_wilson_limits(one: tuple[float, Interval], two: tuple[float, Interval], *, phi: float) -> Interval:
+def _combine_wilson_limits(first: tuple[float, Interval], second: tuple[float, Interval], *, phi: float) -> Interval:
     """Limits of a difference from two rates with their Wilson limits and their correlation *phi*."""
-    (p1, (l1, u1)), (p2, (l2, u2)) = one, two
+    (p1, (l1, u1)), (p2, (l2, u2)) = first, second
     below = (p1 - l1) ** 2 + (u2 - p2) ** 2 - 2 * phi * (p1 - l1) * (u2 - p2)
     above = (u1 - p1) ** 2 + (p2 - l2) ** 2 - 2 * phi * (u1 - p1) * (p2 - l2)
     return p1 - p2 - math.sqrt(max(below, 0.0)), p1 - p2 + math.sqrt(max(above, 0.0))
@@ -134,9 +134,9 @@ def mcnemar_exact(b: int, c: int, midp: bool = False) -> float:
     """
     for count in (b, c):
         wilson_interval(0, count)  # refuses an invalid count
-    n, least = b + c, min(b, c)
-    tail = sum(math.comb(n, i) for i in range(least + 1))
-    doubled = 2 * tail - (math.comb(n, least) if midp else 0)
+    n, smaller = b + c, min(b, c)
+    tail = sum(math.comb(n, i) for i in range(smaller + 1))
+    doubled = 2 * tail - (math.comb(n, smaller) if midp else 0)
     return min(1.0, doubled / (1 << n))
 
 

@@ -71,13 +71,13 @@ def paired_t(diffs: Sequence[float]) -> PairedT | None:
     return PairedT(diff=mean, se=se, df=n - 1, ci=(mean - half, mean + half), p=t_two_sided(mean / se, n - 1))
 
 
-def suite_verdict(found: PairedT | None) -> SuiteVerdict:
+def suite_verdict(test: PairedT | None) -> SuiteVerdict:
     """Give the verdict of a paired difference on cases like these; `low power` below five cases."""
-    if found is None or found.df + 1 < MIN_CASES:
+    if test is None or test.df + 1 < MIN_CASES:
         return "low power"
-    if found.ci[0] > SAME_TOLERANCE:
+    if test.ci[0] > SAME_TOLERANCE:
         return "improved"
-    return "regressed" if found.ci[1] < -SAME_TOLERANCE else "inconclusive"
+    return "regressed" if test.ci[1] < -SAME_TOLERANCE else "inconclusive"
 
 
 def fixed_suite_diff(a_by_case: Sequence[Sequence[float]], b_by_case: Sequence[Sequence[float]]) -> FixedDiff | None:

@@ -147,10 +147,10 @@ def screen_power(pa: float, pb: float, k: int) -> ScreenPower:
 
 
 @cache
-def screen_min_k(pa: float, pb: float, power: float = TARGET_POWER, most: int = MAX_REPETITIONS) -> int | None:
+def screen_min_k(pa: float, pb: float, power: float = TARGET_POWER, max_k: int = MAX_REPETITIONS) -> int | None:
     """Fewest judged runs a side with which the screen detects the difference with this power.
 
-    None if the rates are equal, or more than *most* would be needed.
+    None if the rates are equal, or more than *max_k* would be needed.
 
     Raises:
         ValueError: a rate is outside 0 to 1.
@@ -159,7 +159,7 @@ def screen_min_k(pa: float, pb: float, power: float = TARGET_POWER, most: int = 
     low, high = sorted((pa, pb))
     if low == high:
         return None
-    for k in range(MIN_JUDGED, most + 1):
+    for k in range(MIN_JUDGED, max_k + 1):
         if _win_probability(_binomial_probabilities(low, k), _binomial_tails(high, k), _passes_to_win(k)) >= power:
             return k
     return None
@@ -182,8 +182,8 @@ def _difference_variance(omega2: float, a2: float, ka: float, b2: float, kb: flo
 
 
 def _mean_within_variance(by_case: Sequence[tuple[int, int]]) -> float | None:
-    found = [passes * (n - passes) / (n * (n - 1)) for passes, n in by_case if n > 1]
-    return math.fsum(found) / len(found) if found else None
+    variances = [passes * (n - passes) / (n * (n - 1)) for passes, n in by_case if n > 1]
+    return math.fsum(variances) / len(variances) if variances else None
 
 
 def _mean_sampling_variance(within: float, by_case: Sequence[tuple[int, int]]) -> float:
@@ -223,7 +223,8 @@ def _binomial_probabilities(p: float, n: int) -> tuple[float, ...]:
         return tuple(float(passes == n * p) for passes in range(n + 1))
     log_p, log_q = math.log(p), math.log1p(-p)
     return tuple(
-        math.exp(ways + passes * log_p + (n - passes) * log_q) for passes, ways in enumerate(_log_binomials(n))
+        math.exp(log_count + passes * log_p + (n - passes) * log_q)
+        for passes, log_count in enumerate(_log_binomials(n))
     )
 
 

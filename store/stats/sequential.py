@@ -108,9 +108,9 @@ def _can_separate(low: int, high: int, n: int, *, k_max: int, conf: float, futil
 
 
 def _wilson_limits(passes: int, n: int, conf: float) -> Interval:
-    found = wilson_interval(passes, n, conf)
-    assert found is not None
-    return found
+    interval = wilson_interval(passes, n, conf)
+    assert interval is not None
+    return interval
 
 
 def _wilson_fractional(passes: float, n: int, conf: float) -> Interval:
