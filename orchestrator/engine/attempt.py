@@ -1,6 +1,6 @@
-"""One attempt at a run, whatever its kind: the record while it runs, the tally of its requests, and its ending.
+"""One attempt at a run of any kind: its record while it runs, the tally of its requests, and its ending.
 
-An executor opens it (`RunContext.open_attempt`), works through `GateOfRun`, and builds the ending from it.
+An executor opens it (`RunContext.open_attempt`), sends requests through `GateOfRun`, and builds the ending from it.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class Attempt:
     started_at: int | None = None
     """Microseconds since 1970 UTC; None until the work begins."""
     incidents: Counter[str] = attrs.field(factory=Counter[str])
-    """Of the work, each with an event of its own."""
+    """Incidents of the work by name; each has an event of its own."""
 
     @property
     def key(self) -> str:
-        """SWEEP/POSITION/ATTEMPT, which marks its processes."""
+        """SWEEP/POSITION/ATTEMPT; it also marks the attempt's processes."""
         return self.requests.key
 
     @property
     def watch(self) -> Stopwatch:
-        """Times of work and of waiting."""
+        """The stopwatch that measures work and waiting."""
         return self.requests.watch
 
     @contextmanager
     def work_time(self) -> Iterator[None]:
-        """Note the start, and run the stopwatch around the work; at the wall budget the work is cancelled."""
+        """Note the start, and run the stopwatch around the work; it cancels the work at the wall budget."""
         self.started_at = self.wall()
         with self.watch.run_watch():
             yield
 
     def record_event(self, event: Event) -> None:
-        """Record an event of the work, and count an incident for the report.
+        """Record an event of the work, and count it if it is an incident.
 
         Raises:
             StoreFailed: the record can no longer be kept.
@@ -73,13 +73,17 @@ class Attempt:
     async def run_and_record(
         self, work: Callable[[], Awaitable[AttemptResult]], build: Callable[[AttemptResult], Ending]
     ) -> None:
-        """Do the work once and record its ending, also when it waits too long or is cancelled.
+        """Do the work once and record its ending, also when the work waits too long or is cancelled.
+
+        Args:
+            work: does the work and returns its result.
+            build: builds the ending to record from a result.
 
         Raises:
             StoreFailed: the record can no longer be kept; no ending is recorded.
         """
         try:
-            result = await self._work_within_bound(work)
+            result = await self._work_until_stalled(work)
         except StoreFailed:
             raise
         except anyio.get_cancelled_exc_class():
@@ -100,14 +104,14 @@ class Attempt:
         turns: int | None = None,
         tool_calls: int | None = None,
     ) -> Measurements:
-        """The figures of the attempt.
+        """Collect the attempt's figures for its ending.
 
         Args:
             usage: tokens of the work, as far as they were reported.
             cost_known: whether the tally of the work is its cost.
-            timed: whether times mean something; they do not when answers are played.
-            turns: of the work; None where it has none.
-            tool_calls: of the work; None where it has none.
+            timed: whether times mean something; they do not when answers are replayed.
+            turns: number of the work's turns; None if it has none.
+            tool_calls: number of the work's tool calls; None if it has none.
         """
         tally, timed = self.requests.work, timed and self.started_at is not None
         return Measurements(
@@ -135,7 +139,7 @@ class Attempt:
         detail: Mapping[str, Json],
         decision_status: DecisionStatus | None = None,
     ) -> Ending:
-        """The ending as it is recorded: *detail* follows what every kind says there."""
+        """Build the ending to record. *detail* follows the fields that every kind stores there."""
         common: dict[str, Json] = {"spent": self.requests.whole.to_json()}
         if incidents := self.incidents + self.requests.incidents:
             common["incidents"] = dict(sorted(incidents.items()))
@@ -159,7 +163,7 @@ class Attempt:
             changes=result.changes,
         )
 
-    async def _work_within_bound(self, work: Callable[[], Awaitable[AttemptResult]]) -> AttemptResult:
+    async def _work_until_stalled(self, work: Callable[[], Awaitable[AttemptResult]]) -> AttemptResult:
         with self.requests.stall_scope.scope:
             return await work()
         assert self.requests.stall_scope.error is not None

@@ -1,8 +1,8 @@
-"""Whether a sweep's books balance: what its processes took of the caps against what their requests came to, by their
-own events, and the plan against the results.
+"""Audit of a sweep: compares what its processes reserved from the caps with what their requests spent, according to the
+recorded events, and the plan with the results.
 
-What a process took and cannot account for is named: it is held while the process works, and lost with one that was
-killed, since nobody can prove that it was not spent. With one that left there is none.
+The difference of a process is *reserved* while it works, and *lost* if it was killed: it may have been spent. A process
+that left has none.
 """
 
 from __future__ import annotations
@@ -26,72 +26,72 @@ if TYPE_CHECKING:
 Dimension = Literal["calls", "tokens", "nusd"]
 DIMENSIONS: tuple[Dimension, ...] = ("calls", "tokens", "nusd")
 MAX_LOST_NAMES = 5
-"""Processes that a line names; the rest is counted."""
+"""Number of processes that the line names; it counts the others."""
 
 
 @attrs.frozen(kw_only=True)
 class WorkerBalance:
-    """One process's part in it."""
+    """The balance of one process."""
 
     host: str
     pid: int
     state: Literal["left", "working", "lost"]
     capped: tuple[Dimension, ...]
-    """The caps it had to keep to."""
+    """The dimensions in which a cap bound it."""
     granted: Amount
-    """Taken of the caps and not given back; beyond the caps, what it has recorded of its spending."""
+    """Reserved from the caps and not given back; in dimensions without a cap, the spending it has recorded."""
     charged: Amount
-    """What its requests came to."""
+    """Spent by its requests."""
 
     @property
     def rest(self) -> Amount:
-        """Taken, and not accounted for by a request."""
+        """Reserved, but not spent by any recorded request."""
         return self.granted - self.charged
 
     @property
     def name(self) -> str:
-        """As messages call it."""
+        """The process's name in messages."""
         return f"{one_line(self.host)} pid {self.pid}"
 
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """The books of a sweep at one moment."""
+    """The balance of a sweep at one moment."""
 
     planned: int
-    """Runs that the plan says it has."""
+    """Number of runs in the plan."""
     coverage: Coverage
     balances: tuple[WorkerBalance, ...]
     total: Amount
-    """What the caps have been charged in all, by their own running total; nothing where there never was a cap."""
+    """The running total that is charged against the caps; zero if there never was a cap."""
     unpriced: int
-    """Requests whose cost is not known."""
+    """Number of requests of unknown cost."""
 
     @property
     def capped(self) -> bool:
-        """Whether any process had a cap to keep to."""
+        """Whether a cap bound any process."""
         return any(account.capped for account in self.balances)
 
     @property
     def charged(self) -> Amount:
-        """What all requests came to: late, repeated and failed ones too."""
+        """Spent by all requests, late, repeated and failed ones included."""
         return _sum_amounts(account.charged for account in self.balances)
 
     @property
     def reserved(self) -> Amount:
-        """What working processes have taken and not spent yet, as far as is recorded."""
+        """Reserved by working processes and not spent yet, according to the record."""
         return _sum_amounts(_capped_rest(account) for account in self.balances if account.state == "working")
 
     @property
     def lost(self) -> tuple[WorkerBalance, ...]:
-        """Killed processes that had taken something nobody can account for."""
+        """Killed processes whose reservations no request accounts for."""
         return tuple(
             account for account in self.balances if account.state == "lost" and _capped_rest(account) != Amount()
         )
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What does not balance; nothing where all of it does."""
+        """Descriptions of all that does not balance; empty if everything does."""
         return tuple(self._find_problems())
 
     def _find_problems(self) -> Iterator[str]:
@@ -100,83 +100,86 @@ class Audit:
             yield f"planned: {format_count(self.planned, 'run')}; stored: {coverage.planned:,}"
         if coverage.final + coverage.unfinished != coverage.planned:
             yield (
-                f"{coverage.planned:,} runs are not {coverage.final:,} final results and {coverage.unfinished:,} "
-                "unfinished ones"
+                f"{coverage.final:,} final and {coverage.unfinished:,} unfinished runs do not add up to "
+                f"{coverage.planned:,} planned runs"
             )
         if coverage.doubled:
-            yield f"more than one result counts for {format_count(coverage.doubled, 'run')}"
+            yield f"{format_count(coverage.doubled, 'run')} with more than one result that counts"
         for account in self.balances:
             if account.capped and account.state == "left" and account.rest != Amount():
-                yield f"{account.name} left, and {format_amount(account.rest)} of what it took are not accounted for"
+                yield f"{account.name} left without accounting for {format_amount(account.rest)} that it had reserved"
             elif account.state == "lost" and any(getattr(_capped_rest(account), name) < 0 for name in DIMENSIONS):
                 yield (
-                    f"{account.name} was killed after spending more than it had taken: "
+                    f"{account.name} was killed after spending more than it had reserved: "
                     f"{format_amount(_capped_rest(account))} left"
                 )
         if self.capped and all(account.state != "working" for account in self.balances):
             yield from self._find_uncapped()
 
     def _find_uncapped(self) -> Iterator[str]:
-        """What was spent by processes without a cap counts up to the moment at which the first cap came."""
+        """Compare what processes without a cap spent with the running total at the moment of the first cap."""
         before = self.total - _sum_amounts(account.granted for account in self.balances if account.capped)
         uncapped = _sum_amounts(account.charged for account in self.balances if not account.capped)
         if min(before.calls, before.tokens, before.nusd) < 0:
-            yield f"the running total is less than what processes took, by {format_amount(Amount() - before)}"
+            yield f"the processes reserved {format_amount(Amount() - before)} more than the running total"
         elif uncapped.calls > before.calls:
-            yield f"made by processes that had no cap to keep to: {format_count(uncapped.calls - before.calls, 'call')}"
+            calls = format_count(uncapped.calls - before.calls, "call")
+            yield f"processes without a cap made {calls} that the running total does not include"
 
 
 def audit_sweep(reader: Reader, sweep: SweepRow, *, now: int, is_alive: Callable[[WorkerRow], bool | None]) -> Audit:
-    """The books of *sweep* at *now* (microseconds UTC). Memory stays flat; every event of a request is looked at.
+    """Audit *sweep* at *now* (microseconds UTC). Reads every event of a request; memory stays flat.
 
     Raises:
         StoreRefused: the store cannot be read.
     """
-    # In this order: who has left by now has recorded all that the accounts are read from.
+    # The notices come first: a process that has left by now has recorded everything that the accounts are read from.
     reader.refresh_snapshot()
     left = {notice.worker_id for notice in reader.list_notices(sweep.id) if notice.kind == "left"}
     workers = {worker.id: worker for worker in reader.list_workers(sweep.id)}
-    controls = reader.list_commands(sweep.id)
-    found = reader.list_worker_accounts(sweep.id)
+    commands = reader.list_commands(sweep.id)
+    accounts = reader.list_worker_accounts(sweep.id)
     return Audit(
         planned=sweep.runs,
         coverage=reader.measure_coverage(sweep.id),
         balances=tuple(
             _audit_worker(
-                account, workers.get(account.worker_id), sweep, controls, left=left, now=now, is_alive=is_alive
+                account, workers.get(account.worker_id), sweep, commands, left=left, now=now, is_alive=is_alive
             )
-            for account in found
+            for account in accounts
         ),
         total=reader.sum_allotted(sweep.id),
-        unpriced=sum(account.unpriced for account in found),
+        unpriced=sum(account.unpriced for account in accounts),
     )
 
 
 def _audit_worker(
-    found: WorkerAccount,
+    account: WorkerAccount,
     worker: WorkerState | None,
     sweep: SweepRow,
-    controls: Iterable[CommandRow],
+    commands: Iterable[CommandRow],
     *,
     left: set[int | None],
     now: int,
     is_alive: Callable[[WorkerRow], bool | None],
 ) -> WorkerBalance:
-    if worker is None:  # it has joined since
-        return WorkerBalance(host="", pid=0, state="working", capped=(), granted=found.granted, charged=found.proven)
-    caps = caps_of(sweep, [control for control in controls if control.at <= worker.started_at])
+    if worker is None:  # it joined after the workers were listed
+        return WorkerBalance(
+            host="", pid=0, state="working", capped=(), granted=account.granted, charged=account.proven
+        )
+    caps = caps_of(sweep, [command for command in commands if command.at <= worker.started_at])
     return WorkerBalance(
         host=worker.host,
         pid=worker.pid,
-        state=_worker_state(found, worker, left=worker.id in left, now=now, is_alive=is_alive),
-        capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if found.allotments else (),
-        granted=found.granted,
-        charged=found.proven,
+        state=_worker_state(account, worker, left=worker.id in left, now=now, is_alive=is_alive),
+        capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if account.allotments else (),
+        granted=account.granted,
+        charged=account.proven,
     )
 
 
 def _worker_state(
-    found: WorkerAccount,
+    account: WorkerAccount,
     worker: WorkerState,
     *,
     left: bool,
@@ -184,36 +187,36 @@ def _worker_state(
     is_alive: Callable[[WorkerRow], bool | None],
 ) -> Literal["left", "working", "lost"]:
     if left and worker.expires_at is None:
-        # one that was killed between saying so and giving back has not settled
-        return "left" if found.settled or not found.allotments else "lost"
+        # a process that was killed after its notice and before it gave back its allotments has not settled
+        return "left" if account.settled or not account.allotments else "lost"
     alive = is_alive(worker.worker_row)
-    if alive is None:  # of another machine
+    if alive is None:  # on another machine
         alive = worker.expires_at is not None and worker.expires_at > now
     return "working" if alive else "lost"
 
 
 def audit_lines(audit: Audit) -> Iterator[str]:
-    """For people: one line where all of it balances, else one for each thing that does not."""
+    """Format the audit as text: one line if everything balances, else one line per problem."""
     if audit.problems:
         yield from (f"AUDIT FAILED: {problem}" for problem in audit.problems)
         return
     coverage = audit.coverage
     text = f"{coverage.planned:,} planned = {coverage.final:,} final + {coverage.unfinished:,} unfinished"
-    text += f"; {format_amount(audit.charged)} charged, by the events of every request"
+    text += f"; {format_amount(audit.charged)} charged according to the events of every request"
     if audit.capped:
         text += ", and the caps agree"
     if audit.reserved != Amount():
         text += f"; held by working processes: {format_amount(audit.reserved)}"
     if audit.lost:
         names = [f"{account.name} ({format_amount(_capped_rest(account))})" for account in audit.lost]
-        text += f"; counted as spent since nobody can prove otherwise, lost with {list_names(names, MAX_LOST_NAMES)}"
+        text += f"; lost with killed processes and counted as spent: {list_names(names, MAX_LOST_NAMES)}"
     if audit.unpriced and audit.charged.nusd:
-        text += f"; the cost of {format_count(audit.unpriced, 'call')} is not known"
+        text += f"; the cost of {format_count(audit.unpriced, 'call')} is unknown"
     yield f"audit: {text}"
 
 
 def audit_to_json(audit: Audit) -> dict[str, Json]:
-    """As a JSON object; amounts are calls, tokens and nano-USD."""
+    """Encode the audit as a JSON object; amounts are calls, tokens and nano-USD."""
     return {
         "holds": not audit.problems,
         "problems": list(audit.problems),
@@ -231,15 +234,15 @@ def audit_to_json(audit: Audit) -> dict[str, Json]:
 
 
 def format_amount(amount: Amount) -> str:
-    """`53 calls, 52,739 tokens, 0.0123 USD`; what is nothing is left out, unless all of it is."""
-    parts = [format_count(amount.calls, "call")] if amount.calls else []
-    parts += [format_count(amount.tokens, "token")] if amount.tokens else []
-    parts += [f"{format_usd(amount.nusd)} USD"] if amount.nusd else []
-    return ", ".join(parts) or "nothing"
+    """Format an amount like `53 calls, 52,739 tokens, 0.0123 USD`, without zeros; `nothing` if all are zero."""
+    figures = [format_count(amount.calls, "call")] if amount.calls else []
+    figures += [format_count(amount.tokens, "token")] if amount.tokens else []
+    figures += [f"{format_usd(amount.nusd)} USD"] if amount.nusd else []
+    return ", ".join(figures) or "nothing"
 
 
 def _capped_rest(account: WorkerBalance) -> Amount:
-    """What of a process's rest the caps had given it; of the others it has only recorded a part yet."""
+    """Select the capped dimensions of a process's rest; of the others the store knows only a part so far."""
     return Amount(**{name: getattr(account.rest, name) for name in account.capped})
 
 

@@ -1,4 +1,4 @@
-"""What is claimed and not yet started, by account. Pure: it is told what happens and answers what may start."""
+"""Board of claimed runs that have not started, in one ready queue per account. Pure: it does no I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Board:
         return f"<Board: {self.waiting} waiting, {self.running} running>"
 
     def add_claims(self, account: str, claims: Iterable[Claim]) -> None:
-        """Queue claimed runs."""
+        """Queue the claimed runs of an account."""
         if account not in self._ready:
             self._ready[account] = deque()
             self._turn.append(account)
@@ -42,21 +42,21 @@ class Board:
         return None
 
     def list_accounts(self) -> list[str]:
-        """Those that runs wait for."""
+        """List the accounts that have runs in their queue."""
         return [account for account, queue in self._ready.items() if queue]
 
     def count_ready(self, has_room: Callable[[str], bool]) -> int:
-        """Runs whose account has room."""
+        """Count the queued runs whose account has room."""
         return sum(len(queue) for account, queue in self._ready.items() if queue and has_room(account))
 
     def mark_ended(self) -> None:
-        """A started run has ended."""
+        """Note that a started run has ended."""
         self.running -= 1
 
     def take_unstarted(self) -> list[Claim]:
-        """Take everything that was claimed and will not be started."""
-        left = [claim for queue in self._ready.values() for claim in queue]
+        """Take all runs out of the queues."""
+        claims = [claim for queue in self._ready.values() for claim in queue]
         for queue in self._ready.values():
             queue.clear()
         self.waiting = 0
-        return left
+        return claims

@@ -1,4 +1,4 @@
-"""What a sweep may spend: the caps it was planned with, as raised since, and the prices that a cap in USD needs."""
+"""Caps of a sweep: those it was planned with, as raised since, and the prices that a cap in USD needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def caps_of(sweep: SweepRow, commands: Iterable[CommandRow]) -> Caps:
-    """The caps that hold now; a `raise_cap` names new totals, and only of the caps it changes."""
+    """The caps in force: each `raise_cap` command sets new totals for the caps that it names."""
     settings = sweep.conditions.get("settings")
     planned = settings.get("caps") if isinstance(settings, Mapping) else None
     caps = _change_caps(Caps(), planned if isinstance(planned, Mapping) else {})
@@ -30,49 +30,48 @@ def caps_of(sweep: SweepRow, commands: Iterable[CommandRow]) -> Caps:
 
 
 def prices_of(sweep: SweepRow, commands: Iterable[CommandRow]) -> Prices:
-    """The prices that hold now: those it was planned with, and those that came with raised caps."""
+    """The prices in force: those the sweep was planned with, and those stored with each raised cap."""
     settings = sweep.conditions.get("settings")
     planned = settings.get(table.PRICES_KEY) if isinstance(settings, Mapping) else None
-    found = dict(table.parse_prices(planned or {}))
+    prices = dict(table.parse_prices(planned or {}))
     for row in commands:
         if row.verb == "raise_cap":
-            found |= table.parse_prices(row.payload.get(table.PRICES_KEY) or {})
-    return found
+            prices |= table.parse_prices(row.payload.get(table.PRICES_KEY) or {})
+    return prices
 
 
 def select_prices(caps: Caps, models: Collection[str], prices: Prices) -> Prices:
-    """Of all that configuration knows, the prices of the *models* that a sweep asks.
+    """Select the prices of the *models* that a sweep calls.
 
     Raises:
-        UsageError: there is a cap in USD and one of them has no price.
+        UsageError: there is a cap in USD, and a model has no price.
     """
-    found = {model: prices[model] for model in models if model in prices}
+    selected = {model: prices[model] for model in models if model in prices}
     unknown = [model for model in models if model not in prices]
     if unknown and caps.nusd is not None:
         named = ", ".join(map(repr, unknown))
         example = json.dumps({"schemaVersion": 1, table.PRICES_KEY: {unknown[0]: {"input": 1.0, "output": 2.0}}})
         raise UsageError(
-            f"--max-cost-usd: what {named} costs is not known",
-            f"Give its price in USD per million tokens (0 where it is free), in a file for --prices: {example}\n"
-            "The same key `prices` may stand in the project's evalctl.json or in your own config.json. "
+            f"--max-cost-usd: the price of {named} is unknown",
+            f"Write its price in USD per million tokens (0 if it is free) to a file for --prices: {example}\n"
+            "The project's evalctl.json and your own config.json accept the same key `prices`. "
             "--max-calls and --max-tokens need no price.",
         )
-    return found
+    return selected
 
 
 def refuse_unknown_costs(accounts: Iterable[WorkerAccount]) -> None:
-    """A sweep gets a cap in USD later only if it counts all that was spent: caps are totals.
+    """Refuse a later cap in USD for a sweep with requests of unknown cost: a cap is a total over all requests.
 
     Raises:
-        UsageError: requests were made whose cost nobody knows.
+        UsageError: there are requests of unknown cost.
     """
     unknown = sum(account.unpriced for account in accounts)
     if unknown:
         raise UsageError(
-            f"--max-cost-usd: what {format_count(unknown, 'request')} of this sweep cost is not known, and a "
-            f"cap in USD is "
-            "a total that has to count it",
-            "--max-calls and --max-tokens can. A new sweep with a price can have a cap in USD from its start.",
+            f"--max-cost-usd: the cost of {format_count(unknown, 'request')} of this sweep is unknown, but a cap in "
+            "USD has to count every request",
+            "Use --max-calls or --max-tokens, or start a new sweep with a price and a cap in USD.",
         )
 
 

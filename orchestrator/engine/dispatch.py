@@ -1,7 +1,7 @@
-"""Claims runs ahead of need and gives each to a free worker as soon as its account has room.
+"""Dispatch: claims runs ahead of need and starts each as soon as its account has a free permit.
 
-Two roles: one task claims, and as many long-lived workers as runs may be in flight take what may start and execute it.
-Live tasks never exceed that number plus a constant, however long the plan is.
+One task claims. As many long-lived worker tasks as runs may be in flight take the runs that may start and execute them.
+The number of live tasks does not depend on the length of the plan.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from orchestrator.engine.ports import Claims
 from store.rows import Claim
 
 OTHERS_POLL_S = 0.5
-"""How often to look for runs that another process gave up, when only such runs are left."""
+"""Seconds between looks for runs that another process gave up, when only such runs are left."""
 
 MAX_READY_PER_WORKER = 8
-"""Runs per worker that are claimed at most while accounts without room hold back theirs."""
+"""Maximum number of claimed runs per worker task while accounts without a free permit hold back their runs."""
 
 
 class Dispatch:
-    """One process's share of a sweep."""
+    """Dispatcher of the runs that one process executes."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class Dispatch:
         self._control = control
         self._concurrency = concurrency
         self._waits = waits or Waits()
-        # The end of a wait that is overdue is that of this process's share: whoever gives it up drains.
+        # Giving this wait up needs no action here: the watchdog drains the process, which ends the dispatch.
         self._others = Wait(self._waits, "others", give_up=lambda _stalled: None)
         self._wanted = anyio.Event()
         self._arrived = anyio.Event()
         self._exhausted = False
         self._claiming = anyio.CancelScope()
-        # Room comes by ones: one worker waits for it and the others wait for their turn, so that it wakes only one.
+        # Permits become free one at a time: one task waits for the next and the others queue, so that only one wakes.
         self._turn = anyio.Lock()
         self._watching: anyio.CancelScope | None = None
 
     async def run_all(self) -> None:
-        """Return when no run of the sweep is left to do, for anyone, or when control says stop."""
+        """Execute runs until no process has any left to do, or until control stops this process."""
         async with anyio.create_task_group() as feeding:
             feeding.start_soon(self._claim_ahead)
             feeding.start_soon(self._drain_queue)
@@ -79,7 +79,7 @@ class Dispatch:
                 self._waits.progressed = True
 
     async def _next_claim(self) -> Claim | None:
-        """The next run that may start; None when there will be none. Nothing waits between taking and starting one."""
+        """Wait for the next run that may start; None if there will be none. Nothing awaits between take and start."""
         while not self._control.draining.is_set():
             if self._claims.has_lapsed():
                 await self._recheck_claims()
@@ -103,14 +103,14 @@ class Dispatch:
         return None
 
     async def _recheck_claims(self) -> None:
-        """After so long an absence that others may have taken its claims: keep only what is still this process's."""
+        """Drop the claims that other processes may have taken while this one was stopped or asleep."""
         async with self._turn:
             if self._claims.has_lapsed():
                 self._add_claims(await self._claims.confirm_claims(self.board.take_unstarted()))
                 self._wanted.set()
 
     async def _wait_for_permit(self) -> None:
-        """Return when a run may start, when another worker has taken it, or when none is to start any more."""
+        """Return when a run may start, when another task has taken it, or when no run is to start any more."""
         async with self._turn:
             with Wait(self._waits, "permit", give_up=lambda _stalled: None, find_hold=self._find_first_hold):
                 while not self._may_go_on():
@@ -118,7 +118,7 @@ class Dispatch:
                         await self._any_changed([self._permits[account] for account in self.board.list_accounts()])
 
     def _find_first_hold(self) -> Hold | None:
-        """What keeps back the account that will have room first; None where that is not known of each."""
+        """Find the hold that ends first; None unless each account with queued runs has one."""
         holds = [self._permits[account].find_hold() for account in self.board.list_accounts()]
         known = [hold for hold in holds if hold is not None]
         return min(known, key=lambda hold: hold.until) if known and len(known) == len(holds) else None
@@ -128,7 +128,7 @@ class Dispatch:
         return not accounts or any(map(self._has_room, accounts)) or self._control.draining.is_set()
 
     async def _any_changed(self, permits: Sequence[Permits]) -> None:
-        """Return when one of the accounts may have room."""
+        """Return when one of the accounts may have a free permit."""
         if len(permits) == 1:
             await permits[0].wait_for_change()
             return
@@ -149,7 +149,7 @@ class Dispatch:
         return self._permits[account].has_free_permit()
 
     def _has_enough_ready(self) -> bool:
-        """Whether as many runs are ready as there are workers: of accounts that have room, where others have none."""
+        """Return whether as many runs may start as there are worker tasks."""
         if self.board.waiting < self._concurrency or len(self._permits) == 1:
             return self.board.waiting >= self._concurrency
         return (
@@ -161,16 +161,16 @@ class Dispatch:
         for claim in claims:
             self.board.add_claims(self._account_of(claim), (claim,))
         if self._watching is not None and len(self._permits) > 1:
-            self._watching.cancel()  # what has come may be of an account that has room
+            self._watching.cancel()  # the account of a new claim may have a free permit
 
     async def _heed_pauses(self) -> None:
-        """Wake whoever waits for a run when a pause begins or ends."""
+        """Wake the idle tasks when a pause begins or ends."""
         while True:
             await self._control.changed.wait()
             self._wake_idle()
 
     async def _drain_queue(self) -> None:
-        """When control says so: claim no more, and send who waits for a run home."""
+        """Stop claiming and end the idle tasks when draining begins."""
         await self._control.draining.wait()
         self._claiming.cancel()
         self._wake_idle()
@@ -178,11 +178,11 @@ class Dispatch:
             self._watching.cancel()
 
     async def _claim_ahead(self) -> None:
-        """Keep about one run per worker ready; when nothing is free, wait for what others may give up."""
+        """Keep about one run per task ready; when none is free, wait for runs that other processes may give up."""
         with self._claiming:
             while True:
-                # What is asked for is claimed, also when nobody waits for the answer any more: the board has to hear
-                # of it, or the runs would be neither executed nor accounted for.
+                # A claim that was requested is committed even if this task is cancelled. Without the shield its runs
+                # would be neither executed nor accounted for.
                 with anyio.CancelScope(shield=True):
                     claims = await self._claims.claim_runs(self._concurrency)
                 self._add_claims(claims)

@@ -1,6 +1,6 @@
-"""Result of an attempt at a run, whatever its kind.
+"""Result of an attempt at a run of any kind.
 
-This is the one place where our errors become outcomes. A failed run is data; a bug is a crash.
+This is the one place where errors become outcomes. A failed run is data; a bug is a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from store.rows import FileChange, Outcome, Verdict
 
 @attrs.frozen(kw_only=True)
 class AttemptResult:
-    """Outcome of an attempt, before it is recorded."""
+    """Outcome of an attempt before it is recorded."""
 
     outcome: Outcome
     reason: str | None = None
@@ -39,14 +39,14 @@ def result_of_cancel(control: Control) -> AttemptResult:
         return AttemptResult(outcome="skipped", reason="cancelled", message=control.message)
     if control.why == "stalled":
         return AttemptResult(outcome="error", reason="harness", message=control.message)
-    return AttemptResult(outcome="error", reason="interrupted", message="stopped while it ran")
+    return AttemptResult(outcome="error", reason="interrupted", message="interrupted while running")
 
 
 def result_of_error(error: EvalctlError) -> AttemptResult:
-    """The result of an attempt that an error of ours ended."""
+    """The result of an attempt that ended with *error*."""
     match error:
-        case ReplayDiverged(divergence=where):
-            return AttemptResult(outcome="error", reason="replay_divergence", message=str(error), divergence=where)
+        case ReplayDiverged(divergence=divergence):
+            return AttemptResult(outcome="error", reason="replay_divergence", message=str(error), divergence=divergence)
         case NotRecorded():
             return AttemptResult(outcome="skipped", reason="no_cassette", message=str(error))
         case CapExhausted():

@@ -1,4 +1,4 @@
-"""The hold of an account: until when its limits keep a request back. The gate makes it, whoever waits reads it."""
+"""Hold of an account: the time until which its limits keep the next request back. The gate makes it, waits read it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Hold:
-    """What keeps a request back until a time that is known."""
+    """A reason why a request cannot start before a known time."""
 
     until: float
+    """Seconds on the event loop's clock."""
     cause: str
-    """`--tpm 1`."""
+    """The limit in words, such as `--tpm 1`."""
     flag: str | None = None
-    """The rate that would bring the time nearer if it were higher."""
+    """The flag of the rate; a higher one would shorten the hold. None for the provider's own limit."""

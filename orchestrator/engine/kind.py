@@ -1,4 +1,4 @@
-"""The port between the engine and a kind of run: the terms of a sweep, the providers it calls, how one run executes.
+"""Port between the engine and a kind of run: the terms of a sweep, the providers it calls, how one run executes.
 
 The engine (`sweep`, `worker`, `dispatch`) knows no kind; each kind implements `RunKind`.
 """
@@ -94,7 +94,7 @@ class PricedProvider:
     allow_unpriced: bool = False
     """Whether calls are allowed although a cap in USD cannot count them."""
     counts_tokens: bool = True
-    """Whether it reads and writes tokens; a program does not."""
+    """Whether it reads and writes tokens. A program does not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +113,7 @@ class RunContext:
     say: Callable[[str], None]
 
     def open_attempt(self, claim: Claim, max_wall_s: float | None = None) -> Attempt:
-        """The record of an attempt at the claimed run, whose work may take *max_wall_s*."""
+        """Open the record of an attempt at the claimed run, whose work may take *max_wall_s*."""
         return Attempt(
             claim=claim,
             requests=AttemptRequests(
@@ -137,7 +137,7 @@ class PlanRequest:
     command: str
     purpose: str
     planned_at: int
-    """Microseconds since the epoch."""
+    """Microseconds since 1970 UTC."""
     conditions: Mapping[str, Json]
 
 

@@ -14,7 +14,7 @@ class KindNouns:
     case: str
     """One thing that is repeated, such as `task`."""
     variant: str
-    """One of the configurations that are compared."""
+    """One of the compared configurations, such as `variant`."""
     verb: str | None = None
     """The verb that starts a new sweep; None stands for the command that started the stored one."""
     changed_hint: str = ""

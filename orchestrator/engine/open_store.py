@@ -1,6 +1,6 @@
-"""The store, open for writing: its writer is in the outermost task group and ends last.
+"""Store opened for writing: its writer runs in the outermost task group and ends last.
 
-So nothing measured is lost however the inside ends.
+So no measurement is lost, whatever ends the code inside.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from store.sql.writer import Writer
 
 @asynccontextmanager
 async def open_for_writing(store: Path, *, say: Callable[[str], None], max_stall_s: float) -> AsyncIterator[Writer]:
-    """The open store with its writer, which outlives everything inside.
+    """Open the store and start its writer, which outlives everything inside the block.
 
-    Whoever waits longer than *max_stall_s* for another process gives up. What could not be written is counted and said.
+    A wait of more than *max_stall_s* seconds for another process fails. *say* prints warnings, and the number of rows
+    that could not be written.
 
     Raises:
-        StoreRefused, StoreStalled: it cannot be opened.
-        EvalctlError: whatever the inside raised, also from within task groups.
+        StoreRefused, StoreStalled: the store cannot be opened.
+        EvalctlError: raised inside the block, also from within task groups.
     """
     turnstile = Turnstile(store, report=say, max_stall_s=max_stall_s)
     writer: Writer | None = None
@@ -46,8 +47,8 @@ async def open_for_writing(store: Path, *, say: Callable[[str], None], max_stall
             raise
         raise _first_error(ours) from None
     finally:
-        for what, count in (writer.lost if writer is not None else {}).items():
-            say(f"{count} {what} could not be written; `evalctl resume` runs them again")
+        for noun, count in (writer.lost if writer is not None else {}).items():
+            say(f"{count} {noun} could not be written; `evalctl resume` runs them again")
 
 
 def _first_error(group: BaseExceptionGroup[EvalctlError]) -> EvalctlError:

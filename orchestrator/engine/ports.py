@@ -1,6 +1,6 @@
-"""The ports that executing a run needs from whatever keeps the record: claims, ledger, budget.
+"""Ports between executing runs and the record: claims, ledger, attempt log, allotments of the caps.
 
-The SQLite store implements them today; another engine can stand behind them. Nothing here imports SQL.
+The SQLite store implements them (`store.sql`); nothing here imports SQL.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from store.rows import Amount, Claim, Ending
 
 
 class Claims(Protocol):
-    """Hands out runs, each to one process at a time."""
+    """Hands out runs under a lease, each to one process at a time."""
 
     async def claim_runs(self, limit: int) -> Sequence[Claim]:
-        """Take up to about *limit* runs, whole pair groups, in the stored order; empty when none is free now.
+        """Claim about *limit* runs, in whole pair groups and in the stored order; empty if none is free now.
 
         Returns once the claims are committed.
         """
 
     def has_lapsed(self) -> bool:
-        """Whether what was claimed and not started may have gone to others since: ask `confirm_claims` first."""
+        """Return whether the lease may have expired. Then call `confirm_claims` before a claimed run starts."""
 
     async def confirm_claims(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Those of *claims* that are still this process's."""
+        """Return those of *claims* that still belong to this process."""
 
     async def count_remaining(self) -> int:
-        """Runs of the sweep that have no final result yet, whoever holds them."""
+        """Count the runs of the sweep that have no final result yet, those of other processes included."""
 
 
 class AttemptLog(Protocol):
-    """The record of one attempt while it runs. Nothing here waits."""
+    """The record of one attempt while it runs. None of its methods waits."""
 
     def append_event(self, event: Event) -> None:
         """Append an event.
@@ -42,7 +42,7 @@ class AttemptLog(Protocol):
         """
 
     def append_delta(self, stream: Literal["text", "reasoning"], request: int, text: str) -> None:
-        """Append a piece of an answer; pieces become segments that keep every piece's time and length."""
+        """Append a piece of an answer. Pieces are stored as segments that keep each one's time and length."""
 
 
 class Ledger(Protocol):
@@ -52,24 +52,24 @@ class Ledger(Protocol):
         """Open the record of one attempt."""
 
     def finish_attempt(self, ending: Ending) -> None:
-        """Hand over how an attempt ended; the ledger acknowledges it when it is durable."""
+        """Hand over the ending of an attempt; the ledger acknowledges it once it is durable."""
 
     def record_notice(self, kind: str, payload: dict[str, Json]) -> None:
-        """Record something that belongs to the sweep, not to an attempt."""
+        """Record a notice: an event of the sweep, not of an attempt."""
 
     async def wait_for_backlog(self) -> None:
-        """Wait until the backlog is small again: what keeps memory flat. Usually returns at once."""
+        """Wait until the backlog of writes is small, which keeps memory flat. Usually returns at once."""
 
 
 class Allotments(Protocol):
-    """What the sweep may still spend, as seen by this process."""
+    """The part of the sweep's caps that this process may spend."""
 
     async def reserve(self, bound: Amount) -> None:
-        """Set the upper bound of one request aside, waiting for others to settle if need be.
+        """Reserve the upper bound of one request; wait for others to settle if necessary.
 
         Raises:
             CapExhausted (`store.errors`): waiting cannot help.
         """
 
     def settle(self, bound: Amount, spent: Amount) -> None:
-        """Replace a reservation by what was really spent."""
+        """Replace the reservation *bound* by the amount that was spent."""

@@ -1,9 +1,10 @@
-"""How far a sweep is: counts of acknowledged results, as a bar on a terminal and as a line now and then elsewhere."""
+"""Progress of a sweep: counts of acknowledged results, drawn as a bar on a terminal and printed as lines elsewhere."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,10 +18,10 @@ HEARTBEAT_S = 10.0
 
 
 class Progress:
-    """Counts what the ledger acknowledged. Only durable results count as progress."""
+    """Counts of the results that the ledger acknowledged: only durable results are progress."""
 
     def __init__(self, *, planned: int, before: Iterable[OutcomeCount], now: Callable[[], float]) -> None:
-        """Begin at what the sweep's runs came to *before* this process took part."""
+        """Start from the outcomes *before* this process joined; *now* is a clock in seconds."""
         self.planned = planned
         self.outcomes: Counter[str] = Counter()
         for tally in before:
@@ -31,13 +32,13 @@ class Progress:
         """Attempts that ended after another attempt's result had been accepted."""
         self.in_flight: Callable[[], int] = lambda: 0
         self.remarks: Callable[[], Iterable[str]] = tuple
-        """What else the line is to say, such as what is waited for."""
+        """Further remarks for the line, such as the waits that are open."""
         self._now = now
         self._began = now()
         self._fresh = 0
 
     def count_acknowledged(self, ending: Ending, counts: bool) -> None:
-        """The ledger has made an ending durable; *counts* tells whether it is the run's result."""
+        """Count an ending that is durable now; *counts* tells whether it is the run's result."""
         if not counts:
             self.late += 1
             return
@@ -47,14 +48,14 @@ class Progress:
         self.outcomes[_outcome_word(ending.outcome, ending.reason)] += 1
 
     def progress_line(self) -> str:
-        """One line for people."""
+        """Format the progress as one line of text."""
         seconds = max(self._now() - self._began, 1e-9)
-        parts = [f"{self.done}/{self.planned} done"]
-        parts += [f"{count} {word}" for word, count in sorted(self.outcomes.items())]
-        parts.append(f"{self.in_flight()} in flight")
-        parts.append(f"{self._fresh / seconds:.1f}/s")
-        parts += [remark for remark in self.remarks() if remark]
-        return ", ".join(parts)
+        phrases = [f"{self.done}/{self.planned} done"]
+        phrases += [f"{count} {word}" for word, count in sorted(self.outcomes.items())]
+        phrases.append(f"{self.in_flight()} in flight")
+        phrases.append(f"{self._fresh / seconds:.1f}/s")
+        phrases += [remark for remark in self.remarks() if remark]
+        return ", ".join(phrases)
 
 
 def _outcome_word(outcome: str, reason: str | None) -> str:
@@ -62,16 +63,14 @@ def _outcome_word(outcome: str, reason: str | None) -> str:
 
 
 async def print_heartbeat(progress: Progress, say: Callable[[str], None], interval_s: float = HEARTBEAT_S) -> None:
-    """Say a line per interval. Runs until cancelled."""
+    """Print a progress line per interval. Runs until cancelled."""
     while True:
         await anyio.sleep(interval_s)
         say(progress.progress_line())
 
 
 async def draw_bar(progress: Progress) -> None:
-    """Draw a bar on the terminal's stderr. Runs until cancelled, also when the terminal goes away."""
-    from contextlib import suppress
-
+    """Draw a progress bar on stderr. Runs until cancelled, also when the terminal goes away."""
     with suppress(OSError):
         await _redraw_bar(progress)
     await anyio.sleep_forever()
@@ -82,7 +81,7 @@ async def _redraw_bar(progress: Progress) -> None:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
 
-    # Drawn from here alone: a thread that draws would not end where there is nothing left to draw on.
+    # No automatic refresh: rich's own drawing thread would not end when the terminal goes away.
     with RichProgress(
         TextColumn("{task.completed}/{task.total}"),
         BarColumn(),

@@ -1,6 +1,6 @@
-"""Which outcomes `resume` runs again without being asked for it."""
+"""Outcomes that `resume` runs again without a flag."""
 
 from __future__ import annotations
 
 RESUMED_REASONS = frozenset({"interrupted", "budget", "provider_blocked"})
-"""Reasons of such outcomes."""
+"""Reasons of outcomes that `resume` runs again."""

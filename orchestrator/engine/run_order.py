@@ -1,7 +1,7 @@
-"""The order of runs: a pure function of the plan's size and the seed.
+"""Run order: a pure function of the plan's size and the seed.
 
-Repetitions are outermost, cases are shuffled anew for every repetition, and the variants of a case stand side by side,
-A,B then B,A, so that drift of a provider hits all variants alike.
+Repetitions are the outermost loop, cases are shuffled anew for every repetition, and the variants of a case are
+adjacent, A,B then B,A, so that a provider's drift affects all variants alike.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Slot:
-    """One run's place; all numbers count from 0."""
+    """One run's place in the order; all numbers count from 0."""
 
     case: int
     variant: int
@@ -23,7 +23,7 @@ class Slot:
 
 
 def order_runs(*, cases: int, variants: int, repetitions: int, seed: int) -> Iterator[Slot]:
-    """Yield every (case, variant, repetition) once, in the order in which runs are to start."""
+    """Yield every (case, variant, repetition) once, in the order in which the runs start."""
     pair = 0
     for repetition in range(repetitions):
         shuffled = list(range(cases))

@@ -1,4 +1,4 @@
-"""Runs that nobody will start: they get a result all the same, which says why."""
+"""Skipped runs: runs that will not start get a result that says why."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ async def skip_rest(
     message: str,
     wall: Callable[[], int],
 ) -> int:
-    """Give the *unstarted* claims, and whatever else is free, the outcome `skipped(reason)`; how many.
+    """Record the outcome `skipped(reason)` for the *unstarted* claims and all runs that are free; return their number.
 
-    Runs that another live process holds stay its own.
+    Runs that another live process holds are left to it. *wall* gives microseconds UTC.
 
     Raises:
         StoreFailed: the record can no longer be kept.

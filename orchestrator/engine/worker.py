@@ -1,4 +1,4 @@
-"""A worker: one process that joins a sweep, executes runs until none is left or it has to stop, and leaves."""
+"""Worker: one process that joins a sweep, executes runs until none is left or it has to stop, and leaves."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from store.sql.ledger import SqliteLedger
 from store.sql.writer import Writer
 
 LEASE_S = 15.0
-"""How long a process that gives no sign of life keeps its claims."""
+"""Lease of a process: seconds without renewal after which others may take its claims."""
 COMMANDS_POLL_S = 0.5
-"""How often to look for an order: a single seek."""
+"""Seconds between looks for a command, each of which is a single seek."""
 FINAL_WRITE_S = 20.0
-"""How long a process that has to end at once may take to write what it knows."""
+"""Seconds that a process which has to end at once may wait for its last writes."""
 SKIP_REASONS = {"budget": "budget", "deadline": "budget", "blocked": "provider_blocked", "cancelled": "cancelled"}
-"""Why a process stops -> the reason its unstarted runs are skipped for; with other whys they are left as they are."""
+"""`StopReason` -> reason in the outcome of the runs that do not start; with other reasons they stay unfinished."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,18 +55,18 @@ class WorkerSetup:
 
     kind: RunKind
     redactor: Redactor
-    """Takes the provider's key and the environment's credentials out of all that is stored."""
+    """Removes the provider's key and the environment's credentials from everything that is stored."""
     store: Path
     world: World
     say: Callable[[str], None]
     terminal: bool
     rerun_errors: bool = False
-    """Runs that had ended in an infrastructural error are run again."""
+    """Whether runs that ended in an infrastructure error run again."""
     rerun_cancelled: bool = False
-    """The same for cancelled ones."""
+    """Whether cancelled runs run again."""
     log: Log = discard_event
     on_result: Callable[[str, int], None] = lambda _sweep, _position: None
-    """Called with the sweep's name and the run's position for each result that counts, once it is durable."""
+    """Called for each durable result that counts, with the sweep's name and the run's position."""
     lease_s: float = LEASE_S
 
     @property
@@ -77,16 +77,17 @@ class WorkerSetup:
 
 @attrs.frozen(kw_only=True)
 class SweepEnd:
-    """How this process's part of the sweep ended."""
+    """The end of one process's work on a sweep."""
 
     name: str
     stopped: StopReason | None
-    """Why it stopped before the plan was done; None when it did not."""
+    """Why the process stopped before the plan was done; None if it did not."""
     signal: int | None
+    """The last signal that the process received."""
     remaining: int
-    """Runs without a final result."""
+    """Number of runs without a final result."""
     peak: int
-    """Most runs in flight at once."""
+    """Maximum number of runs in flight at once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -96,9 +97,9 @@ class StoredSweep:
     id: int
     name: str
     planned: int
-    """Runs."""
+    """Number of runs."""
     outcomes: tuple[OutcomeCount, ...] = ()
-    """What its runs had come to when this process came to it."""
+    """Outcomes of its runs when this process joined; empty for a new sweep."""
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +116,7 @@ class Membership:
 
 
 async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> SweepEnd:
-    """Work on the sweep until nothing is left to do, for anyone, or this process has to stop.
+    """Work on the sweep until no run is left for any process, or until this process has to stop.
 
     Raises:
         StoreFailed: the record can no longer be kept.
@@ -158,7 +159,7 @@ async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) 
         with anyio.CancelScope(shield=True):
             for priced in setup.kind.providers.values():
                 await priced.provider.aclose()
-    # Once more: a process that worked beside this one may have died since, its last runs finished here.
+    # Once more: another worker may have died meanwhile, and this process finished its runs.
     await _clear_away(setup, writer, sweep, member.claims, member.worker_id)
     for priced in setup.kind.providers.values():
         if quirks := quirks_of(priced.provider):
@@ -176,12 +177,12 @@ async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) 
 
 
 def _make_notice_printer(setup: WorkerSetup) -> Callable[[str], None]:
-    """To the person at the terminal, without secrets: a reason to stop may quote an endpoint, which may quote a key."""
+    """Make a printer that redacts secrets: a reason to stop may quote an endpoint, which may quote a key."""
     return lambda text: setup.say(setup.redactor.redact_text(text))
 
 
 async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
-    """Become a worker of the sweep, and clear away what dead ones have left running or lying about."""
+    """Register this process as a worker of the sweep, and clean up after dead workers."""
     world, settings = setup.world, setup.terms
     lease_us = round(setup.lease_s * 1_000_000)
     worker_id = await writer.submit_and_wait(
@@ -242,7 +243,7 @@ async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) ->
 async def _clear_away(
     setup: WorkerSetup, writer: Writer, sweep: StoredSweep, claims: SqliteClaims, worker_id: int
 ) -> int:
-    """End what dead workers have left running, and remove what they have left lying about; how many processes."""
+    """End the processes of dead workers and remove their directories; return the number of processes."""
     dead = {(attempt.sweep, attempt.position, attempt.number) for attempt in await claims.list_dead_attempts()}
     killed = kill_marked_processes(lambda name, position, attempt: (name, position, attempt) in dead) if dead else 0
     if killed:
@@ -255,7 +256,7 @@ async def _clear_away(
 async def _run_services(
     setup: WorkerSetup, member: Membership, control: Control, routes: _Routes, dispatch: Dispatch
 ) -> None:
-    """Dispatch, with the services that go with it: lease, signals, orders, bounds, and word of how far it is."""
+    """Run the dispatch and its services: lease, commands, watchdog, signals, progress and deadline."""
     control.obey_command(await member.writer.run_query(find_command_in_force(member.sweep_id)))
     async with anyio.create_task_group() as service:
         service.start_soon(_keep_lease, setup, member, routes.permits)
@@ -274,7 +275,7 @@ async def _run_services(
 
 
 async def _keep_lease(setup: WorkerSetup, member: Membership, permits: Mapping[str, Permits]) -> None:
-    """Renew the lease, and share the accounts' rates with whoever else is alive."""
+    """Renew the lease, and divide the accounts' rates among the living workers."""
     while True:
         processes = len(await member.writer.submit_and_wait(find_living_workers(member.worker_id, is_alive)))
         for account in permits.values():
@@ -284,7 +285,7 @@ async def _keep_lease(setup: WorkerSetup, member: Membership, permits: Mapping[s
 
 
 async def _keep_obeying(member: Membership, control: Control) -> None:
-    """Look for orders from other terminals, and obey them."""
+    """Poll for commands from other terminals, and obey them."""
     while True:
         control.obey_command(await member.writer.run_query(find_command_in_force(member.sweep_id)))
         await anyio.sleep(COMMANDS_POLL_S)
@@ -306,7 +307,7 @@ def _make_watchdog(
 
 
 class _Routes:
-    """The routes to the kind's providers: one gate per provider, one limiter and circuit breaker per account."""
+    """Builds one gate per provider of the kind, and one limiter and circuit breaker per account."""
 
     def __init__(self, setup: WorkerSetup, member: Membership, control: Control) -> None:
         self._setup = setup
@@ -314,14 +315,14 @@ class _Routes:
         self._blocked: set[str] = set()
         self.waits = Waits()
         accounts = {priced.provider.account for priced in setup.kind.providers.values()}
-        self.permits = {account: self._permits_of(member) for account in sorted(accounts)}
+        self.permits = {account: self._make_permits(member) for account in sorted(accounts)}
         breakers = {account: Breaker() for account in accounts}
         self.gates = {
             name: self._make_gate(priced, member, breakers[priced.provider.account])
             for name, priced in setup.kind.providers.items()
         }
 
-    def _permits_of(self, member: Membership) -> Permits:
+    def _make_permits(self, member: Membership) -> Permits:
         settings = self._setup.terms
         return Permits(
             Governor(
@@ -355,9 +356,9 @@ class _Routes:
         )
 
     def _block_account(self, account: str, error: ProviderError) -> None:
-        """The account has refused for good. While others have not, theirs go on."""
+        """Note that the account's circuit breaker opened; drain the process once all accounts are blocked."""
         self._blocked.add(account)
-        message = f"nothing more is asked of {account}: {error}"
+        message = f"no more requests go to {account}: {error}"
         if self._blocked == self.permits.keys():
             self._control.start_draining("blocked", message)
         else:

@@ -19,7 +19,7 @@ def test_a_revoked_key_stops_the_sweep_and_the_rest_can_be_finished(
     endpoint.plan({"do": {"status": 401}})
     done = started.finish()
     assert done.code == 1
-    assert done.stderr.count("nothing more is asked of") == 1
+    assert done.stderr.count("no more requests go to") == 1
     refused = [line for line in endpoint.lines() if line["status"] == 401]
     assert 1 <= len(refused) <= 3
     first = outcomes(evalctl)

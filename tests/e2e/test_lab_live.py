@@ -353,7 +353,7 @@ def test_an_account_that_refuses_does_not_end_the_others(evalctl: Driver, house:
         done = evalctl.run("lab", "live", "--yes", "--json")
 
         assert done.code == 1
-        assert "nothing more is asked of" in done.stderr
+        assert "no more requests go to" in done.stderr
         assert len(house.idle()) == 10
         assert len(refusing.idle()) <= 4
     passed = evalctl.query("SELECT c.variant, count(*) FROM current r JOIN cell c ON c.id = r.cell_id "

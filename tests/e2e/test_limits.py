@@ -58,7 +58,7 @@ def test_a_permit_that_could_only_come_later_than_any_wait_may_be_is_not_waited_
     flags = ("--k", "4", "--concurrency", "2", "--tpm", "1", "--max-stall", "2s", *against(endpoint))
     done = evalctl.run(*tiny(make_suite(numbered(1)), *flags))
     assert done.code == 1
-    assert "--tpm 1 lets the next request go in" in done.stderr
+    assert "--tpm 1 allows the next request in" in done.stderr
     assert "--max-stall is 2 s: give a higher --tpm, or a longer --max-stall" in done.stderr
     assert endpoint.counts()["requests"] == 1
     assert "stalled: " in evalctl.run("status", "last").stdout

@@ -36,7 +36,7 @@ def test_a_pause_lets_what_runs_end_and_starts_nothing_until_it_goes_on(
     told = evalctl.run("pause", "last", "--why", "the \x1b[31mlab is rebooted")
     assert told.code == 0
     assert "1 process works on it" in told.stdout
-    says(started, "(the lab is rebooted): nothing new starts")
+    says(started, "(the lab is rebooted): no new runs start")
     endpoint.plan()
     endpoint.release()
     until(lambda: len(evalctl.finished_positions()) == 3, "the three to end")
@@ -158,7 +158,7 @@ def test_an_endpoint_that_never_answers_does_not_hold_a_process_for_ever(
     assert "ended 2 waits for an answer" in done.stderr
     assert outcomes(evalctl) == {("error", "provider"): 2}
     [(message,)] = evalctl.query("SELECT DISTINCT json_extract(detail, '$.message') FROM outcome")
-    assert message.startswith("waited for an answer while nothing happened")
+    assert message.startswith("waited for an answer and saw no progress")
     endpoint.plan()
     assert evalctl.run("resume", "last", "--errors").code == 0
     assert outcomes(evalctl) == {("pass", None): 10}

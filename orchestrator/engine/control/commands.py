@@ -1,4 +1,4 @@
-"""Orders from another terminal: pause, continue, cancel. Rows of the store; whoever works obeys the last one."""
+"""Commands from another terminal: pause, continue, cancel. They are rows of the store; workers obey the last one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from orchestrator.version import __version__
 from orchestrator.world import World, current_user, is_alive, this_worker
 
 if TYPE_CHECKING:
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 ControlCommand = Literal["pause", "continue", "cancel"]
 CONTROL_COMMANDS = ("pause", "continue", "cancel")
 STORE_WAIT_S = 60.0
-"""How long an order waits for others to leave the store."""
+"""Seconds that a command waits for other processes to release the store."""
 CANCEL_LEASE_S = 15.0
-"""How long a process that cancels is believed to live, should it die meanwhile."""
+"""Lease of a process that cancels, in seconds, should it die meanwhile."""
 
 
 def find_active_command(commands: Iterable[CommandRow]) -> CommandRow | None:
-    """The pause or the cancel that holds now; None where the last order was to continue, or there was none."""
-    orders = [row for row in commands if row.verb in CONTROL_COMMANDS]
-    return orders[-1] if orders and orders[-1].verb != "continue" else None
+    """Find the pause or the cancel in force; None if the last command was to continue, or if there is none."""
+    given = [row for row in commands if row.verb in CONTROL_COMMANDS]
+    return given[-1] if given and given[-1].verb != "continue" else None
 
 
 async def give_command(
@@ -40,11 +41,11 @@ async def give_command(
     world: World,
     say: Callable[[str], None],
 ) -> int:
-    """Write an order down, with who gave it and *why*. Of a cancelled sweep, skip all that nobody works on; how much.
+    """Record a command with its author and *why*, and skip the free runs of a cancelled sweep; return their number.
 
     Raises:
         StoreRefused, StoreStalled: the store cannot be opened for writing.
-        StoreFailed: the order could not be written.
+        StoreFailed: the command could not be written.
     """
     from orchestrator.engine.open_store import open_for_writing
     from store.sql.commands import record_command
@@ -59,9 +60,8 @@ async def give_command(
 
 
 async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Redactor, world: World) -> int:
-    """Give what no live process holds the outcome `skipped(cancelled)`, so that nobody has to work on it for that."""
+    """Record `skipped(cancelled)` for all runs that no live process holds; return their number."""
     from orchestrator.engine.skips import skip_rest
-    from orchestrator.version import __version__
     from store.sql.claims import SqliteClaims
     from store.sql.leases import end_lease, register_worker
     from store.sql.ledger import SqliteLedger
@@ -90,15 +90,16 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
 
 @attrs.frozen(kw_only=True)
 class Lift:
-    """What resuming a sweep does to an order that holds it back."""
+    """Decision of `resume` to lift the command that stops a sweep."""
 
     command: CommandRow
+    """The command to lift: a pause or a cancel."""
     why: str
-    """Kept with the order to continue."""
+    """The reason to store with the `continue` command."""
 
 
 def plan_lift(command: CommandRow | None, *, cancelled: bool) -> Lift | None:
-    """Resuming lifts a pause; a cancel only where *cancelled* runs are asked for."""
+    """Decide which command `resume` lifts: a pause, or a cancel if *cancelled* runs are to run again."""
     if command is None or (command.verb == "cancel" and not cancelled):
         return None
     return Lift(command=command, why="resume" if command.verb == "pause" else "resume --cancelled")

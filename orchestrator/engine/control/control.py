@@ -1,4 +1,4 @@
-"""How a sweep is told to stop or to pause: first gently, then for good."""
+"""Stop switch of one process: reasons to stop or pause, first gently, then at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ StopReason = Literal["budget", "deadline", "blocked", "stalled", "interrupt", "t
 
 
 class Control:
-    """The stop switch of this process's part of a sweep.
+    """Stop switch of one process's work on a sweep.
 
-    *Draining* starts nothing new and lets running attempts end; *cancelling* ends them too. The first reason is kept,
-    unless somebody cancels the whole sweep. A *pause* starts nothing new either, but is waited out.
+    *Draining* starts no new runs and lets running attempts finish; *cancelling* ends them as well. The first reason
+    stays, unless the whole sweep is cancelled. A *pause* starts no new runs until it ends.
     """
 
     def __init__(
         self, print_line: Callable[[str], None] = lambda _text: None, on_cancel: Callable[[], None] = lambda: None
     ) -> None:
-        """Words go to *tell*; *at_once* is called when running attempts are to end."""
+        """*print_line* prints each reason; *on_cancel* is called once, before running attempts are cancelled."""
         self._print_line = print_line
         self._on_cancel = on_cancel
         self.why: StopReason | None = None
@@ -32,11 +32,11 @@ class Control:
         """The reason in words."""
         self.draining = anyio.Event()
         self.running = anyio.CancelScope()
-        """Around everything that executes runs; cancelled when they are not to be waited for."""
+        """The scope around everything that executes runs; cancelling ends them."""
         self.signal: int | None = None
-        """The last signal that was received."""
+        """The last signal that the process received."""
         self.pause: CommandRow | None = None
-        """The order that holds this process back; None while it may start runs."""
+        """The pause in force; None while the process may start runs."""
         self.changed = anyio.Event()
         """Set, and replaced by a new one, when a pause begins or ends."""
         self._interrupted = False
@@ -44,18 +44,18 @@ class Control:
 
     @property
     def paused(self) -> str:
-        """By whom and why the sweep is paused; empty when it is not."""
+        """Author and reason of the pause in words; empty if there is none."""
         return f"paused by {describe_author(self.pause)}" if self.pause is not None else ""
 
     def start_draining(self, why: StopReason, message: str) -> None:
-        """Start nothing new."""
+        """Start no new runs."""
         if self.why is None:
             self.why, self.message = why, message
             self._print_line(message)
         self.draining.set()
 
     def cancel_runs(self, why: StopReason, message: str) -> None:
-        """Start nothing new and end what runs."""
+        """Start no new runs and end the running ones."""
         if self.why is not None and not self.running.cancel_called:
             self._print_line(message)
         if why == "cancelled" and self.why is not None:
@@ -66,25 +66,25 @@ class Control:
         self.running.cancel()
 
     def obey_command(self, command: CommandRow | None) -> None:
-        """Do what the last order says, once; None is no order."""
+        """Obey the last command, once; None is no command."""
         if command is None or command.id == self._obeyed:
             return
         self._obeyed = command.id
         if command.verb == "cancel":
             self.cancel_runs(
-                "cancelled", f"cancelled by {describe_author(command)}: `resume --cancelled` runs what is skipped now"
+                "cancelled", f"cancelled by {describe_author(command)}; `resume --cancelled` runs the skipped runs"
             )
         elif command.verb == "pause":
             self._set_pause(command)
-            self._print_line(f"{self.paused}: nothing new starts, running attempts finish")
+            self._print_line(f"{self.paused}: no new runs start, running attempts finish")
         elif self.pause is not None:
             self._set_pause(None)
             self._print_line(f"continued by {describe_author(command)}")
 
     async def listen_to_signals(self) -> None:
-        """Ctrl-C drains, a second one, SIGTERM or SIGHUP cancels. Runs until it is cancelled itself.
+        """Drain on Ctrl-C; cancel on a second one, SIGTERM or SIGHUP. Runs until it is cancelled itself.
 
-        A SIGHUP that was ignored from the start, as under `nohup`, stays ignored.
+        A SIGHUP that was ignored at the start, as under `nohup`, stays ignored.
         """
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -93,19 +93,19 @@ class Control:
             async for number in signals:
                 self.signal = number
                 if number != signal.SIGINT:
-                    self.cancel_runs("terminate", f"{number.name}: running attempts are ended")
+                    self.cancel_runs("terminate", f"{number.name}: ending running attempts")
                 elif self._interrupted:
-                    self.cancel_runs("interrupt", "Ctrl-C twice: running attempts are ended")
+                    self.cancel_runs("interrupt", "Ctrl-C twice: ending running attempts")
                 else:
                     self._interrupted = True
                     self.start_draining(
-                        "interrupt", "Ctrl-C: nothing new starts, running attempts finish; once more ends them"
+                        "interrupt", "Ctrl-C: no new runs start, running attempts finish; press it again to end them"
                     )
 
     async def cancel_at_deadline(self, seconds: float) -> None:
-        """Cancel when the sweep's deadline is reached."""
+        """Cancel after *seconds*, the deadline of this process."""
         await anyio.sleep(seconds)
-        self.cancel_runs("deadline", "--max-wall was reached")
+        self.cancel_runs("deadline", "--max-wall is over: ending running attempts")
 
     def _set_pause(self, command: CommandRow | None) -> None:
         self.pause = command
@@ -114,5 +114,5 @@ class Control:
 
 
 def describe_author(command: CommandRow) -> str:
-    """Who gave an order, and why where that was said; harmless for a terminal."""
+    """Describe a command's author and, if given, its reason; harmless for a terminal."""
     return one_line(command.who) + (f" ({one_line(command.why)})" if command.why else "")

@@ -1,8 +1,8 @@
-"""What a process waits for, and when it has waited too long.
+"""Open waits of a process, and the timer that finds out when they last too long.
 
-A wait is *overdue* when nothing at all has happened in the process for the bound: no word of a provider, no tool, no
-end of another wait. So a run that queues behind busy ones is never overdue, and one that waits for what will never come
-is. Nothing here looks at a clock by itself but to note when a wait began.
+A wait is *overdue* when the process has made no progress at all for the bound: no data from a provider, no tool, no end
+of another wait. So a run that queues behind busy ones is never overdue. The clock is read only to note when a wait
+began.
 """
 
 from __future__ import annotations
@@ -29,67 +29,67 @@ WAIT_NAMES: Mapping[WaitKind, str] = {
     "retry": "a retry",
     "store": "the store",
 }
-"""What is waited for, as it follows "waits for"."""
+"""Kind of wait -> its object in words, as it follows "waits for"."""
 
 
 @attrs.define(slots=False)
 class Stalled(EvalctlError):
-    """Something was waited for while nothing happened, for longer than `--max-stall`, or could only come after that."""
+    """A wait was given up: `--max-stall` passed without progress, or the wait was known to last longer."""
 
     kind: WaitKind
     seconds: float
     cause: str | None = None
-    """Why it could not come in time."""
+    """Why the wait was known to last too long; None if it was not known."""
 
     def __str__(self) -> str:
         if self.cause is not None:
             return f"did not wait for {WAIT_NAMES[self.kind]}: {self.cause}"
-        return f"waited for {WAIT_NAMES[self.kind]} while nothing happened for {self.seconds:.0f} s (--max-stall)"
+        return f"waited for {WAIT_NAMES[self.kind]} and saw no progress for {self.seconds:.0f} s (--max-stall)"
 
 
 class Waits:
-    """The waits of one process that are going on now.
+    """Open waits of one process.
 
     Args:
-        clock: seconds; the event loop's unless given.
+        clock: returns seconds; the event loop's clock by default.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self.clock = clock or asyncio.get_running_loop().time
         self.open: set[Wait] = set()
         self.progressed = True
-        """Whether something has happened since `Quiet` last looked. Whoever makes something happen sets it."""
+        """Whether there was progress since the watchdog last looked. The code that makes progress sets it."""
 
     def __repr__(self) -> str:
         return f"<Waits: {self.summarize_waits() or 'none'}>"
 
     def count_kinds(self) -> Counter[WaitKind]:
-        """How many wait for what."""
+        """Count the open waits by kind."""
         return Counter(wait.kind for wait in self.open)
 
     def summarize_waits(self) -> str:
-        """`2 wait for a retry (the next in 12 s)`; without those that only wait for an answer."""
+        """Describe the open waits, but those for an answer, like `2 wait for a retry (the next in 12 s)`."""
         counts = self.count_kinds()
         del counts["answer"]
         now = self.clock()
-        parts = []
-        for what, count in sorted(counts.items()):
-            ends = [end for wait in self.open if wait.kind == what and (end := wait.known_end()) is not None]
+        phrases = []
+        for kind, count in sorted(counts.items()):
+            ends = [end for wait in self.open if wait.kind == kind and (end := wait.known_end()) is not None]
             when = f" (the next in {max(0.0, min(ends) - now):.0f} s)" if ends else ""
-            parts.append(f"{count} {'waits' if count == 1 else 'wait'} for {WAIT_NAMES[what]}{when}")
-        return ", ".join(parts)
+            phrases.append(f"{count} {'waits' if count == 1 else 'wait'} for {WAIT_NAMES[kind]}{when}")
+        return ", ".join(phrases)
 
 
 class Wait:
-    """One wait, from the beginning to the end of a `with` block, or from `begin_wait` to `end_wait`.
+    """One wait: a `with` block, or the time from `begin_wait` to `end_wait`.
 
     Args:
-        waits: where it is entered.
-        what: what is waited for.
-        run: the position of the run that waits; None where it is the process.
-        give_up: told when the wait is overdue; None where the wait has a bound of its own.
-        until: when it will be over by itself, where that is known.
-        held: what makes it last until a time that is known, as things are now; None where nothing does.
+        waits: the process's open waits.
+        kind: the kind of event that it waits for.
+        run: the position of the run that waits; None if the process waits.
+        give_up: called when the wait is overdue; None if the wait has a bound of its own.
+        until: the time at which it ends by itself, if known.
+        find_hold: finds the hold that delays it until a known time, as of now; returns None if there is none.
     """
 
     __slots__ = ("_waits", "find_hold", "give_up", "kind", "run", "since", "until")
@@ -113,18 +113,18 @@ class Wait:
         self.since = 0.0
 
     def known_end(self) -> float | None:
-        """When it will be over by itself, where that is known now."""
+        """The time at which the wait ends by itself; None if unknown."""
         hold = self.find_hold() if self.find_hold is not None else None
         return hold.until if hold is not None else self.until
 
     def begin_wait(self) -> None:
-        """It begins, unless it has begun."""
+        """Begin the wait, unless it has begun."""
         if self not in self._waits.open:
             self.since = self._waits.clock()
             self._waits.open.add(self)
 
     def end_wait(self) -> None:
-        """It is over; something has happened, if only that."""
+        """End the wait, unless it has ended. The end counts as progress."""
         if self in self._waits.open:
             self._waits.open.discard(self)
             self._waits.progressed = True
@@ -139,14 +139,14 @@ class Wait:
 
 
 class StallScope:
-    """What ends an attempt that waits too long: a scope around it, and the error it then ends with."""
+    """Cancel scope around an attempt, for the case that it waits too long, and the error with which it ends then."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
         self.error: Stalled | None = None
 
     def give_up(self, error: Stalled) -> None:
-        """End the attempt; the first reason stands."""
+        """End the attempt with *error*; the first error stays."""
         if self.error is None:
             self.error = error
             self.scope.cancel()
@@ -154,18 +154,18 @@ class StallScope:
 
 @attrs.define(kw_only=True)
 class QuietTimer:
-    """For how long nothing has happened. Pure: it is told the time, about once per *tick_s*.
+    """Timer of the time without progress. Pure: callers pass the time, about once per *tick_s*.
 
-    Time during which the process itself did not run, stopped or on a sleeping machine, is not counted.
+    Time during which the process did not run, because it was stopped or the machine slept, does not count.
     """
 
     tick_s: float
     since: float | None = None
-    """When something last happened; None before the first look."""
+    """Time of the last progress; None before the first look."""
     _last: float = attrs.field(init=False, default=0.0)
 
     def measure_quiet(self, now: float, *, progressed: bool) -> float:
-        """Seconds of quiet at *now*; *stirred* tells whether something has happened since the last look."""
+        """Update the timer and return the seconds of quiet; *progressed*: there was progress since the last look."""
         absent = max(0.0, now - self._last - 2 * self.tick_s)
         self._last = now
         if progressed or self.since is None:
@@ -180,7 +180,7 @@ class QuietTimer:
 
 
 def describe_waits(waits: Iterable[Wait]) -> str:
-    """`1 wait for a retry, 3 waits for an answer`, for people."""
+    """Describe waits like `1 wait for a retry, 3 waits for an answer`."""
     counts = Counter(WAIT_NAMES[wait.kind] for wait in waits)
     return ", ".join(
         f"{count} {'wait' if count == 1 else 'waits'} for {words}" for words, count in sorted(counts.items())

@@ -1,4 +1,4 @@
-"""Sees to it that a process whose part of a sweep has come to a standstill ends, and says what it waited for."""
+"""Stall watchdog: ends a process that has made no progress for `--max-stall`, and reports what it was waiting for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_TICK_S = 1.0
 
 @attrs.frozen(kw_only=True)
 class OverlongWaits:
-    """Waits that are known to end later than the bound allows, each with its cause."""
+    """Waits that are known to last longer than the bound, each with its hold."""
 
     holds: Sequence[tuple[Wait, Hold]]
 
 
 @attrs.frozen(kw_only=True)
 class OverdueWaits:
-    """Waits during which nothing has happened in the process for the bound."""
+    """Waits of a process without progress for the bound."""
 
     waits: Sequence[Wait]
     seconds: float
@@ -34,36 +34,37 @@ class OverdueWaits:
 
 @attrs.frozen(kw_only=True)
 class SilentRuns:
-    """Runs in flight that wait for nothing the watchdog could end, and have been silent for the bound."""
+    """Number of runs in flight without progress for the bound, and without a wait that the watchdog can end."""
 
     runs: int
     seconds: float
 
 
 Stall = OverlongWaits | OverdueWaits | SilentRuns
-"""What has to end, and why."""
+"""The reason to end waits or runs."""
 
 
 @attrs.define(kw_only=True)
 class Watchdog:
-    """Ends waits and runs of a process that makes no progress: `observe`, then `decide` (pure), then `act`.
+    """Stall watchdog of one process: `observe`, then `decide` (pure), then `act`.
 
-    Waits with a bound of their own, and those that time alone will end within the bound, are left alone; those that
-    time will end later than that are not begun. After it has ended something the process starts nothing new: what could
-    not be had for so long will not be there for the next run either.
+    It does not touch waits with a bound of their own, nor waits that are known to end within the bound; waits that are
+    known to last longer it ends at once. After it has ended a wait, the process starts no new runs: they would most
+    likely wait for the same thing.
     """
 
     waits: Waits
     control: Control
     bound_s: float
-    """How long nothing may happen while something is waited for, and how long a wait may be whose end is known."""
+    """Maximum time without progress while there are waits, and maximum length of a wait with a known end."""
     work_bound_s: float
-    """The same while runs only work: none that works as it should is silent for so long."""
+    """Maximum time without progress while runs only work."""
     count_running: Callable[[], int]
     """Runs in flight in this process."""
     list_others: Callable[[], Awaitable[Collection[HeldRuns]]]
-    """What other living processes hold."""
+    """Lists the runs that other living processes hold."""
     record_notice: Callable[[str, dict[str, Json]], None]
+    """Records a notice: kind and payload."""
     _other_runs: Collection[HeldRuns] = attrs.field(init=False, default=())
     _ended: bool = attrs.field(init=False, default=False)
     _quiet: QuietTimer = attrs.field(
@@ -81,13 +82,13 @@ class Watchdog:
                 self.act(stall, now)
 
     async def observe(self, now: float) -> bool:
-        """Take note of progress since the last call; whether there was any, or none was due. *now* in seconds."""
-        stirred = await self._has_progressed(now)
-        self._quiet.measure_quiet(now, progressed=stirred)
-        return stirred
+        """Observe the process at *now* (seconds). Return whether it progressed since the last call, or need not."""
+        progressed = await self._has_progressed(now)
+        self._quiet.measure_quiet(now, progressed=progressed)
+        return progressed
 
     def decide(self, now: float) -> Stall | None:
-        """What has to end at *now*, by what was observed; None if nothing has to. Changes nothing."""
+        """Decide what has to end at *now*, from the observations; None if nothing has to. Changes nothing."""
         seconds, running = self._quiet.quiet_seconds(now), self.count_running()
         overdue = [wait for wait in self.waits.open if wait.give_up is not None]
         if running:
@@ -101,22 +102,21 @@ class Watchdog:
         return None
 
     def act(self, stall: Stall, now: float) -> None:
-        """End what *stall* names, report it, and start to count the time without progress anew."""
+        """End the waits or runs of *stall*, report them, and restart the timer."""
         match stall:
-            case OverlongWaits(holds=held):
-                self._refuse_waits(held, now)
+            case OverlongWaits(holds=holds):
+                self._refuse_waits(holds, now)
             case OverdueWaits(waits=waits, seconds=seconds):
                 self._end_waits(waits, seconds)
             case SilentRuns(runs=runs, seconds=seconds):
-                left = f"what is in flight does not end by itself ({format_count(runs, 'run')})"
-                message = f"nothing has happened for {seconds:.0f} s, and {left}"
+                message = f"no progress for {seconds:.0f} s with {format_count(runs, 'run')} in flight: ending them"
                 self.record_notice("stalled", {"seconds": round(seconds), "running": runs})
                 self.control.cancel_runs("stalled", message)
         self._quiet.since = None
 
     async def _has_progressed(self, now: float) -> bool:
-        stirred, self.waits.progressed = self.waits.progressed, False
-        if stirred:
+        progressed, self.waits.progressed = self.waits.progressed, False
+        if progressed:
             return True
         if any(now <= end <= now + self.bound_s for wait in self.waits.open if (end := wait.known_end()) is not None):
             return True
@@ -128,31 +128,33 @@ class Watchdog:
         return False
 
     def _too_late(self, wait: Wait, now: float) -> Hold | None:
-        """The cause of *wait*, if it lasts beyond the bound."""
+        """Find the hold of *wait*, if it lasts longer than the bound."""
         hold = wait.find_hold() if wait.find_hold is not None else None
         return hold if hold is not None and hold.until > now + self.bound_s else None
 
-    def _refuse_waits(self, late: Sequence[tuple[Wait, Hold]], now: float) -> None:
-        for wait, hold in late:
+    def _refuse_waits(self, holds: Sequence[tuple[Wait, Hold]], now: float) -> None:
+        for wait, hold in holds:
             self._give_up(wait, Stalled(wait.kind, 0.0, self._explain_hold(hold, now)))
-        message = self._explain_hold(min((hold for _, hold in late), key=lambda hold: hold.until), now)
-        self._report_ended([wait for wait, _ in late], 0.0, why=message)
+        message = self._explain_hold(min((hold for _, hold in holds), key=lambda hold: hold.until), now)
+        self._report_ended([wait for wait, _ in holds], 0.0, why=message)
         self.control.start_draining("stalled", message)
 
     def _explain_hold(self, hold: Hold, now: float) -> str:
-        remedy = "resume later, or with" if hold.flag is None else f"give a higher {hold.flag}, or"
-        known = (
-            f"{hold.cause} lets the next request go in {hold.until - now:.0f} s, and --max-stall is {self.bound_s:g} s"
+        remedy = "resume later, or raise" if hold.flag is None else f"raise {hold.flag} or"
+        wait_s = hold.until - now
+        return (
+            f"{hold.cause} allows the next request in {wait_s:.0f} s, but --max-stall is {self.bound_s:g} s: "
+            f"{remedy} --max-stall"
         )
-        return f"{known}: {remedy} a longer --max-stall"
 
     def _end_waits(self, overdue: Collection[Wait], seconds: float) -> None:
         runs = [wait.run for wait in overdue if wait.run is not None]
-        message = f"nothing has happened for {seconds:.0f} s (--max-stall): ended {describe_waits(overdue)}"
+        message = f"no progress for {seconds:.0f} s (--max-stall): ended {describe_waits(overdue)}"
         if self._other_runs and not runs:
             message += "; " + ", ".join(
-                f"process {held.pid} on {one_line(held.host)} holds {held.runs}, the first at position {held.first}"
-                for held in self._other_runs
+                f"process {other.pid} on {one_line(other.host)} holds {format_count(other.runs, 'run')}, "
+                f"the first at position {other.first}"
+                for other in self._other_runs
             )
         for wait in overdue:
             self._give_up(wait, Stalled(wait.kind, seconds))

@@ -1,6 +1,6 @@
-"""When to stop asking an account at all. Pure.
+"""Circuit breaker of an account. Pure.
 
-A refused credential or a spent account does not mend itself, and every further request would say the same.
+A refused credential or an exhausted quota does not recover by itself: every further request would fail likewise.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from providers.errors import ProviderError
 from store.errors import EvalctlError
 
 OPENING_KINDS = frozenset({"auth", "quota"})
+"""Kinds of errors that open the breaker at once."""
 FAILURES_TO_OPEN = {"permission": 3}
-"""Kinds that may concern one request alone: so many of them, with no answer between, are about the account."""
+"""Kinds of errors that may concern one request alone, and how many in a row open the breaker."""
 
 
 @attrs.define(slots=False)
 class ProviderBlocked(EvalctlError):
-    """The account has refused for good; nothing more is asked of it in this invocation."""
+    """The circuit breaker is open: this process sends no more requests to the account."""
 
     cause: ProviderError
 
     def __str__(self) -> str:
-        return f"nothing more is asked of the provider after {self.cause}"
+        return f"no more requests go to the provider after {self.cause}"
 
 
 @attrs.define
 class Breaker:
-    """Opens once and stays open for the rest of this process's share."""
+    """Circuit breaker that opens once and stays open until the process ends."""
 
     cause: ProviderError | None = None
-    """Why it is open; None while it is closed."""
+    """The error that opened it; None while it is closed."""
     _failures: int = attrs.field(init=False, default=0)
 
     def record_outcome(self, error: ProviderError | None) -> bool:
-        """A request was answered or has failed for good with *error*. Returns whether the breaker opened just now."""
+        """Count the end of a request: an answer, or its final *error*. Return whether this opened the breaker."""
         if error is None:
             self._failures = 0
             return False

@@ -1,4 +1,4 @@
-"""What one request is charged: its bound before it is sent, and what it came to when it has ended.
+"""Charge of one request: its upper bound before it is sent, and its charge when it has ended.
 
 Pure: the gate reserves, settles and records.
 """
@@ -18,32 +18,32 @@ from store.money import MAX_USD, NUSD_PER_USD
 from store.rows import Amount
 
 CostSource = Literal["prices", "reported", "bound"]
-"""Where a cost comes from; `bound`: it is at most so much."""
+"""Source of a cost: the price table, the provider's report, or the upper bound."""
 
 
 @attrs.frozen(kw_only=True)
 class Charge:
-    """What a request that has ended is charged."""
+    """Charge of a request that has ended."""
 
     amount: Amount
-    """Against the sweep's caps. An unknown cost counts nothing here; under a cap in USD none is unknown."""
+    """Charged against the sweep's caps. An unknown cost counts as 0; under a cap in USD every cost is known."""
     usage: Usage | None = None
-    """As it was reported, where it can be true."""
+    """The reported usage; None if none was reported, or if it cannot be true."""
     unknown: bool = False
-    """Usage was not reported: the amount is a bound."""
+    """Whether no usage was reported: then the tokens of the amount are a bound."""
     cost_nusd: int | None = None
-    """None: unknown."""
+    """Cost in nano-USD; None if unknown."""
     source: CostSource | None = None
     implausible: bool = False
-    """What was reported cannot be true and counts as not reported."""
+    """Whether the reported usage or cost cannot be true; it is then treated as not reported."""
     above_bound: bool = False
-    """The provider reported more than the request was allowed."""
+    """Whether the provider reported more than the request's bound."""
 
 
 def bound_of(size: int, limit: int | None, price: Price | None) -> Amount:
-    """The most that a request of *size* bytes can come to: a token is at least a byte.
+    """Upper bound of a request of *size* bytes with the output limit *limit*: a token is at least a byte.
 
-    Without an output limit, or without a price, it is a lower bound and no more; under a cap neither is missing.
+    Without an output limit or a price the result is only a lower bound; under a cap neither is missing.
     """
     output = limit or 0
     nusd = price.compute_bound(size, output) if price is not None else 0
@@ -51,10 +51,16 @@ def bound_of(size: int, limit: int | None, price: Price | None) -> Amount:
 
 
 def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price | None, *, limited: bool) -> Charge:
-    """What the request came to; no *reply* where it was cut off. *limited*: it had an output limit.
+    """Compute the charge of a request that has ended.
 
-    Usage that was not reported is charged its bound. Only the call itself counts where it was turned away: an endpoint
-    that throttles or is down for an hour must not use up the tokens and the money of the night.
+    Unreported usage is charged at its bound. A request that was turned away counts as one call without tokens or cost:
+    an endpoint that throttles or is down for an hour must not use up the caps.
+
+    Args:
+        reply: the answer or the error; None if the request was cut off.
+        bound: the request's upper bound.
+        price: of the request's model; None if unknown.
+        limited: whether the request had an output limit.
     """
     usage = reply.usage if reply is not None else None
     reported = reply.cost_nusd if isinstance(reply, Answer) else None
@@ -87,7 +93,7 @@ def charge_of(reply: Answer | ProviderError | None, bound: Amount, price: Price 
 def _charge_unreported(
     bound: Amount, price: Price | None, *, unknown: bool, limited: bool
 ) -> tuple[int, int | None, CostSource | None]:
-    """Tokens, cost and its source where no usage was reported."""
+    """Tokens, cost in nano-USD and its source for a request without reported usage."""
     if not unknown:
         return 0, *((None, None) if price is None else (0, "prices"))
     if price is not None and price.free:

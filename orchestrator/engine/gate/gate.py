@@ -1,7 +1,7 @@
-"""The gate: every request, whoever makes it, passes here.
+"""Gate: the one place that sends requests to providers, for subjects, judges and decision flows alike.
 
-Permit of the account, reservation of the upper bound, request, retry policy, settlement, events. So caps, rates, waits
-and faults are right everywhere or nowhere.
+A request takes a permit of the account and a reservation of its upper bound; it is sent, retried by the retry policy,
+settled, and recorded as events.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import attrs
 from orchestrator.engine.control.waits import Wait, WaitKind, Waits
 from orchestrator.engine.gate.breaker import Breaker, ProviderBlocked
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
+from orchestrator.engine.gate.governor import Ticket
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
@@ -32,8 +33,9 @@ from store.events import Call, CallResponded, CallSent, Waited
 from store.rows import Amount, Caps
 
 FALLBACK_OUTPUT_TOKENS = 16_384
-"""The output limit a request gets under a cap when it has none of its own."""
+"""Output limit of a request under a cap that sets none itself."""
 NOTICEABLE_WAIT_MS = 50
+"""Shortest wait that is recorded."""
 
 
 @attrs.define(slots=False)
@@ -43,39 +45,39 @@ class UnknownPrice(EvalctlError):
     model: str
 
     def __str__(self) -> str:
-        return f"--max-cost-usd: what {self.model!r} costs is not known, so nothing is asked of it"
+        return f"--max-cost-usd: the price of {self.model!r} is unknown, so no request goes to it"
 
 
 @attrs.define(kw_only=True)
 class Gate:
-    """The way to one account, for all runs of this process."""
+    """Gate to one provider, shared by all runs of this process."""
 
     provider: Provider
     permits: Permits
     allotments: Allotments
     caps: Caps
     prices: Prices = attrs.field(factory=dict[str, Price])
-    """Of the models that are asked; one that is not in it has an unknown price."""
+    """By model; a model that is not in it has an unknown price."""
     allow_unpriced: bool = False
-    """Whether a model of unknown price is asked under a cap in USD all the same."""
+    """Whether a model of unknown price may be called under a cap in USD."""
     counts_tokens: bool = True
     """Whether the provider reads and writes tokens."""
     ledger: Ledger
     policy: RetryPolicy
     rng: random.Random
     on_blocked: Callable[[ProviderError], None] = lambda _error: None
-    """Told once, when the account refuses for good."""
+    """Called once, when the circuit breaker opens."""
     waits: Waits = attrs.field(factory=Waits)
     breaker: Breaker = attrs.field(factory=Breaker)
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     clock: Callable[[], float] = attrs.field(factory=lambda: asyncio.get_running_loop().time)
-    """Seconds. Asked for the loop once and not for every time."""
+    """Seconds. Bound to the event loop once, since a look-up per request costs more."""
 
     def bound_request(self, request: Request) -> tuple[Request, Amount]:
-        """The request as it is sent, and the most it can cost. Under a cap every request has an output limit.
+        """Return the request as it is sent and its upper bound. Under a cap every request gets an output limit.
 
         Raises:
-            UnknownPrice: there is a cap in USD, and the model's price is not known.
+            UnknownPrice: there is a cap in USD, and the model's price is unknown.
         """
         price = self.prices.get(request.model)
         if price is None and self.caps.nusd is not None and not self.allow_unpriced:
@@ -87,12 +89,12 @@ class Gate:
         return request, bound_of(self.provider.size(request), request.max_output_tokens, price)
 
     def sent_size(self, request: Request, bound: Amount) -> int:
-        """Bytes of a request whose bound is known."""
+        """Size in bytes of a request with a known bound."""
         return bound.tokens - (request.max_output_tokens or 0) if self.counts_tokens else self.provider.size(request)
 
 
 class GateOfRun:
-    """One attempt's way through the gate; implements `providers.base.Ask`."""
+    """The gate for one attempt; implements `providers.base.Ask`."""
 
     def __init__(self, gate: Gate, requests: AttemptRequests, policy: RetryPolicy | None = None) -> None:
         self.requests = requests
@@ -104,9 +106,9 @@ class GateOfRun:
         """See `providers.base.Ask`.
 
         Raises:
-            ProviderError: no answer within the retry policy.
-            ProviderBlocked: the account has refused for good before.
-            CapExhausted: a cap of the sweep leaves no room.
+            ProviderError: the retry policy gave up.
+            ProviderBlocked: the circuit breaker is open.
+            CapExhausted: a cap of the sweep is exhausted.
             UnknownPrice: see `Gate.bound_request`.
             StoreFailed: the record can no longer be kept.
         """
@@ -117,10 +119,7 @@ class GateOfRun:
         while True:
             with self._record_wait("store"):
                 await gate.ledger.wait_for_backlog()
-            ticket = gate.permits.try_take(bound.tokens)
-            if ticket is None:
-                with self._record_wait("permit", find_hold=lambda: gate.permits.find_hold(bound.tokens)):
-                    ticket = await gate.permits.take_permit(bound.tokens)
+            ticket = await self._take_permit(bound)
             used: int | None = 0
             failure: ProviderError | None = None
             try:
@@ -129,10 +128,10 @@ class GateOfRun:
                 with self._record_wait("budget"):
                     await gate.allotments.reserve(bound)
                 used = None
-                sent = _Sent(self._log, request, number, gate)
+                sent = _SentRequest(self._log, request, number, gate)
                 try:
                     with Wait(gate.waits, "answer", self.requests.position, self.requests.stall_scope.give_up):
-                        answer = await sent.answered_by(gate.provider, gate.sent_size(request, bound))
+                        answer = await sent.send_request(gate.provider, gate.sent_size(request, bound))
                 finally:
                     charge = self._charge_request(bound, sent)
                     used = charge.amount.tokens
@@ -141,11 +140,7 @@ class GateOfRun:
             except ProviderError as error:
                 failure = error
             else:
-                gate.breaker.record_outcome(None)
-                sent.record_reply(answer, None)
-                self.requests.note_model(request.purpose, answer.model)
-                for name in answer.notes:
-                    self.requests.note_incident(name)
+                self._accept_answer(sent, answer)
                 return answer
             finally:
                 gate.permits.give_back(ticket, failure, used)
@@ -161,8 +156,23 @@ class GateOfRun:
             waited_s += delay
             request = attrs.evolve(request, tries=request.tries + 1)
 
-    def _charge_request(self, bound: Amount, sent: _Sent) -> Charge:
-        """What the request costs the sweep, and what that means for the run."""
+    async def _take_permit(self, bound: Amount) -> Ticket:
+        permits = self._gate.permits
+        ticket = permits.try_take(bound.tokens)
+        if ticket is None:
+            with self._record_wait("permit", find_hold=lambda: permits.find_hold(bound.tokens)):
+                ticket = await permits.take_permit(bound.tokens)
+        return ticket
+
+    def _accept_answer(self, sent: _SentRequest, answer: Answer) -> None:
+        self._gate.breaker.record_outcome(None)
+        sent.record_reply(answer, None)
+        self.requests.note_model(sent.request.purpose, answer.model)
+        for name in answer.notes:
+            self.requests.note_incident(name)
+
+    def _charge_request(self, bound: Amount, sent: _SentRequest) -> Charge:
+        """Compute the charge of a request, and count it and its incidents."""
         request, caps = sent.request, self._gate.caps
         price = self._gate.prices.get(request.model)
         charge = charge_of(sent.reply, bound, price, limited=request.max_output_tokens is not None)
@@ -176,16 +186,16 @@ class GateOfRun:
     def _record_wait(
         self, kind: WaitKind, until: float | None = None, find_hold: Callable[[], Hold | None] | None = None
     ) -> _Wait:
-        # What the store does not take in time is ended by the store's own bound, and then nothing could be written.
+        # A wait for the store has a bound of its own in the store, and after it nothing could be written anyway.
         give_up = None if kind == "store" else self.requests.stall_scope.give_up
         wait = Wait(self._gate.waits, kind, self.requests.position, give_up, until=until, find_hold=find_hold)
         return _Wait(wait, self.requests.watch, self._log)
 
 
 class _Wait:
-    """A wait that is not the run's work: its wall budget stands still, and a noticeable wait is recorded.
+    """A wait that is not the run's work: its stopwatch stands still, and a noticeable wait is recorded.
 
-    A class, since a generator would cost more than most waits.
+    A class, because a generator would cost more than most waits.
     """
 
     __slots__ = ("_before", "_log", "_wait", "_watch")
@@ -208,13 +218,13 @@ class _Wait:
             self._log.append_event(Waited(why=self._wait.kind, ms=waited_ms))
 
 
-class _Sent:
-    """One request on the wire, and the events it leaves."""
+class _SentRequest:
+    """One request on the wire, and its events."""
 
     def __init__(self, log: AttemptLog, request: Request, number: int, gate: Gate) -> None:
         self.request = request
         self.reply: Answer | ProviderError | None = None
-        """What came; None while nothing has, and where the request was cut off."""
+        """The answer or the error; None before it, and for a request that was cut off."""
         self._charge: Charge | None = None
         self._log = log
         self._number = number
@@ -224,7 +234,12 @@ class _Sent:
         self._clock = gate.clock
         self._started = gate.clock()
 
-    async def answered_by(self, provider: Provider, size: int) -> Answer:
+    async def send_request(self, provider: Provider, size: int) -> Answer:
+        """Send the request of *size* bytes and wait for its answer.
+
+        Raises:
+            ProviderError: the provider failed, or took longer than the request's time limit.
+        """
         request = self.request
         self._log.append_event(
             CallSent(
@@ -237,15 +252,15 @@ class _Sent:
             )
         )
         try:
-            answer = await self._in_time(provider)
+            answer = await self._answer_in_time(provider)
         except ProviderError as error:
             self.reply = error
             raise
         self.reply = answer
-        # A script's or a plug-in's word; our own readers have looked already.
+        # Scripts and plug-ins may report anything; the readers of our own endpoints have checked their usage.
         return answer if is_plausible(answer.usage) else attrs.evolve(answer, usage=None)
 
-    async def _in_time(self, provider: Provider) -> Answer:
+    async def _answer_in_time(self, provider: Provider) -> Answer:
         allowed_ms = self.request.timeout_ms
         if allowed_ms is None:
             return await provider.answer(self.request, self._forward_delta)
@@ -254,12 +269,13 @@ class _Sent:
         raise ProviderError(kind="timeout", message=f"no whole answer within {allowed_ms} ms", retryable=False)
 
     def record_charge(self, charge: Charge) -> None:
-        """Take down what it came to. Of a request that was cut off this is the end: it may have cost something."""
+        """Keep the charge, and record the end of a request that was cut off: it may have cost something."""
         self._charge = charge
         if self.reply is None:
             self._record_call(error="cancelled")
 
     def record_reply(self, reply: Answer | ProviderError, retry_in_s: float | None) -> None:
+        """Record the end of a request; *retry_in_s* is the delay before it is sent again, None if it is not."""
         if isinstance(reply, ProviderError):
             self._record_call(
                 status=reply.status,

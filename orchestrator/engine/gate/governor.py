@@ -1,8 +1,8 @@
-"""How many requests an account takes at once. Pure: it is told the time and decides; the gate acts.
+"""AIMD limiter: how many requests an account may have in flight. Pure: callers pass the time; the gate acts.
 
-The limit finds itself. It starts at half of the cap (at least 20) and grows by one with every answer until the provider
-throttles for the first time; after that it grows by about one for every limit's worth of answers. A burst of throttled
-answers is one event and costs one cut: only requests that were sent after the last cut can cause the next one.
+The limit starts at half of the cap (at least 20) and grows by one with every answer until the provider throttles for
+the first time. After that it grows by about one per limit's worth of answers, and every cut halves it. A burst of
+throttled answers costs one cut: only requests that were sent after the last cut can cause the next one.
 """
 
 from __future__ import annotations
@@ -16,49 +16,54 @@ from providers.errors import ProviderError
 START_LIMIT = 20
 CUT_FACTOR = 0.5
 THROTTLING_KINDS = frozenset({"rate_limit", "overloaded"})
+"""Kinds of errors that mean that the provider throttles."""
 
 
 @attrs.frozen(kw_only=True)
 class Ticket:
-    """A request in flight: when it left, and what was taken from the account's token rate for it."""
+    """A request in flight: its permit and what it took of the account's token rate."""
 
     at: float
+    """Seconds at which it was sent."""
     tokens: int
 
 
 @attrs.define(kw_only=True)
 class Governor:
-    """An account's limits, as seen by one process. Times are seconds on the clock that callers pass as *now*."""
+    """AIMD limiter of one account in one process. Times are seconds on the clock that callers pass as *now*."""
 
     cap: int
-    """Never more than so many requests in flight."""
+    """Maximum number of requests in flight."""
     requests: Bucket | None = None
     """`--rpm`: requests per minute."""
     tokens: Bucket | None = None
-    """`--tpm`: tokens per minute, by each request's upper bound, corrected when it has been answered."""
+    """`--tpm`: tokens per minute, taken by each request's upper bound and corrected when it has ended."""
     max_pause_s: float = 120.0
-    """A provider that asks for more has refused the request; others may try all the same."""
+    """A longer Retry-After fails the request, but does not hold back others."""
     limit: float = attrs.field(
         default=attrs.Factory(
             lambda governor: float(min(governor.cap, max(START_LIMIT, governor.cap // 2))), takes_self=True
         )
     )
+    """Requests in flight that the limiter admits; fractions accumulate."""
     in_flight: int = 0
     paused_until: float = 0.0
+    """End of the provider's Retry-After."""
     cuts: int = 0
     cut_at: float = -1.0
+    """Time of the last cut."""
 
     @property
     def allowed(self) -> int:
-        """Whole requests that may be in flight."""
+        """The limit as a whole number of requests, between 1 and the cap."""
         return max(1, min(self.cap, int(self.limit)))
 
     def admits_request(self, now: float, tokens: int = 0) -> bool:
-        """Whether a request with this upper bound of *tokens* may start now."""
+        """Return whether a request with this upper bound of *tokens* may start now."""
         return self.opens_in(now, tokens) == 0
 
     def opens_in(self, now: float, tokens: int = 0) -> float | None:
-        """Seconds until time alone makes room, 0 when there is room; None when only another request's end can."""
+        """Seconds until a request may start, 0 if it may start now; None if another request has to end first."""
         if self.in_flight >= self.allowed:
             return None
         wait = max(0.0, self.paused_until - now)
@@ -68,9 +73,9 @@ class Governor:
         return wait
 
     def find_hold(self, now: float, tokens: int = 0) -> Hold | None:
-        """What keeps a request back until a time that is known.
+        """Find the hold that keeps a request back until a known time.
 
-        None where nothing does, and where the end of another request may make room: also by giving back tokens.
+        None if there is none, or if the end of another request may make room earlier, also by giving back tokens.
         """
         if self.in_flight >= self.allowed:
             return None
@@ -86,7 +91,7 @@ class Governor:
         return last if last.until > now else None
 
     def start_request(self, now: float, tokens: int = 0) -> Ticket:
-        """A request leaves; hand the ticket back when it has ended."""
+        """Count a request that is sent now; pass its ticket to `end_request` when it has ended."""
         self.in_flight += 1
         if self.requests is not None:
             self.requests.take_tokens(now, 1)
@@ -95,9 +100,9 @@ class Governor:
         return Ticket(at=now, tokens=tokens)
 
     def end_request(self, now: float, ticket: Ticket, error: ProviderError | None, tokens: int | None = None) -> bool:
-        """A request has been answered, has failed with *error*, or was given up; it used *tokens*, if known.
+        """Count the end of a request: an answer, an *error*, or neither if it was given up.
 
-        Returns whether the limit was cut.
+        *tokens* is what the request used; None if unknown. Return whether the limit was cut.
         """
         self.in_flight -= 1
         if self.tokens is not None and tokens is not None:
@@ -117,12 +122,12 @@ class Governor:
         return True
 
     def divide_rates(self, processes: int) -> None:
-        """The rates are the account's: so many processes share them."""
+        """Share the account's rates among *processes*."""
         for bucket in (self.requests, self.tokens):
             if bucket is not None:
                 bucket.divide_rate(processes)
 
     def _raise_limit(self) -> None:
         if self.in_flight + 1 < self.allowed // 2:
-            return  # an unused limit says nothing about what the account would take
+            return  # an unused limit proves nothing about the account
         self.limit = min(float(self.cap), self.limit + (1.0 if not self.cuts else 1.0 / self.limit))

@@ -1,4 +1,4 @@
-"""An account's permits as something one can wait for. The governor decides how many there are."""
+"""Permits of an account: waiting for the AIMD limiter, which decides how many there are."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from providers.errors import ProviderError
 from store.events import Json
 
 RECORDED_GROWTH = 1.25
-"""A limit that has grown by so much since it was last recorded is recorded again."""
+"""A raised limit is recorded once it has grown by this factor since the last record."""
 
 
 class Permits:
-    """The governor's permits as something one can wait for."""
+    """Permits of one account that tasks can wait for."""
 
     def __init__(
         self, governor: Governor, record_notice: Callable[[str, dict[str, Json]], None] = lambda _kind, _facts: None
     ) -> None:
         self.governor = governor
         self._record_notice = record_notice
-        """Where changes of the limit are recorded: kind and facts of a notice."""
+        """Records a change of the limit: kind and payload of a notice."""
         self._last_recorded = governor.allowed
         self._clock = asyncio.get_running_loop().time
         self._changed: anyio.Event | None = None
-        """Set and dropped at the next change; None while nobody waits for one."""
+        """Set and dropped at the next change; None while no task waits for one."""
 
     def has_free_permit(self) -> bool:
-        """Whether a request could start now."""
+        """Return whether a request could start now."""
         return self.governor.admits_request(self._clock())
 
     def find_hold(self, tokens: int = 0) -> Hold | None:
-        """What keeps a request of at most *tokens* back until a known time; see `Governor.find_hold`."""
+        """Find the hold that keeps back a request of at most *tokens*; see `Governor.find_hold`."""
         return self.governor.find_hold(self._clock(), tokens)
 
     def try_take(self, tokens: int) -> Ticket | None:
-        """Take a permit for a request of at most *tokens*, if there is one now."""
+        """Take a permit for a request of at most *tokens*; None if none is free."""
         now = self._clock()
         return self.governor.start_request(now, tokens) if self.governor.admits_request(now, tokens) else None
 
@@ -51,19 +51,19 @@ class Permits:
             await self._changed.wait()
 
     async def take_permit(self, tokens: int) -> Ticket:
-        """Wait for a permit and take it."""
+        """Wait for a permit for a request of at most *tokens*, and take it."""
         while (ticket := self.try_take(tokens)) is None:
             await self.wait_for_change(tokens)
         return ticket
 
     def give_back(self, ticket: Ticket, error: ProviderError | None = None, tokens: int | None = None) -> None:
-        """Give the permit back, with what the request used, and wake those who wait for one."""
+        """Give the permit back with the request's error and tokens, and wake waiting tasks."""
         cut = self.governor.end_request(self._clock(), ticket, error, tokens)
         self._record_limit(cut=cut)
         self._wake_waiters()
 
     def divide_rates(self, processes: int) -> None:
-        """So many live processes use the account's rates."""
+        """Share the account's rates among *processes*."""
         self.governor.divide_rates(processes)
 
     def _wake_waiters(self) -> None:
@@ -72,7 +72,7 @@ class Permits:
             self._changed = None
 
     def _record_limit(self, *, cut: bool) -> None:
-        """Record each cut, and the climb after it by steps that a reader can follow."""
+        """Record each cut of the limit, and its growth in steps."""
         allowed = self.governor.allowed
         if cut:
             self._record_notice(

@@ -1,4 +1,4 @@
-"""Requests of one attempt, over all gates: their numbers, their tallies by purpose, and what happened to them."""
+"""Requests of one attempt over all gates: their numbers, tallies by purpose, and incidents."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from orchestrator.engine.ports import AttemptLog
 from store.events import Incident
 
 WORK = frozenset({"turn", "compaction"})
-"""Purposes of requests whose calls and cost are measured. Those of others, such as a judge's, count against the caps
-alone."""
+"""Purposes of requests whose calls and cost are measured. Others, such as a judge's, count only against the caps."""
 
 
 @attrs.define(kw_only=True)
@@ -25,17 +24,17 @@ class AttemptRequests:
     """Requests of one attempt so far."""
 
     key: str
-    """SWEEP/POSITION/ATTEMPT: the key of each request begins so."""
+    """SWEEP/POSITION/ATTEMPT, the beginning of each request's key."""
     position: int
-    """Of the run in the sweep."""
+    """Position of the run in the sweep."""
     log: AttemptLog
     watch: Stopwatch
-    """Stands still while a request waits."""
+    """The stopwatch that stands still while a request waits."""
     stall_scope: StallScope = attrs.field(factory=StallScope)
-    """Ends the attempt when a request waits too long; its scope belongs around the attempt."""
+    """Ends the attempt when a request waits too long; the attempt runs inside its scope."""
     numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
     model: str | None = None
-    """The model that answered the work last."""
+    """The model that gave the last answer to the work."""
     tallies: dict[str, RequestTally] = attrs.field(factory=lambda: defaultdict(RequestTally))
     """By purpose."""
     incidents: Counter[str] = attrs.field(factory=Counter[str])
@@ -51,11 +50,11 @@ class AttemptRequests:
         return sum_tallies(self.tallies.values())
 
     def count_request(self, purpose: str, charge: Charge) -> None:
-        """Count a request that has ended, however it ended."""
+        """Count a request that has ended, with an answer or without."""
         self.tallies[purpose].add_charge(charge)
 
     def note_model(self, purpose: str, model: str | None) -> None:
-        """Remember the model that answered, if the request was one of the work."""
+        """Remember the model that answered, if the request belongs to the work."""
         if purpose in WORK:
             self.model = model or self.model
 

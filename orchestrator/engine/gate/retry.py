@@ -1,4 +1,4 @@
-"""Whether and when to send a failed request again. Pure: randomness and numbers come in, a delay goes out."""
+"""Retry policy: whether and when to send a failed request again, with jittered exponential backoff. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MAX_BACKOFF_S = 8.0
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
-    """Bounds on retries. A provider's throttling is bounded by time, everything else by number."""
+    """Retry policy: throttling is bounded by time, all other failures by number."""
 
     retries: int = 4
-    """How often network faults and server errors are tried again."""
+    """Maximum number of retries after network faults and server errors."""
     first_token_retries: int = 1
-    """How often an endpoint that answered nothing in time is asked again."""
+    """Maximum number of retries after an endpoint sent no first token in time."""
     max_wait_s: float = 120.0
     """A longer Retry-After fails at once."""
     max_stall_s: float = 600.0
-    """How long any one wait may be, and how long one request may be throttled in all."""
+    """Maximum of a single delay, and of all delays of one throttled request."""
 
     def delay_before_retry(
         self, error: ProviderError, *, faults: int, waited_s: float, rng: random.Random
@@ -31,10 +31,10 @@ class RetryPolicy:
         """Seconds to wait before the next try; None to give up.
 
         Args:
-            error: why the last try failed.
-            faults: failed tries so far that were not throttling, this one included.
-            waited_s: what this request has waited for retries so far.
-            rng: spreads the waits, so that many clients do not come back at the same instant.
+            error: the error of the last try.
+            faults: number of failed tries so far without throttled ones, the last one included.
+            waited_s: seconds this request has waited for retries so far.
+            rng: source of the jitter, which keeps many clients from retrying at the same instant.
         """
         if not error.retryable:
             return None
@@ -46,14 +46,14 @@ class RetryPolicy:
         if asked_s is not None and asked_s > self.max_wait_s:
             return None
         if asked_s is None or (throttled and asked_s < BASE_BACKOFF_S):
-            # Throttling is not counted, so what was waited has to make the waits grow: "try again in 0 s", answered
-            # to the letter, would be a flood that no bound ends.
+            # Throttled tries are not counted, so the time waited so far has to make the delays grow: obeying "try
+            # again in 0 s" literally would flood the provider without end.
             ceiling = BASE_BACKOFF_S * 2.0 ** max(0, faults - 1)
             ceiling = min(MAX_BACKOFF_S, max(ceiling, waited_s) if throttled else ceiling)
             delay = ceiling * (0.5 + 0.5 * rng.random()) if throttled else ceiling * rng.random()
             delay = max(delay, asked_s or 0.0)
         else:
-            # the provider's figure is a minimum; a little more keeps clients apart
+            # the provider's figure is a minimum; the jitter on top keeps clients apart
             delay = asked_s * (1 + 0.1 * rng.random())
         if delay > self.max_stall_s or (throttled and waited_s + delay > self.max_stall_s):
             return None
@@ -61,5 +61,5 @@ class RetryPolicy:
 
 
 def stayed_silent(error: ProviderError) -> bool:
-    """Whether an endpoint had been reached and let the time for its first token pass."""
+    """Return whether the endpoint was reached but sent no first token in time."""
     return error.kind == "timeout" and not error.text and (error.status is None or error.status < 300)

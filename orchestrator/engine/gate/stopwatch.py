@@ -1,4 +1,4 @@
-"""A run's wall budget: a stopwatch that stands still while the run waits at the gate."""
+"""Stopwatch of a run's wall budget: it stands still while the run waits at the gate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import anyio
 
 
 class Stopwatch:
-    """Measures work and waiting apart, and cancels the work when its limit has been worked off.
+    """Measures work and waiting separately, and cancels the work when its time reaches the limit.
 
-    Use as `with stopwatch.running():` around the work; `pause_watch()`, or `stop_watch` and `restart_watch`, around
-    every wait that is not the run's fault. Waits may overlap; the watch runs again when the last one ends. Times come
-    from the event loop's clock, so a watch is made where a loop runs.
+    Use `with stopwatch.run_watch():` around the work, and `pause_watch()`, or `stop_watch` and `restart_watch`, around
+    every wait that is not part of the work. Waits may overlap; the watch runs again when the last one ends. Times come
+    from the event loop's clock, so create the stopwatch inside a running loop.
     """
 
     def __init__(self, limit_s: float | None) -> None:
@@ -30,12 +30,12 @@ class Stopwatch:
 
     @property
     def expired(self) -> bool:
-        """Whether the limit ended the work."""
+        """Whether the limit cancelled the work."""
         return self._scope is not None and self._scope.cancelled_caught
 
     @contextmanager
     def run_watch(self) -> Iterator[None]:
-        """Run the watch; when the limit is reached, cancel what is inside and leave it quietly."""
+        """Run the watch; at the limit, cancel the block and leave it without an error."""
         self._since = self._loop.time()
         with anyio.CancelScope() as self._scope:
             self._running = True
@@ -58,12 +58,12 @@ class Stopwatch:
             self.restart_watch()
 
     def stop_watch(self) -> None:
-        """A wait begins."""
+        """Stop the watch at the beginning of a wait."""
         self._count_elapsed()
         self._waits += 1
 
     def restart_watch(self) -> None:
-        """A wait has ended."""
+        """Run the watch again at the end of a wait, unless another wait goes on."""
         self._count_elapsed()
         self._waits -= 1
         if self._alarm is None:
@@ -78,8 +78,8 @@ class Stopwatch:
         self._since = now
 
     def _set_alarm(self) -> None:
-        """Ring when the limit could be reached at the earliest. Waits do not move the alarm, which would cost more than
-        they do: when it rings too early, it is set again.
+        """Set the alarm for the earliest time of the limit. An alarm that rings too early because of waits is set
+        again, which costs less than moving it at every wait.
         """
         if self._scope is None or self.limit_s is None or not self._running or self._waits:
             return
@@ -92,4 +92,4 @@ class Stopwatch:
     def _cancel_at_limit(self) -> None:
         self._alarm = None
         self._count_elapsed()
-        self._set_alarm()  # in a wait: not now, but when it ends
+        self._set_alarm()  # does nothing during a wait; its end sets the alarm

@@ -1,4 +1,4 @@
-"""Tally of requests: what they used and cost, retries included. Pure."""
+"""Tally of requests: their usage and cost, retries included. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from store.events import Json
 
 @attrs.define(kw_only=True)
 class RequestTally:
-    """Charges of requests, summed."""
+    """Sum of the charges of requests."""
 
     calls: int = 0
     tokens: int = 0
     unknown: int = 0
-    """Requests whose usage was not reported; `tokens` is then a lower bound."""
+    """Number of requests without reported usage; `tokens` is then a lower bound."""
     nusd: int = 0
     unpriced: int = 0
-    """Requests whose cost is not known; `nusd` is then a lower bound."""
+    """Number of requests of unknown cost; `nusd` is then a lower bound."""
     sources: Counter[str] = attrs.field(factory=Counter[str])
-    """Where the costs come from, by request."""
+    """Number of requests by source of their cost."""
 
     def add_charge(self, charge: Charge) -> None:
-        """Count one request."""
+        """Add the charge of one request."""
         self.calls += 1
         self.unknown += charge.unknown
         self.tokens += 0 if charge.unknown else charge.amount.tokens
@@ -38,9 +38,9 @@ class RequestTally:
 
     @property
     def source(self) -> str | None:
-        """Where a known cost comes from: `bound` if a part of it is only an upper bound, `mixed` for several sources.
+        """Source of the cost: `bound` if any of it is only an upper bound, `mixed` for several sources.
 
-        None for no request, or an unknown cost.
+        None without requests, or if the cost is unknown.
         """
         if not self.calls or self.unpriced:
             return None
@@ -49,15 +49,15 @@ class RequestTally:
         return "mixed" if len(self.sources) > 1 else next(iter(self.sources))
 
     def to_json(self) -> dict[str, Json]:
-        """As `detail.spent` of an outcome holds it; money only where some cost is known."""
-        found = {"calls": self.calls, "tokens": self.tokens, "unknownUsage": self.unknown}
+        """Encode the tally as `detail.spent` of an outcome; money only if some cost is known."""
+        figures = {"calls": self.calls, "tokens": self.tokens, "unknownUsage": self.unknown}
         if self.sources:
-            found |= {"nusd": self.nusd, "unknownCost": self.unpriced}
-        return found
+            figures |= {"nusd": self.nusd, "unknownCost": self.unpriced}
+        return figures
 
 
 def sum_tallies(tallies: Iterable[RequestTally]) -> RequestTally:
-    """All of them as one."""
+    """Sum *tallies* to one."""
     whole = RequestTally()
     for tally in tallies:
         whole.calls += tally.calls

@@ -74,8 +74,8 @@ def test_what_was_taken_and_given_back_is_what_the_requests_came_to(tmp_path: Pa
     assert result.problems == ()
     [line] = audit_lines(result)
     assert line == (
-        "audit: 4 planned = 4 final + 0 unfinished; 4 calls, 60 tokens, 0.00008 USD charged, by the events of every "
-        "request, and the caps agree"
+        "audit: 4 planned = 4 final + 0 unfinished; 4 calls, 60 tokens, 0.00008 USD charged according to the events of "
+        "every request, and the caps agree"
     )
     told = audit_to_json(result)
     assert told["holds"]
@@ -95,7 +95,7 @@ def test_what_a_killed_process_had_taken_is_named_and_no_failure(tmp_path: Path)
     result = found(books(tmp_path, ("grant", TAKEN), left=False))
     assert result.problems == ()
     [line] = audit_lines(result)
-    assert "lost with here pid 1 (46 calls, 940 tokens, 0.00092 USD)" in line
+    assert "counted as spent: here pid 1 (46 calls, 940 tokens, 0.00092 USD)" in line
     assert audit_to_json(result)["lost"] == [{"host": "here", "pid": 1, "calls": 46, "tokens": 940, "nusd": 920_000}]
 
 
@@ -155,7 +155,7 @@ def test_a_run_with_two_results_does_not_balance(tmp_path: Path) -> None:
             "INSERT INTO result (run_id, attempt_id, sweep_id, cell_id, outcome, judged, again, at) "
             "SELECT run_id, attempt_id, sweep_id, cell_id, outcome, judged, again, at FROM result LIMIT 1"
         )
-    assert "more than one result counts for 1 run" in found(path).problems
+    assert "1 run with more than one result that counts" in found(path).problems
 
 
 def test_requests_without_a_known_cost_are_counted(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_requests_without_a_known_cost_are_counted(tmp_path: Path) -> None:
 
     result = found(books(tmp_path, caps=Caps(), events=one_unpriced))
     assert result.unpriced == 1
-    assert "the cost of 1 call is not known" in next(audit_lines(result))
+    assert "the cost of 1 call is unknown" in next(audit_lines(result))
 
 
 def test_a_large_call_counts_like_any_other(tmp_path: Path) -> None:

@@ -126,5 +126,5 @@ def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd() -> None:
         )
 
     refuse_unknown_costs([account(0)])
-    with pytest.raises(UsageError, match="what 3 requests of this sweep cost is not known"):
+    with pytest.raises(UsageError, match="the cost of 3 requests of this sweep is unknown"):
         refuse_unknown_costs([account(1), account(2)])

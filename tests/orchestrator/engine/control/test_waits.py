@@ -63,4 +63,4 @@ async def test_a_bound_ends_what_is_inside_with_the_first_reason() -> None:
         bound.give_up(Stalled("answer", 600.0))
         bound.give_up(Stalled("permit", 700.0))
         await anyio.sleep_forever()
-    assert str(bound.error) == "waited for an answer while nothing happened for 600 s (--max-stall)"
+    assert str(bound.error) == "waited for an answer and saw no progress for 600 s (--max-stall)"

@@ -59,7 +59,7 @@ async def test_waits_are_ended_only_when_nothing_has_happened_for_the_bound() ->
     assert await stage.acts(10.0)
     assert bound.error.kind == "answer"
     assert stage.control.why == "stalled"
-    assert stage.said == ["nothing has happened for 10 s (--max-stall): ended 1 wait for an answer"]
+    assert stage.said == ["no progress for 10 s (--max-stall): ended 1 wait for an answer"]
     assert stage.notices == [("stalled", {"seconds": 10, "waits": "1 wait for an answer", "runs": [4]})]
 
 
@@ -96,10 +96,7 @@ async def test_a_wait_that_would_be_longer_than_the_bound_is_ended_at_once_and_t
     bound, other = stage.wait("permit", 4, find_hold=lambda: held(7140.0)), stage.wait("answer", 5)
     assert not await stage.dog.observe(0.0)
     assert await stage.acts(0.0)
-    why = (
-        "--tpm 1 lets the next request go in 7140 s, and --max-stall is 10 s: give a higher --tpm, or a longer "
-        "--max-stall"
-    )
+    why = "--tpm 1 allows the next request in 7140 s, but --max-stall is 10 s: raise --tpm or --max-stall"
     assert str(bound.error) == f"did not wait for a permit of the account: {why}"
     assert other.error is None
     assert stage.control.message == why
@@ -123,7 +120,7 @@ async def test_what_a_provider_has_asked_for_has_no_rate_to_raise() -> None:
     stage = Stage()
     stage.wait("permit", 4, find_hold=lambda: Hold(until=60.0, cause="the provider's Retry-After"))
     assert await stage.acts(0.0)
-    assert stage.control.message.endswith("--max-stall is 10 s: resume later, or with a longer --max-stall")
+    assert stage.control.message.endswith("--max-stall is 10 s: resume later, or raise --max-stall")
 
 
 async def test_while_runs_are_in_flight_the_process_itself_may_wait_long() -> None:
@@ -149,7 +146,7 @@ async def test_another_process_in_which_something_happens_is_waited_for_and_one_
     assert await stage.dog.observe(0.0)
     assert not await stage.dog.observe(0.0)
     assert await stage.acts(10.0)
-    assert "process 7 on there holds 2, the first at position 3" in stage.control.message
+    assert "process 7 on there holds 2 runs, the first at position 3" in stage.control.message
 
 
 async def test_runs_that_only_work_are_ended_much_later() -> None:
