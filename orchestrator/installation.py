@@ -1,4 +1,4 @@
-"""The installation: where its bundled suites are, and warnings of what could spoil a measurement on this machine."""
+"""Installation: the path of the bundled suites, and warnings of problems that could spoil a measurement."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 BUNDLED = Path(__file__).resolve().parent.parent / "suites"
-"""The directory of the bundled suites: beside the package, in a checkout as in an installation."""
+"""Directory of the bundled suites, beside the package in a checkout and in an installation."""
 
 DISTRIBUTION = "evalctl-lab"
 TOP_PACKAGES = ("orchestrator", "providers", "store", "suites", "verifiers")
-"""Our top-level import names: plain words that another distribution may use, too."""
+"""Our top-level packages: plain words that another distribution may use, too."""
 
 
 def list_warnings() -> list[str]:
-    """All warnings about this installation."""
+    """List all warnings about this installation."""
     import importlib.metadata
     import sqlite3
 
@@ -29,14 +29,14 @@ def sqlite_warnings(version: tuple[int, ...]) -> list[str]:
     racy = version < (3, 44, 6) or (3, 45) <= version < (3, 50, 7) or (3, 51) <= version < (3, 51, 3)
     if not racy:
         return []
-    spelled = ".".join(str(part) for part in version)
+    spelled = ".".join(str(number) for number in version)
     problem = f"SQLite {spelled} can lose a commit when two processes reset the write-ahead log at the same moment; "
     remedy = "evalctl's own lock keeps its processes from doing so. Fixed in 3.44.6, 3.50.7 and 3.51.3."
     return [problem + remedy]
 
 
 def clash_warnings(owners: Mapping[str, Iterable[str]]) -> list[str]:
-    """Warn where another distribution installs one of our folders; whichever comes first on the path wins."""
+    """Warn if another distribution installs one of our packages: Python imports the first one on its path."""
     warnings = []
     for folder in TOP_PACKAGES:
         others = sorted({owner for owner in owners.get(folder, ()) if _normalize_name(owner) != DISTRIBUTION})

@@ -1,7 +1,7 @@
-"""The table of the kinds of sweeps: how each is recognised, named and reported.
+"""Table of the kinds of sweeps: how each is recognised, named and reported.
 
-Parts of a kind stand here as dotted names (`module:name`) and are imported when they are used: a verb that reads one
-sweep pays for one kind. How each kind is resumed stands in the command line's own table, `cli/sweeps/resume.py`.
+Functions of a kind are dotted names here (`module:name`) and are imported when they are called: a verb that reads one
+sweep imports one kind. How each kind is resumed stands in the command line's own table, `cli/sweeps/resume.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class SweepKind:
-    """One kind of sweep: its nouns, and where its parts are."""
+    """One kind of sweep: its nouns, and the dotted names of its functions."""
 
     name: str
     """The key that marks the conditions of its sweeps; those of the kinds after it in `KINDS` lack it."""
@@ -55,7 +55,7 @@ class SweepKind:
         return load_attribute(self.report)(reader, sweep, variant=variant)
 
     def side_words(self) -> SideWords:
-        """Give `compare` what it needs to read one side of such a sweep."""
+        """Return the noun and the reader with which `compare` reads one side of such a sweep."""
         from orchestrator.comparison.stored import SideWords
 
         return SideWords(noun=self.nouns.variant, conditions_of=load_attribute(self.conditions))
@@ -82,12 +82,12 @@ LAB = SweepKind(
     conditions="orchestrator.lab.report.conditions:read_conditions",
     refusals={
         "verify": (
-            "ran a decision lab, whose runs no verifier judges",
-            "`evalctl lab offline` holds recorded answers against the assertions as they are now.",
+            "ran a decision lab, and no verifier judges its runs",
+            "Use `evalctl lab offline` to check recorded answers against the current assertions.",
         ),
         "export": (
-            "ran a decision lab; export knows what to take out of sweeps of suites only",
-            "A lab's run directory holds report.md and results.jsonl: read them before you share them.",
+            "ran a decision lab; `export` can only remove private data from sweeps of suites",
+            "A lab's run directory contains report.md and results.jsonl: read them before you share them.",
         ),
     },
 )
@@ -104,7 +104,7 @@ def refuse_unreadable(sweep: SweepRow, verb: str) -> None:
     """Refuse a sweep whose kind *verb* cannot read.
 
     Raises:
-        UsageError: the sweep is of such a kind.
+        UsageError: *verb* cannot read sweeps of its kind.
     """
     refusal = kind_of(sweep).refusals.get(verb)
     if refusal is not None:
@@ -131,7 +131,7 @@ def read_report_side(path: Path, variant: str | None) -> Arm:
 
 
 def load_attribute(name: str) -> Callable[..., Any]:
-    """Import a part of a kind by its dotted name, `module:name`."""
+    """Import a function by its dotted name, `module:name`."""
     module, _, attribute = name.partition(":")
-    part: Callable[..., Any] = getattr(import_module(module), attribute)
-    return part
+    function: Callable[..., Any] = getattr(import_module(module), attribute)
+    return function

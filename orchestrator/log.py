@@ -1,4 +1,4 @@
-"""Log lines: events with fields on stderr, for those who ask with `-v`."""
+"""Log: events with fields, written to stderr with `-v`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from store.secrets.scanner import mask_secrets
 
 
 class Log(Protocol):
-    """Takes an event's dotted name in the past tense, and its fields."""
+    """Function that logs an event: its dotted name in the past tense, and its fields."""
 
     def __call__(self, event: str, /, **fields: Any) -> None:
-        """Log it."""
+        """Log the event."""
 
 
 def discard_event(event: str, /, **fields: Any) -> None:
-    """Say nothing."""
+    """Log nothing."""
 
 
 def open_log(redactor: Redactor, *, form: str, color: bool) -> Log:
-    """Log lines on stderr, as `console` or `json`, without secrets. Imports structlog."""
+    """Open a log on stderr in the *form* `console` or `json`; secrets are redacted."""
     import structlog
 
     render: Callable[..., Any] = (

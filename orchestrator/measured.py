@@ -1,4 +1,4 @@
-"""The measured configuration of the built-in agent: its keys, the check of each value, and the hash over them all."""
+"""Measured configuration of the built-in agent: its keys, a check for each value, and the hash over all of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Callable
 import attrs
 
 from providers.base import AgentSettings
+from store.documents.canonical import compute_digest
 from store.documents.structure import describe_value
 from store.events import Json
 
 Check = Callable[[Json], str | None]
-"""Why a value does not fit, or None."""
+"""Returns the problem of a value, or None if it is valid."""
 
 
 def expect_whole(minimum: int, maximum: int, *, unset: bool = False) -> Check:
-    """A check for an integer from *least* to *most*, or with *unset* for null."""
+    """Make a check for an integer from *minimum* to *maximum*; with *unset*, null is valid, too."""
 
     def check_whole(value: Json) -> str | None:
         if unset and value is None:
@@ -29,7 +30,7 @@ def expect_whole(minimum: int, maximum: int, *, unset: bool = False) -> Check:
 
 
 def expect_fraction(minimum: float, maximum: float) -> Check:
-    """A check for a number from *least* to *most*."""
+    """Make a check for a number from *minimum* to *maximum*."""
 
     def check_fraction(value: Json) -> str | None:
         fits = type(value) in (int, float) and minimum <= value <= maximum
@@ -65,9 +66,9 @@ class MeasuredKey:
     """One key of the measured configuration."""
 
     name: str
-    """As files, variants and reports spell it."""
+    """The key in files, variants and reports."""
     field: str
-    """Of `AgentSettings`."""
+    """The field of `AgentSettings`."""
     check: Check
 
 
@@ -95,11 +96,11 @@ MEASURED = {
         MeasuredKey(name="agents.active", field="agent", check=expect_text),
     )
 }
-"""What enters the configuration hash and what a variant may override, beside the active agent's definition."""
+"""Keys that enter the configuration hash and that a variant may override, beside the active agent's definition."""
 
 
 def measured_document(settings: AgentSettings) -> dict[str, Json]:
-    """The measured configuration as a JSON object: every key by its name, defaults included."""
+    """Encode the measured configuration as a JSON object of all keys, defaults included."""
     document: dict[str, Json] = {name: getattr(settings, key.field) for name, key in MEASURED.items()}
     document["nativeTools"] = list(settings.native_tools)
     document["agents.definition"] = settings.instructions
@@ -107,11 +108,9 @@ def measured_document(settings: AgentSettings) -> dict[str, Json]:
 
 
 def config_hash(settings: AgentSettings) -> str:
-    """SHA-256 (hex) over the canonical JSON of the measured configuration.
+    """SHA-256 (hex) of the canonical JSON of the measured configuration.
 
     Raises:
-        UsageError: `nativeTools` holds something canonical JSON cannot.
+        UsageError: canonical JSON cannot represent a value in `nativeTools`.
     """
-    from store.documents.canonical import compute_digest
-
     return compute_digest(measured_document(settings)).hex()

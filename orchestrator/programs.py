@@ -1,4 +1,4 @@
-"""Programs that a configuration names: whether they are there."""
+"""Programs that a configuration names: checks that they exist and can run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from store.documents.structure import describe_value
 
 
 def find_program_fault(program: str, *, base: Path, path: str | None) -> str | None:
-    """Why *program* cannot be started, or None.
+    """Find the reason why *program* cannot be started; None if it can.
 
-    With a `/` in it, it is relative to *base*, which it may not leave, or absolute; else it is looked for on *path*.
-    Where *path* is None, nothing is looked for and only the spelling counts.
+    A name with a `/` is absolute, or relative to *base* and inside it; any other name is looked up on *path*. If *path*
+    is None, only the spelling is checked.
     """
     if not program.strip():
         return f"expected a program, got {describe_value(program)}"
     if "/" not in program:
-        found = path is None or shutil.which(program, path=path) is not None
-        return None if found else f"there is no program {describe_value(program)} on the PATH"
+        exists = path is None or shutil.which(program, path=path) is not None
+        return None if exists else f"there is no program {describe_value(program)} on the PATH"
     file, where = Path(program), ""
     if not file.is_absolute():
         try:

@@ -1,4 +1,4 @@
-"""Where a sweep comes from: versions, machine, and the state of the git checkout it was started in."""
+"""Provenance of a sweep: versions, machine, and the state of the git checkout in which it was started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ GIT_TIMEOUT_S = 10.0
 
 
 async def read_provenance(directory: Path, environment: Mapping[str, str], *, ask_git: bool = True) -> dict[str, Json]:
-    """Conditions of measurement that no setting holds. Git's part is absent outside a checkout, and where no process
-    may be started to ask it.
+    """Read the conditions of measurement that are not settings. `git` is None outside a checkout, or without *ask_git*,
+    which allows to start git.
     """
     return {
         "harnessVersion": __version__,
@@ -59,7 +59,7 @@ async def _read_git(directory: Path, environment: Mapping[str, str]) -> dict[str
 
 
 def without_credentials(url: str) -> str:
-    """The URL without a user name or password."""
+    """Remove the user name and password from a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:

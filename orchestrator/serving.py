@@ -1,4 +1,4 @@
-"""Serves an ASGI application on this machine until a signal comes. Needs the extra `hub`: starlette and uvicorn."""
+"""Loopback server: serves an ASGI application until a signal ends it. Needs the extra `hub`: starlette and uvicorn."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import attrs
 from store.errors import UsageError
 
 SHUTDOWN_S = 5
-"""How long open connections may take to close after everything that ran was given up."""
+"""Seconds that open connections may take to close after the running work was given up."""
 BACKLOG = 128
 
 
 class StoppableApplication(Protocol):
-    """An ASGI application that can give up what it is doing."""
+    """An ASGI application that can give up its running work."""
 
     async def __call__(
         self,
@@ -32,25 +32,25 @@ class StoppableApplication(Protocol):
         """Answer one request."""
 
     def stop_deciding(self) -> None:
-        """Give up whatever runs, and start nothing more."""
+        """Give up the running work and refuse more."""
 
 
 @attrs.frozen(kw_only=True)
 class Listener:
-    """A socket that listens, and what it is reached by."""
+    """A listening socket and its address."""
 
     socket: socket.socket
     host: str
     port: int
 
     def url_of(self, path: str) -> str:
-        """Where *path* is."""
+        """Return the URL of *path* on this server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}{path}"
 
 
 def require_server() -> None:
-    """Make sure that there is something to serve with.
+    """Check that the packages for serving are installed.
 
     Raises:
         UsageError: the extra is not installed.
@@ -63,10 +63,10 @@ def require_server() -> None:
 
 
 def open_listener(host: str, port: int) -> Listener:
-    """Listen on *host*, an address of this machine that no other can reach; port 0 takes one that is free.
+    """Listen on the loopback address *host*; port 0 selects a free port.
 
     Raises:
-        UsageError: the address is no loopback address, or cannot be had.
+        UsageError: *host* is not a loopback address, or the port cannot be used.
     """
     address = "127.0.0.1" if host.lower() == "localhost" else host.removeprefix("[").removesuffix("]")
     try:
@@ -76,18 +76,18 @@ def open_listener(host: str, port: int) -> Listener:
     if not loopback:
         raise UsageError(
             f"--host {host}: expected a loopback address",
-            "The hub has no passwords, so it answers this machine alone: 127.0.0.1, ::1 or localhost.",
+            "The hub has no passwords, so it only accepts connections from this machine: 127.0.0.1, ::1 or localhost.",
         )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.ExitStack() as opened:
         try:
-            # named, so that asyncio knows the connections for TCP and does not hold back their second piece
+            # with TCP by name, asyncio recognises the connections as TCP and does not delay their second packet
             listener = opened.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port))
             listener.listen(BACKLOG)
         except OSError as error:
-            hint = "Give another --port; 0 takes one that is free."
+            hint = "Choose another --port; 0 selects a free one."
             raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}", hint) from error
         opened.pop_all()
     listener.setblocking(False)
@@ -95,14 +95,14 @@ def open_listener(host: str, port: int) -> Listener:
 
 
 async def serve_hub(application: StoppableApplication, listener: Listener, ready: Callable[[], None]) -> signal.Signals:
-    """Answer until SIGINT, SIGTERM or SIGHUP comes; which it was. What runs then is given up.
+    """Serve until SIGINT, SIGTERM or SIGHUP, give up the running work, and return the signal.
 
-    *ready* is called when connections are answered. Call it on the main thread.
+    *ready* is called once connections are accepted. Call this function on the main thread.
     """
     import uvicorn
 
     class Server(uvicorn.Server):
-        """One that leaves signals to us, and says when it is there."""
+        """A server without signal handlers of its own, which reports that it is ready."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:

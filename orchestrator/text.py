@@ -1,4 +1,4 @@
-"""Text for people: what models and tools wrote made harmless for a terminal or a page, counted nouns, columns."""
+"""Text for terminals and pages: harmless forms of untrusted text, counted nouns, shortened lists, aligned columns."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SEQUENCES = re.compile(
 )
 
 _MARKUP = re.compile(r"([\\`*_\[\]#|~$]|:(?=//)|@(?=\S*\.)|(?<=www)\.)", re.IGNORECASE)
-"""What opens code, emphasis, links, references, tables or formulas, and what makes a link of a bare address."""
+"""Characters that open code, emphasis, links, references, tables or formulas, or turn a bare address into a link."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 MAX_CELL_CHARACTERS = 300
-"""Characters of one cell of a table."""
+"""Maximum length of one cell of a table."""
 
 _KEPT_CONTROLS = {"\n", "\t"}
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Categories with no shape of their own: controls, direction marks, lone surrogates, line separators."""
+"""Unicode categories without a visible shape: controls, direction marks, lone surrogates, line separators."""
 
 
 def make_harmless(text: str) -> str:
-    """*text* without control sequences; other invisible characters become visible escapes.
+    """Remove control sequences from *text*, and replace other invisible characters by visible escapes.
 
-    Lines and tabs stay. Nothing in the answer moves a cursor, changes a title, or reorders what stands beside it.
+    Newlines and tabs stay. The result cannot move a cursor, change a title, or reorder the text beside it.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -42,32 +42,32 @@ def make_harmless(text: str) -> str:
 
 
 def one_line(text: str, max_length: int = 200) -> str:
-    """*text* harmless, on one line, and no longer than *longest* characters."""
+    """Make *text* harmless, put it on one line, and shorten it to *max_length* characters."""
     line = " ".join(make_harmless(text[: max_length * 4]).split())
     return line if len(line) <= max_length and len(text) <= max_length * 4 else line[: max_length - 1] + "…"
 
 
 def escape_markdown(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
-    """*text* as one line of Markdown that shows it and means nothing else: no HTML, link, code, table or emphasis."""
+    """Escape *text* as one line of Markdown that contains no HTML, link, code, table or emphasis."""
     return _MARKUP.sub(r"\\\1", one_line(text, max_length)).translate(_ENTITIES)
 
 
 def indent_text(text: str, max_length: int = 500) -> str:
-    """*text* harmless, its lines kept: all but the first begin with two spaces, so that none passes for one of ours.
+    """Make *text* harmless and indent all lines but the first, so that none looks like a line of this program.
 
-    Each is at most *longest* characters, and all that is looked at is four times as many.
+    Each line has at most *max_length* characters; only four times as many characters of *text* are used.
     """
     lines = [make_harmless(line.strip()) for line in text[: max_length * 4].splitlines() if line.strip()]
     return "\n  ".join(line if len(line) <= max_length else line[: max_length - 1] + "…" for line in lines)
 
 
 def format_count(number: int, noun: str, nouns: str | None = None) -> str:
-    """`1 run`, `2 runs`; *nouns* where the plural is not the word with an s."""
+    """Format a counted noun: `1 run`, `2 runs`; *nouns* is the plural if it is not *noun* with an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def list_names(names: Iterable[str], at_most: int = 10, *, noun: str = "") -> str:
-    """`a, b and 3 more`: the first *at_most* names and the count of the others; with a *noun*, `3 more NOUN`."""
+    """List the first *at_most* names and count the others: `a, b and 3 more`; with a *noun*, `3 more NOUN`."""
     known = list(names)
     if len(known) <= at_most:
         return ", ".join(known)
@@ -75,7 +75,7 @@ def list_names(names: Iterable[str], at_most: int = 10, *, noun: str = "") -> st
 
 
 def list_lines(lines: Iterable[str], at_most: int) -> Iterator[str]:
-    """The first *at_most* lines, each indented by two spaces; a last one counts the others."""
+    """Yield the first *at_most* lines, indented by two spaces, and a last one that counts the others."""
     known = list(lines)
     yield from (f"  {line}" for line in known[:at_most])
     if len(known) > at_most:
@@ -83,14 +83,14 @@ def list_lines(lines: Iterable[str], at_most: int) -> Iterator[str]:
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A line for each row, its cells in columns. No line ends with spaces."""
+    """Yield a line per row with the cells aligned in columns, without trailing spaces."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def make_printable(text: str, encoding: str | None) -> str:
-    """*text* as a stream of that encoding can take it: what it cannot becomes an escape."""
+    """Escape the characters of *text* that a stream of that encoding cannot write."""
     known = encoding or "utf-8"
     return text.encode(known, "backslashreplace").decode(known)
 

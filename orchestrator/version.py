@@ -1,3 +1,3 @@
-"""The one place that names the version."""
+"""Version of this program; the build reads it from here."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,7 @@
-"""The world outside: clocks, ids, randomness, environment.
+"""World: clocks, ids, randomness and environment of this process.
 
-Beside `providers/system/process.py`, the one module that may read them.
-
-Everything else takes these as arguments, so that a test can say what time it is.
+Only this module and `providers/system/process.py` read them. All other code takes them as arguments, so that a test can
+set the time.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ _PR_SET_DUMPABLE = 4
 
 @attrs.frozen(kw_only=True)
 class World:
-    """What a process may know of its surroundings."""
+    """Clocks, environment and randomness, as arguments for all other code."""
 
     wall: Callable[[], int]
     """Microseconds since 1970 UTC."""
     monotonic: Callable[[], float]
-    """Seconds; only differences mean something. Does not run while the machine sleeps."""
+    """Seconds; only differences have a meaning. Does not run while the machine sleeps."""
     environment: Mapping[str, str]
     rng: random.Random
-    """For jitter. Orders come from seeds of their own."""
+    """For jitter. Run orders come from seeds of their own."""
 
 
 def real_world() -> World:
-    """The clocks of this machine and the environment of this process."""
+    """Return the clocks of this machine and the environment of this process."""
     return World(
         wall=lambda: time.time_ns() // 1000,
         monotonic=time.monotonic,
@@ -43,13 +42,13 @@ def real_world() -> World:
 
 
 def sweep_name(wall_us: int) -> str:
-    """A name that sorts by time and never repeats: 20261130T101500Z-1a2b3c4d."""
+    """Make a unique name that sorts by time: 20261130T101500Z-1a2b3c4d."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall_us // 1_000_000))
     return f"{stamp}-{os.urandom(4).hex()}"
 
 
 def current_user() -> str:
-    """The person at this terminal, as far as the system knows: user@host."""
+    """Return the user of this process as user@host."""
     import pwd
 
     try:
@@ -60,7 +59,7 @@ def current_user() -> str:
 
 
 def boot_id() -> str:
-    """An id that changes with every boot of this machine; empty where the kernel tells none."""
+    """Read the id of this boot of the machine; empty if the kernel provides none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - a kernel file
             return file.read().strip()
@@ -69,7 +68,7 @@ def boot_id() -> str:
 
 
 def process_start_ticks(pid: int) -> int:
-    """When the process was started, in clock ticks since boot; 0 where the kernel does not tell or it is gone."""
+    """Read the start time of a process in clock ticks since boot; 0 if it is gone or the kernel provides none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a kernel file
             return int(file.read().rpartition(")")[2].split()[19])
@@ -78,7 +77,7 @@ def process_start_ticks(pid: int) -> int:
 
 
 def this_worker(version: str, wall_us: int) -> WorkerRow:
-    """What this process is recognised by."""
+    """Return the row that identifies this process."""
     pid = os.getpid()
     return WorkerRow(
         host=os.uname().nodename,
@@ -91,7 +90,7 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
 
 
 def is_alive(worker: WorkerRow) -> bool | None:
-    """Whether a worker's process still runs; None where this machine cannot know (another host)."""
+    """Return whether a worker's process still runs; None if it is on another host."""
     if worker.host != os.uname().nodename:
         return None
     if worker.boot and worker.boot != boot_id():
@@ -106,9 +105,9 @@ def is_alive(worker: WorkerRow) -> bool | None:
 
 
 def hide_environment() -> None:
-    """Keep what this user's other processes run from reading this one's environment, credentials included.
+    """Keep other processes of this user, such as the tools of a run, from reading this process's environment.
 
-    The kernel does so where it can: on Linux, and not against root. The tools of a run are such processes.
+    The environment contains credentials. The kernel only does this on Linux, and not against root.
     """
     import ctypes
 

@@ -1,7 +1,7 @@
-"""Typed values of YAML documents, shared by their readers: fields in snake_case, ids, ranges, and messages of findings.
+"""Typed values of YAML documents, shared by their readers: fields in snake_case, ids, ranges, and problem messages.
 
-Rules look at the plain document, not at what was made of it: a value of a wrong type does not hide what is wrong beside
-it. They pass over values of a wrong type, which `store.documents.structure` tells.
+Rules check the plain document, not the structured one: so a value of a wrong type does not hide the problems beside it.
+They skip values of a wrong type, which `store.documents.structure` reports.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from providers.decisions.excerpts import render_line
+from providers.decisions.schema import render_path
 from providers.system.paths import MAX_PATH_BYTES
 from store.documents.positions import Document, DocumentPath, DocumentProblem, format_problem
 from store.documents.structure import (
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ID = re.compile(r"[a-z0-9-]{1,100}")
-"""What capabilities, nodes, backends, targets and fixtures are called: it becomes file names and words on a command
-line."""
+"""Ids of capabilities, nodes, backends, targets and fixtures; they become file names and words of a command line."""
 ID_RULE = "expected lower-case letters, digits and '-', at most 100 characters"
 MAX_COUNT = 2**53 - 1
-"""Beyond it, JSON readers do not agree on integers."""
+"""Largest integer on which all JSON readers agree."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 BOOLEAN_WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
+"""Words that other readers of YAML take for booleans."""
 BOOLEAN_HINT = " (in YAML here, write true or false)"
 
 
 def new_yaml_converter() -> Converter:
-    """A converter of `store.documents.structure` for fields in snake_case."""
+    """Make a converter of `store.documents.structure` for fields in snake_case."""
     converter = make_converter(keep_snake_case)
 
     def check_boolean(value: Json, _: Any) -> bool:
@@ -60,56 +61,56 @@ def new_yaml_converter() -> Converter:
 
 
 def structure_yaml(document: Document, into: type[T], converter: Converter) -> tuple[T | None, list[DocumentProblem]]:
-    """`store.documents.structure.structure_document` for a `new_yaml_converter`."""
+    """Structure a document whose fields are in snake_case; see `store.documents.structure.structure_document`."""
     return structure_document(document, into, converter, keep_snake_case)
 
 
 def boolean_hint(value: Json) -> str:
-    """What to write in place of `yes` and `off`, which other readers of YAML take for booleans."""
+    """Return a hint on how to write a boolean, if *value* is a word such as `yes` or `off`; else an empty text."""
     return BOOLEAN_HINT if isinstance(value, str) and value.lower() in BOOLEAN_WORDS else ""
 
 
-def format_problems(document: Document, findings: Iterable[DocumentProblem]) -> list[str]:
-    """All findings of a document in its order, one text each."""
-    return [format_problem(document.name, finding) for finding in sorted(set(findings))]
+def format_problems(document: Document, problems: Iterable[DocumentProblem]) -> list[str]:
+    """Format the problems of a document in its order, one text each."""
+    return [format_problem(document.name, problem) for problem in sorted(set(problems))]
 
 
-def make_refusal(findings: Iterable[str]) -> UsageError:
-    """One error that tells all of them."""
-    return UsageError("\n".join(findings))
+def make_refusal(problems: Iterable[str]) -> UsageError:
+    """Make one error of all *problems*, a line each."""
+    return UsageError("\n".join(problems))
 
 
 def get_typed(of: Json, key: str, wanted: type[T]) -> T | None:
-    """The value at *key*, where *of* is an object and the value has exactly the wanted type (`true` is no integer)."""
+    """Return the value at *key* of the object *of* if its type is exactly *wanted* (a bool is no integer), or None."""
     value = of.get(key) if isinstance(of, dict) else None
     return value if type(value) is wanted else None
 
 
 def iterate_entries(of: Json, key: str) -> Iterator[tuple[str, Any]]:
-    """Names and values of the object at *key*; nothing where there is none."""
+    """Yield the names and values of the object at *key*; nothing if there is none."""
     yield from (get_typed(of, key, dict) or {}).items()
 
 
 def iterate_items(of: Json, key: str) -> Iterator[tuple[int, Any]]:
-    """Indices and values of the array at *key*; nothing where there is none."""
+    """Yield the indices and values of the array at *key*; nothing if there is none."""
     yield from enumerate(get_typed(of, key, list) or [])
 
 
 def check_id(name: str, at: DocumentPath) -> Iterator[PathMessage]:
-    """What is wrong with an id."""
+    """Check an id."""
     if ID.fullmatch(name) is None:
         yield at, f"{ID_RULE}; got {describe_value(name)}"
 
 
 def check_not_empty(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessage]:
-    """A text that may not be empty."""
+    """Check that the text at *key* is not blank."""
     value = get_typed(of, key, str)
     if value is not None and not value.strip():
         yield (*at, key), f"expected some text, got {describe_value(value)}"
 
 
 def check_range(of: Json, key: str, at: DocumentPath, minimum: float, maximum: float) -> Iterator[PathMessage]:
-    """A number that has to be within bounds."""
+    """Check that the number at *key* is between *minimum* and *maximum*."""
     value = of.get(key) if isinstance(of, dict) else None
     if not isinstance(value, int | float) or isinstance(value, bool) or minimum <= value <= maximum:
         return
@@ -118,12 +119,12 @@ def check_range(of: Json, key: str, at: DocumentPath, minimum: float, maximum: f
 
 
 def check_connection(of: Json, key: str, at: DocumentPath) -> Iterator[PathMessage]:
-    """The URL at *key*, and the variable that holds its key. Neither is shown: both may hold a credential."""
+    """Check the URL at *key* and the name in `api_key_env`. Messages show neither: both may contain a credential."""
     url, variable = get_typed(of, key, str), get_typed(of, "api_key_env", str)
     if url is not None and (problem := _url_problem(url)) is not None:
         yield (*at, key), problem
     if variable is not None and _VARIABLE.fullmatch(variable) is None:
-        hint = "what was given is not shown: it may be a key"
+        hint = "the value is not shown because it may be a key"
         yield (*at, "api_key_env"), f"expected the name of an environment variable ({hint})"
 
 
@@ -137,7 +138,8 @@ def _url_problem(text: str) -> str | None:
         return "expected a URL such as https://host/v1"
     if url.username is not None or url.password is not None:
         return (
-            "a URL with a user or a password in it, which would end up in records; api_key_env names a key's variable"
+            "a URL with a user or a password in it, which would be stored; put the key into a variable and name it in "
+            "api_key_env"
         )
     return None
 
@@ -151,9 +153,7 @@ def find_schema_problems(
     schema: str,
     hint: str = "",
 ) -> Iterator[DocumentProblem]:
-    """What is wrong with the *value* at *at* by a schema, which messages call *schema*; each with the schema's path."""
-    from providers.decisions.schema import render_path
-
+    """Locate the *problems* that a schema has with the *value* at *at*; messages name *schema* and the path in it."""
     for problem in problems:
         switch = boolean_hint(_value_at(value, problem.path)) if "boolean" in problem.message else ""
         where = f"{schema}.{render_path(problem.schema_path)}" if problem.schema_path else schema
@@ -167,10 +167,10 @@ def _value_at(value: Json, path: Iterable[str | int]) -> Json:
 
 
 def quote_path(file: Path) -> str:
-    """How messages call a file whose name others may have chosen: on one line, and nothing that a terminal obeys."""
+    """Render an untrusted file name for a message: on one line and harmless for a terminal."""
     return render_line(str(file), MAX_PATH_BYTES)
 
 
 def list_known(names: Iterable[str]) -> str:
-    """The names there are, for a message: as others chose them, so nothing in them is obeyed."""
+    """List untrusted names for a message, sorted and harmless for a terminal; `none` if there are none."""
     return ", ".join(render_line(name, 100) for name in sorted(names)) or "none"

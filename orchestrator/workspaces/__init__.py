@@ -1,4 +1,5 @@
-"""workspaces: where a run works: a private copy of a task's fixture, removed whatever became of it.
+"""workspaces: gives each run a private copy of a task's fixture, and removes it after the run.
 
-Knows files and git. Knows nothing about stores, claims or verdicts. Start reading at `fixture.py`.
+It knows files and git, but no store, claim or verdict. Start reading at `fixture.py`; what is prepared inside a
+workspace goes beside `git.py`.
 """

@@ -1,4 +1,4 @@
-"""Pristine fixtures, read once per process, and the private copies that runs work in."""
+"""Fixtures, read once per process, and workspaces: the private copies in which runs work."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ import anyio
 import anyio.to_thread
 import attrs
 
+from orchestrator.workspaces.git import CommitFailed, commit_all
 from providers.system.removal import remove_tree
 from providers.system.tree import Tree, take_snapshot
 from store.errors import EvalctlError
 
 MAX_SMALL_BYTES = 64 * 2**10
-"""Bytes: a fixture of at most so much content is kept in memory and copied without a thread."""
+"""Maximum size in bytes of a small fixture, which is kept in memory and copied without a thread."""
 
 MAX_SMALL_ENTRIES = 64
-"""Files and directories: the same, for their number; also how much of a workspace is removed without a thread."""
+"""Maximum number of files and directories of a small fixture, and of a workspace that is removed without a thread."""
 
 SKIPPED_DIRECTORIES = frozenset({"__pycache__"})
-"""Never copied: bytecode that an installation may have left beside a fixture's sources."""
+"""Directories that are not copied: bytecode that an installation may have written beside a fixture's sources."""
 
 
 _UNSAFE_CHARACTER = re.compile(r"[^\w.-]")
-"""What a run's name may hold and a file's had better not."""
+"""Characters of a run's name that are replaced in file names."""
 
 
 @attrs.define(slots=False)
 class SetupFailed(EvalctlError):
-    """The workspace could not be made; the run ends as `error(setup)`."""
+    """The workspace could not be created; the run ends as `error(setup)`."""
 
     fixture: str
     cause: str
@@ -47,68 +48,71 @@ class SetupFailed(EvalctlError):
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One thing to make in a workspace. Directories come before what is in them."""
+    """One file, directory or link of a fixture. Directories come before their contents."""
 
     path: str
     kind: Literal["directory", "file", "link"]
     mode: int
     content: bytes | None = None
-    """A small fixture's file; None in a large one, whose files are copied from the disk."""
+    """Content of a small fixture's file; None in a large one, whose files are copied from the disk."""
     target: str = ""
-    """Where a link leads."""
+    """Target of a link."""
 
 
 @attrs.frozen(kw_only=True)
 class Fixture:
-    """A fixture as it is on disk."""
+    """A fixture as it is on the disk."""
 
     root: Path
     entries: tuple[Entry, ...]
     small: bool
     tree: Tree
-    """What a run's changes are told from."""
+    """Snapshot from which a run's changes are computed."""
 
 
 @attrs.define(kw_only=True)
 class Workspace:
-    """A run's own copy of a fixture: a place from the beginning, on the disk once something is to happen there."""
+    """A run's own copy of a fixture. A lazy one is written to the disk when the run first needs it."""
 
     fixture: Fixture
     path: Path
-    """Where the subject works."""
+    """The directory in which the subject works."""
     made: bool = False
-    """It is on the disk. One that never was differs in nothing from the fixture."""
+    """Whether it is on the disk. If not, it equals the fixture."""
     kept: bool = False
-    """It is still there: asked for, or it could not be removed."""
+    """Whether it stays after the run: as requested, or because it could not be removed."""
 
     @property
     def before(self) -> Tree:
-        """What changes are told from."""
+        """Snapshot from which changes are computed."""
         return self.fixture.tree
 
     @property
     def home_path(self) -> Path:
-        """The place of `home`, on the disk or not."""
+        """Path of `home`, whether it exists or not."""
         return self.path.with_name(f"{self.path.name}.home")
 
     @property
     def home(self) -> Path:
-        """An empty directory beside the workspace, for HOME and temporary files: what is written there is nobody's
-        change. Made when first asked for; many runs need none.
-        """
-        beside = self.home_path
-        try:
-            if beside.is_symlink() or not beside.is_dir():
-                _make_directory(beside)
-        except OSError as error:
-            raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
-        return beside
-
-    def copy_fixture(self) -> None:
-        """Copy the fixture, unless that has been done.
+        """An empty directory beside the workspace for HOME and temporary files, which do not count as changes. It is
+        created on first use, since many runs need none.
 
         Raises:
-            SetupFailed: it cannot be copied; then nothing is left of it.
+            SetupFailed: it cannot be created.
+        """
+        home = self.home_path
+        try:
+            if home.is_symlink() or not home.is_dir():
+                _make_directory(home)
+        except OSError as error:
+            raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
+        return home
+
+    def copy_fixture(self) -> None:
+        """Copy the fixture to the disk, unless that is done.
+
+        Raises:
+            SetupFailed: the fixture cannot be copied; the partial copy is removed.
         """
         if self.made:
             return
@@ -127,30 +131,31 @@ class Workspace:
 
 
 class Fixtures:
-    """Reads each fixture once."""
+    """Cache of fixtures: reads each one once."""
 
     def __init__(self) -> None:
         self._read: dict[Path, Fixture] = {}
 
     async def read_cached(self, root: Path) -> Fixture:
-        """The fixture in the directory *root*.
+        """Read the fixture in the directory *root*, or return it from the cache.
 
         Raises:
-            SetupFailed: it cannot be read, or holds what cannot be copied.
+            SetupFailed: see `read_fixture`.
         """
         known = self._read.get(root)
         if known is not None:
             return known
-        # two runs may read the same fixture at once; both read the same, and the first one stays
-        found = await anyio.to_thread.run_sync(read_fixture, root)
-        return self._read.setdefault(root, found)
+        # two runs may read the same fixture at once; the result is the same, and the first one stays
+        fixture = await anyio.to_thread.run_sync(read_fixture, root)
+        return self._read.setdefault(root, fixture)
 
 
 def read_fixture(root: Path) -> Fixture:
-    """Read the fixture in *root*; the contents too where they are small.
+    """Read the fixture in *root*, with the contents of its files if it is small.
 
     Raises:
-        SetupFailed: it is no directory, cannot be read, or holds a link that leads outside, a FIFO, socket or device.
+        SetupFailed: *root* is not a directory, cannot be read, or contains a FIFO, socket, device, or a link that
+            points outside.
     """
     try:
         entries = tuple(_walk_entries(root, root.resolve(strict=True)))
@@ -168,8 +173,8 @@ def read_fixture(root: Path) -> Fixture:
 
 def _walk_entries(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
     with os.scandir(root / under) as listing:
-        found = sorted(listing, key=lambda entry: entry.name)
-    for item in found:
+        items = sorted(listing, key=lambda entry: entry.name)
+    for item in items:
         path = f"{under}/{item.name}" if under else item.name
         status = item.stat(follow_symlinks=False)
         mode = stat.S_IMODE(status.st_mode)
@@ -182,14 +187,14 @@ def _walk_entries(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
         elif stat.S_ISREG(status.st_mode):
             yield Entry(path=path, kind="file", mode=mode)
         else:
-            raise SetupFailed(str(root), f"{path} is no file, directory or link and cannot be copied")
+            raise SetupFailed(str(root), f"{path} cannot be copied: it is not a file, directory or link")
 
 
 def _checked_target(root: Path, real: Path, path: str) -> str:
     target = os.readlink(root / path)  # noqa: PTH115 - the text as it is, not a normalised path
     leads = Path(os.path.realpath((root / path).parent / target))
     if os.path.isabs(target) or not leads.is_relative_to(real):  # noqa: PTH117 - the text
-        raise SetupFailed(str(root), f"{path} is a link that leads outside")
+        raise SetupFailed(str(root), f"{path} is a link that points outside the fixture")
     return target
 
 
@@ -205,52 +210,58 @@ async def open_workspace(
     environment: Mapping[str, str] | None = None,
     marker: str = "",
 ) -> AsyncIterator[Workspace]:
-    """A private copy of *fixture* below *parent*, removed at the end unless *keep*.
+    """Open a private copy of *fixture* below *parent*, and remove it at the end unless *keep*.
 
-    With *git* it is a repository with one commit; *environment* (PATH) and *marker* are for the git processes. With
-    *lazy* it is made by `Workspace.copy_fixture`, if at all: where that takes neither a thread nor git, and nobody
-    wants to keep it. Two lazy ones at the same time have different names.
+    Args:
+        fixture: the fixture to copy.
+        git: whether the copy is a git repository with one commit.
+        keep: whether the copy stays after the block.
+        parent: the directory of all workspaces of the process.
+        name: the name of the run, from which the directory's name is made.
+        lazy: whether the copy is only made by `Workspace.copy_fixture`; ignored for large fixtures, *git* and *keep*.
+            Lazy workspaces that are open at the same time need different names.
+        environment: for the git processes, which get its PATH.
+        marker: marks the git processes.
 
     Raises:
-        SetupFailed: it cannot be copied, or git fails.
+        SetupFailed: the fixture cannot be copied, or git fails.
     """
-    wait = lazy and fixture.small and not git and not keep
-    made = Workspace(fixture=fixture, path=_make_private_directory(parent, name) if wait else _free_place(parent, name))
+    deferred = lazy and fixture.small and not git and not keep
+    path = _directory_path(parent, name) if deferred else _find_free_path(parent, name)
+    workspace = Workspace(fixture=fixture, path=path)
     try:
         if not fixture.small:
-            await anyio.to_thread.run_sync(made.copy_fixture)
-        elif not wait:
-            made.copy_fixture()
+            await anyio.to_thread.run_sync(workspace.copy_fixture)
+        elif not deferred:
+            workspace.copy_fixture()
         if git:
-            await _commit_fixture(made, environment or {}, marker)
-        yield made
+            await _commit_fixture(workspace, environment or {}, marker)
+        yield workspace
     finally:
-        if made.made:
-            made.kept = keep
-            if not keep and not _remove_workspace(made, at_most=MAX_SMALL_ENTRIES):
+        if workspace.made:
+            workspace.kept = keep
+            if not keep and not _remove_workspace(workspace, at_most=MAX_SMALL_ENTRIES):
                 with anyio.CancelScope(shield=True):
-                    made.kept = not await anyio.to_thread.run_sync(_remove_workspace, made)
+                    workspace.kept = not await anyio.to_thread.run_sync(_remove_workspace, workspace)
 
 
-async def _commit_fixture(made: Workspace, environment: Mapping[str, str], marker: str) -> None:
-    from orchestrator.workspaces.git import CommitFailed, commit_all
-
+async def _commit_fixture(workspace: Workspace, environment: Mapping[str, str], marker: str) -> None:
     try:
-        await commit_all(made.path, home=made.home, environment=environment, marker=marker)
+        await commit_all(workspace.path, home=workspace.home, environment=environment, marker=marker)
     except CommitFailed as error:
-        raise SetupFailed(str(made.fixture.root), str(error)) from error
+        raise SetupFailed(str(workspace.fixture.root), str(error)) from error
 
 
-def _remove_workspace(made: Workspace, at_most: int | None = None) -> bool:
-    return remove_tree(made.path, at_most=at_most) and remove_tree(made.home_path, at_most=at_most)
+def _remove_workspace(workspace: Workspace, at_most: int | None = None) -> bool:
+    return remove_tree(workspace.path, at_most=at_most) and remove_tree(workspace.home_path, at_most=at_most)
 
 
-def _make_private_directory(parent: Path, name: str) -> Path:
+def _directory_path(parent: Path, name: str) -> Path:
     return parent / (_UNSAFE_CHARACTER.sub("-", name)[:100].lstrip(".") or "run")
 
 
-def _free_place(parent: Path, name: str) -> Path:
-    path = wanted = _make_private_directory(parent, name)
+def _find_free_path(parent: Path, name: str) -> Path:
+    path = wanted = _directory_path(parent, name)
     for number in count(2):
         if not os.path.lexists(path):
             break
@@ -259,9 +270,10 @@ def _free_place(parent: Path, name: str) -> Path:
 
 
 def _make_directory(path: Path) -> None:
-    """Make *path*, whatever an earlier run has made of the place: all of a process's runs are neighbours there.
+    """Create the directory *path*, and repair damage to its parent: the runs of a process share it and can write there.
 
-    A directory in the way may be somebody's workspace and stays; anything else was put there by a command.
+    An existing directory may be another run's workspace, so it stays and the error is raised; a file or link in the
+    place was put there by a command and is removed.
     """
     try:
         path.mkdir(mode=0o700)
@@ -297,12 +309,12 @@ def _make_entry(entry: Entry, root: Path, path: str) -> None:
                 left = memoryview(entry.content)
                 while left:
                     left = left[os.write(handle, left) :]
-            # Not left to the umask; and writable, since a suite may be installed where nothing is.
+            # Independent of the umask, and writable by the owner: an installed suite may be read-only.
             os.fchmod(handle, entry.mode | stat.S_IRUSR | stat.S_IWUSR)
         finally:
             os.close(handle)
 
 
 def _describe_os_error(error: OSError) -> str:
-    what = error.strerror or type(error).__name__
-    return f"{what}: {error.filename}" if error.filename else what
+    problem = error.strerror or type(error).__name__
+    return f"{problem}: {error.filename}" if error.filename else problem

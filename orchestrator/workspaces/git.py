@@ -1,4 +1,4 @@
-"""A repository in a workspace: one commit of everything, the same bytes every time, out of reach of local settings."""
+"""Git repository in a workspace: one reproducible commit of all files, independent of the user's git settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEALED = {
     "LC_ALL": "C",
     **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()},
 }
-"""The whole environment of git beside PATH: nobody's configuration, hooks, identity or clock."""
+"""Environment of git, with PATH: it keeps out the user's configuration, hooks, identity and clock."""
 
 OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
 
@@ -35,7 +35,7 @@ class CommitFailed(Exception):
 
 
 async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], marker: str) -> None:
-    """Make *path* a repository whose one commit holds all of it; *home* is the HOME of the git processes.
+    """Make *path* a git repository with one commit of all its files; *home* is the HOME of the git processes.
 
     Raises:
         CommitFailed: git is missing, fails, or takes longer than a minute.
@@ -55,13 +55,13 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
         except ProcessNotStarted as error:
             raise CommitFailed(f"fixtureGit needs git: {error}") from error
         if finished.timed_out or finished.exit_code != 0:
-            said = finished.stderr.decode("utf-8", "replace").strip()[-500:]
-            ended = "took too long" if finished.timed_out else f"ended with {finished.exit_code}"
-            raise CommitFailed(f"git {step[0]} {ended}: {said}")
+            stderr = finished.stderr.decode("utf-8", "replace").strip()[-500:]
+            problem = "timed out" if finished.timed_out else f"ended with exit code {finished.exit_code}"
+            raise CommitFailed(f"git {step[0]} {problem}: {stderr}")
     _set_identity(path / ".git" / "config")
 
 
 def _set_identity(config: Path) -> None:
-    """Let the agent commit: it has no identity of its own."""
+    """Configure an identity in the repository, so that the agent can commit."""
     with config.open("a", encoding="utf-8") as file:
         file.write(f"[user]\n\tname = {IDENTITY['NAME']}\n\temail = {IDENTITY['EMAIL']}\n")

@@ -1,4 +1,4 @@
-"""One process's directory for the workspaces of a sweep, and what is done about those of dead processes."""
+"""Scratch directory: holds the workspaces of one process for a sweep. Those of dead processes are removed here, too."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from store.errors import UsageError
 
 
 def find_temporary_directory() -> Path:
-    """The system's temporary directory.
+    """Find the system's temporary directory.
 
     Raises:
-        UsageError: nothing can be written to any of its usual places.
+        UsageError: none of its usual places is writable.
     """
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError as error:
-        raise UsageError(f"there is no temporary directory: {error.strerror}", "Set TMPDIR to one.") from error
+        raise UsageError(
+            f"there is no temporary directory: {error.strerror}", "Set TMPDIR to a writable directory."
+        ) from error
 
 
 @contextmanager
 def make_scratch(sweep: str, worker_id: int) -> Iterator[Path]:
-    """A private directory (0700) below the system's temporary one, removed at the end."""
-    made = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=find_temporary_directory()))
+    """Make a private directory (0700) below the system's temporary one, and remove it at the end."""
+    scratch = Path(tempfile.mkdtemp(prefix=f"evalctl-{sweep}-{worker_id}-", dir=find_temporary_directory()))
     try:
-        yield made
+        yield scratch
     finally:
-        remove_tree(made)
+        remove_tree(scratch)
 
 
 def remove_abandoned(sweep: str, living: Collection[int]) -> int:
-    """Remove the sweep's scratch directories whose worker is not among *living*; how many there were."""
+    """Remove the sweep's scratch directories whose worker is not among *living*; return their number."""
     prefix = f"evalctl-{sweep}-"
     abandoned = [
-        found
-        for found in find_temporary_directory().glob(f"{prefix}*")
-        if (worker := found.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
+        path
+        for path in find_temporary_directory().glob(f"{prefix}*")
+        if (worker := path.name.removeprefix(prefix).partition("-")[0]).isdecimal() and int(worker) not in living
     ]
     for directory in abandoned:
         remove_tree(directory)
@@ -48,9 +50,9 @@ def remove_abandoned(sweep: str, living: Collection[int]) -> int:
 
 
 def remove_homes(dead: Collection[tuple[str, int, int]]) -> int:
-    """Remove the homes that programs of *dead* attempts (sweep, position, number) had; how many there were."""
+    """Remove the home directories of programs of *dead* attempts (sweep, position, number); return their number."""
     names = tuple(build_home_prefix(f"{sweep}/{position}/{number}") for sweep, position, number in dead)
-    abandoned = [found for found in find_temporary_directory().glob(f"{HOME_PREFIX}*") if found.name.startswith(names)]
+    abandoned = [path for path in find_temporary_directory().glob(f"{HOME_PREFIX}*") if path.name.startswith(names)]
     for directory in abandoned:
         remove_tree(directory)
     return len(abandoned)

@@ -59,7 +59,7 @@ def test_a_permit_that_could_only_come_later_than_any_wait_may_be_is_not_waited_
     done = evalctl.run(*tiny(make_suite(numbered(1)), *flags))
     assert done.code == 1
     assert "--tpm 1 allows the next request in" in done.stderr
-    assert "--max-stall is 2 s: give a higher --tpm, or a longer --max-stall" in done.stderr
+    assert "--max-stall is 2 s: raise --tpm or --max-stall" in done.stderr
     assert endpoint.counts()["requests"] == 1
     assert "stalled: " in evalctl.run("status", "last").stdout
     resumed = evalctl.run("resume", "last", "--errors", "--tpm", "1000000")

@@ -194,8 +194,8 @@ MISTAKES = [
         "api_key_env: VENDOR_KEY",
         "‸api_key_env: sk-12345",
         (
-            "flow[3].api_key_env: expected the name of an environment variable (what was given is not shown: it may be "
-            "a key)"
+            "flow[3].api_key_env: expected the name of an environment variable (the value is not shown because it may "
+            "be a key)"
         ),
     ),
     (
@@ -239,8 +239,8 @@ def test_a_mistake_in_a_capability_is_told_with_its_place_and_what_was_expected(
             'base_url: "http://127',
             '‸base_url: "http://me:hunter2@127',
             (
-                "backends.house.base_url: a URL with a user or a password in it, which would end up in records; "
-                "api_key_env names a key's variable"
+                "backends.house.base_url: a URL with a user or a password in it, which would be stored; put the key into "
+                "a variable and name it in api_key_env"
             ),
         ),
         (
