@@ -15,8 +15,8 @@ TOP_PACKAGES = ("orchestrator", "providers", "store", "suites", "verifiers")
 
 def list_warnings() -> list[str]:
     """List all warnings about this installation."""
-    import importlib.metadata
-    import sqlite3
+    import importlib.metadata  # noqa: PLC0415 - slow to import, and only `evalctl suites` needs it
+    import sqlite3  # noqa: PLC0415 - (the same)
 
     return [
         *sqlite_warnings(sqlite3.sqlite_version_info),

@@ -23,7 +23,7 @@ def discard_event(event: str, /, **fields: Any) -> None:
 
 def open_log(redactor: Redactor, *, form: str, color: bool) -> Log:
     """Open a log on stderr in the *form* `console` or `json`; secrets are redacted."""
-    import structlog
+    import structlog  # noqa: PLC0415 - slow to import, and only `-v` needs it
 
     render: Callable[..., Any] = (
         structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(colors=color)

@@ -99,7 +99,7 @@ async def serve_hub(application: StoppableApplication, listener: Listener, ready
 
     *ready* is called once connections are accepted. Call this function on the main thread.
     """
-    import uvicorn
+    import uvicorn  # noqa: PLC0415 - an optional dependency; see `require_server`
 
     class Server(uvicorn.Server):
         """A server without signal handlers of its own, which reports that it is ready."""

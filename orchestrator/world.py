@@ -49,7 +49,7 @@ def sweep_name(wall_us: int) -> str:
 
 def current_user() -> str:
     """Return the user of this process as user@host."""
-    import pwd
+    import pwd  # noqa: PLC0415 - only commands to a sweep need it
 
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
@@ -109,7 +109,7 @@ def hide_environment() -> None:
 
     The environment contains credentials. The kernel only does this on Linux, and not against root.
     """
-    import ctypes
+    import ctypes  # noqa: PLC0415 - slow to import, and only processes that execute runs need it
 
     libc = ctypes.CDLL(None)
     if hasattr(libc, "prctl"):

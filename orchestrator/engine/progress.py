@@ -77,9 +77,9 @@ async def draw_bar(progress: Progress) -> None:
 
 
 async def _redraw_bar(progress: Progress) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as RichProgress
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and only a terminal needs it
+    from rich.progress import BarColumn, TextColumn  # noqa: PLC0415 - (the same)
+    from rich.progress import Progress as RichProgress  # noqa: PLC0415 - (the same)
 
     # No automatic refresh: rich's own drawing thread would not end when the terminal goes away.
     with RichProgress(

@@ -239,8 +239,8 @@ def test_a_mistake_in_a_capability_is_told_with_its_place_and_what_was_expected(
             'base_url: "http://127',
             '‸base_url: "http://me:hunter2@127',
             (
-                "backends.house.base_url: a URL with a user or a password in it, which would be stored; put the key into "
-                "a variable and name it in api_key_env"
+                "backends.house.base_url: a URL with a user or a password in it, which would be stored; put the key "
+                "into a variable and name it in api_key_env"
             ),
         ),
         (
