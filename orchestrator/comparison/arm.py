@@ -80,7 +80,7 @@ class Arm:
 
     @property
     def is_flow(self) -> bool:
-        """Whether the side measured a decision flow rather than an agent."""
+        """Return whether the side measured a decision flow rather than an agent."""
         return self.conditions.get("subject") == FLOW
 
 

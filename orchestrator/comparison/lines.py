@@ -41,7 +41,7 @@ def render_lines(comparison: Comparison) -> Iterator[str]:
     yield from _reason_lines(comparison)
     yield from _change_lines(comparison)
     if incidents := wording.incidents_of(comparison.suite, comparison):
-        yield "incidents: " + "; ".join(f"{one_line(name)} {one} -> {other}" for name, one, other in incidents)
+        yield "incidents: " + "; ".join(f"{one_line(name)} {first} -> {second}" for name, first, second in incidents)
     if comparison.gaps is not None and (gap_text := wording.describe_gaps(comparison.gaps)) is not None:
         yield gap_text
     yield from (f"note: {one_line(note, MAX_NOTE_CHARS)}" for note in comparison.notes)

@@ -33,8 +33,8 @@ def _markdown_lines(comparison: Comparison) -> Iterator[str]:
         "What differs",
         ("Condition", "Baseline", "Candidate"),
         (
-            (name, format_condition(one), format_condition(other))
-            for name, (one, other) in comparison.differences.items()
+            (name, format_condition(first), format_condition(second))
+            for name, (first, second) in comparison.differences.items()
         ),
     )
     yield from _table_section(
@@ -53,7 +53,7 @@ def _markdown_lines(comparison: Comparison) -> Iterator[str]:
     yield from _table_section(
         "Incidents",
         ("Incident", "Baseline", "Candidate"),
-        ((name, str(one), str(other)) for name, one, other in wording.incidents_of(comparison.suite, comparison)),
+        ((name, str(first), str(second)) for name, first, second in wording.incidents_of(comparison.suite, comparison)),
     )
     if comparison.gaps is not None and (gap_text := wording.describe_gaps(comparison.gaps)) is not None:
         yield f"{gap_text[0].upper()}{gap_text[1:]}."

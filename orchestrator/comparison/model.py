@@ -135,7 +135,7 @@ class SampleSize:
     repetitions: int | None
     """Repetitions per side needed with the present cases; None if no number suffices, or there is no difference."""
     buy_cases: bool
-    """Whether more cases help and more repetitions hardly do."""
+    """True if more cases help and more repetitions hardly do."""
 
 
 @attrs.frozen(kw_only=True)
@@ -173,7 +173,7 @@ class Comparison:
     baseline: Arm
     candidate: Arm
     replay: bool
-    """Whether both sides play recordings (replay, offline lab): tasks are changed or unchanged, without intervals."""
+    """True if both sides play recordings (replay, offline lab): tasks are changed or unchanged, without intervals."""
     differences: Mapping[str, tuple[Json, Json]]
     """Conditions that differ, with both values; ideally only the one that was changed on purpose."""
     tasks: tuple[TaskComparison, ...]

@@ -83,7 +83,7 @@ class ReportFields:
         return value
 
     def read_count(self, name: str, *, maximum: int | None = None) -> int:
-        """Read the count at *name*, at most *most*."""
+        """Read the count at *name*, at most *maximum*."""
         value = self.value.get(name)
         if type(value) is not int or not 0 <= value <= MAX_FIGURE:
             self.refuse_field(
@@ -119,7 +119,7 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
         size = file.stat().st_size
         if size > MAX_REPORT_BYTES:
             raise UsageError(
-                f"{file}: {size:,} bytes are too many for a report, which has at most {MAX_REPORT_BYTES:,}"
+                f"{file}: {size:,} bytes are too many for a report: at most {MAX_REPORT_BYTES:,} are read"
             )
         value = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
     except OSError as error:

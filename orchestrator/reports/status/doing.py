@@ -19,7 +19,7 @@ GATE = "a permit of the account or room in the caps"
 
 @attrs.frozen(kw_only=True)
 class Activity:
-    """What one running attempt waits for."""
+    """The wait of one running attempt."""
 
     position: int
     worker_id: int
@@ -30,7 +30,7 @@ class Activity:
     until: int | None = None
     """End of the wait in microseconds UTC; None if it is unknown."""
     begun: bool = True
-    """Whether work has begun; False for a run that is only claimed."""
+    """True if work has begun, False if the run is only claimed."""
 
 
 def activity_of(attempt: RunningAttempt, now: int) -> Activity:

@@ -53,7 +53,7 @@ class Glance:
 
     @property
     def over(self) -> bool:
-        """Whether no run is left and no process works on the sweep any more."""
+        """Return whether no run is left and no process works on the sweep any more."""
         standing = self.standing
         return not standing.remaining and (standing.state == "done" or not standing.in_flight)
 

@@ -38,7 +38,7 @@ class RunStatus:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has a final result."""
+        """Return whether the run has a final result."""
         return self.run.outcome is not None and not self.run.again
 
 

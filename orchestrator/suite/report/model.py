@@ -119,9 +119,9 @@ class TaskReport:
     variant: str
     figures: Figures
     pass_at_k: bool | None
-    """pass@k: whether at least one of the k judged runs passed."""
+    """pass@k: True if at least one of the k judged runs passed."""
     pass_hat_k: bool | None
-    """pass^k: whether all k judged runs passed."""
+    """pass^k: True if all k judged runs passed."""
     reliability: ReliabilityClass | None
     verifiers: tuple[VerifierTally, ...]
     first_not_passed: int | None
