@@ -66,7 +66,7 @@ def _detail_suite(tasks: Sequence[TaskComparison]) -> SuiteDetail:
         left_out=tuple(task.id for task in tasks if not (task.baseline.judged and task.candidate.judged)),
         like_these=like_these,
         verdict=paired.suite_verdict(like_these),
-        signflip_p=paired.signflip_p(diffs) if 0 < len(diffs) < paired.MIN_UNCHECKED_CASES else None,
+        sign_flip_p=paired.signflip_p(diffs) if 0 < len(diffs) < paired.MIN_UNCHECKED_CASES else None,
         these=paired.fixed_suite_diff([_run_scores(side) for side in before], [_run_scores(side) for side in after]),
         baseline=_estimate_clustering(before),
         candidate=_estimate_clustering(after),

@@ -164,7 +164,7 @@ def _suite_detail_to_json(detail: SuiteDetail) -> dict[str, Json]:
             "df": like.df,
             "interval": list(like.ci),
             "p": like.p,
-            "signFlipP": detail.signflip_p,
+            "signFlipP": detail.sign_flip_p,
             "verdict": detail.verdict,
         },
         "theseCases": None if these is None else {"difference": these.diff, "se": these.se, "interval": list(these.ci)},

@@ -150,7 +150,7 @@ class SuiteDetail:
     """Paired t test that generalizes to cases like these; None below two cases."""
     verdict: SuiteVerdict
     """Verdict of `like_these`."""
-    signflip_p: float | None
+    sign_flip_p: float | None
     """p value of the sign-flip test, a check with fewer assumptions; None from 20 cases on, where none is needed."""
     these: FixedDiff | None
     """Difference for exactly these cases; None if one of them has fewer than two judged runs on a side."""

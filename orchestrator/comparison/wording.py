@@ -200,7 +200,7 @@ def _describe_paired(detail: SuiteDetail) -> str:
         difference, tail = f"every case moved by {difference}", ""
     if detail.cases < MIN_CASES:
         tail = f"; below {MIN_CASES} cases an interval means nothing"
-    check = "" if detail.signflip_p is None else f", sign-flip p {format_p(detail.signflip_p)}"
+    check = "" if detail.sign_flip_p is None else f", sign-flip p {format_p(detail.sign_flip_p)}"
     return f"cases like these, paired over {cases}: {difference}{tail}{check}: {detail.verdict}"
 
 

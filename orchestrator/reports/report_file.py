@@ -118,9 +118,7 @@ def _parse_report(file: Path) -> Mapping[str, Json]:
             raise UsageError(f"{file}: there is no report here", hint)
         size = file.stat().st_size
         if size > MAX_REPORT_BYTES:
-            raise UsageError(
-                f"{file}: {size:,} bytes are too many for a report: at most {MAX_REPORT_BYTES:,} are read"
-            )
+            raise UsageError(f"{file}: {size:,} bytes are too many for a report: at most {MAX_REPORT_BYTES:,} are read")
         value = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error

@@ -85,7 +85,7 @@ def _headline_text(report: Report) -> str:
     summary = report.summary
     return (
         f"Passed {wording.format_passed(summary)} judged runs: {_escape_note(wording.format_rate(summary))}, "
-        f"over {format_count(len(report.tasks), 'task')} ({escape_markdown(wording.summed_reliability(report))})."
+        f"over {format_count(len(report.tasks), 'task')} ({escape_markdown(wording.summarize_reliability(report))})."
     )
 
 

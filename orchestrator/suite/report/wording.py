@@ -53,7 +53,7 @@ def format_reliability(task: TaskReport) -> str:
     return f"{word}, low power" if task.figures.low_power and task.reliability else word
 
 
-def summed_reliability(report: Report) -> str:
+def summarize_reliability(report: Report) -> str:
     """Count tasks by reliability class: `2 solved, 1 flaky`."""
     return ", ".join(
         f"{report.reliability[word]} {'without a judged run' if word == 'none' else word}"
@@ -102,7 +102,7 @@ def result_rows(report: Report, *, whole: str) -> Iterator[tuple[str, ...]]:
         yield _result_row(
             task_name(task), task.figures, format_pass_at(task), format_pass_hat(task), format_reliability(task)
         )
-    yield _result_row(whole, report.summary, "", "", summed_reliability(report))
+    yield _result_row(whole, report.summary, "", "", summarize_reliability(report))
 
 
 def _result_row(name: str, figures: Figures, at: str, hat: str, word: str) -> tuple[str, ...]:
