@@ -121,7 +121,7 @@ class WorkerAccount:
     worker_id: int
     allotments: int
     """Number of its rows in `spend`; 0 if the process ran without a cap."""
-    granted: Amount
+    allotted: Amount
     """Allotted and not returned."""
     proven: Amount
     """The requests sent, and the charges of those that have ended, summed from `call_sent` and `call` events."""
@@ -133,7 +133,7 @@ class WorkerAccount:
     @property
     def unproven(self) -> Amount:
         """Allotted, but not accounted for by any request."""
-        return self.granted - self.proven
+        return self.allotted - self.proven
 
 
 @attrs.frozen(kw_only=True)

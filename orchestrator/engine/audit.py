@@ -38,7 +38,7 @@ class WorkerBalance:
     state: Literal["left", "working", "lost"]
     capped: tuple[Dimension, ...]
     """The dimensions in which a cap bound it."""
-    granted: Amount
+    allotted: Amount
     """Reserved from the caps and not given back; in dimensions without a cap, the spending it has recorded."""
     charged: Amount
     """Spent by its requests."""
@@ -46,7 +46,7 @@ class WorkerBalance:
     @property
     def rest(self) -> Amount:
         """Reserved, but not spent by any recorded request."""
-        return self.granted - self.charged
+        return self.allotted - self.charged
 
     @property
     def name(self) -> str:
@@ -70,23 +70,23 @@ class Audit:
     @property
     def capped(self) -> bool:
         """Whether a cap bound any process."""
-        return any(account.capped for account in self.balances)
+        return any(balance.capped for balance in self.balances)
 
     @property
     def charged(self) -> Amount:
         """Spent by all requests, late, repeated and failed ones included."""
-        return _sum_amounts(account.charged for account in self.balances)
+        return _sum_amounts(balance.charged for balance in self.balances)
 
     @property
     def reserved(self) -> Amount:
         """Reserved by working processes and not spent yet, according to the record."""
-        return _sum_amounts(_capped_rest(account) for account in self.balances if account.state == "working")
+        return _sum_amounts(_capped_rest(balance) for balance in self.balances if balance.state == "working")
 
     @property
     def lost(self) -> tuple[WorkerBalance, ...]:
         """Killed processes whose reservations no request accounts for."""
         return tuple(
-            account for account in self.balances if account.state == "lost" and _capped_rest(account) != Amount()
+            balance for balance in self.balances if balance.state == "lost" and _capped_rest(balance) != Amount()
         )
 
     @property
@@ -105,21 +105,21 @@ class Audit:
             )
         if coverage.doubled:
             yield f"{format_count(coverage.doubled, 'run')} with more than one result that counts"
-        for account in self.balances:
-            if account.capped and account.state == "left" and account.rest != Amount():
-                yield f"{account.name} left without accounting for {format_amount(account.rest)} that it had reserved"
-            elif account.state == "lost" and any(getattr(_capped_rest(account), name) < 0 for name in DIMENSIONS):
+        for balance in self.balances:
+            if balance.capped and balance.state == "left" and balance.rest != Amount():
+                yield f"{balance.name} left without accounting for {format_amount(balance.rest)} that it had reserved"
+            elif balance.state == "lost" and any(getattr(_capped_rest(balance), name) < 0 for name in DIMENSIONS):
                 yield (
-                    f"{account.name} was killed after spending more than it had reserved: "
-                    f"{format_amount(_capped_rest(account))} left"
+                    f"{balance.name} was killed after spending more than it had reserved: "
+                    f"{format_amount(_capped_rest(balance))} left"
                 )
-        if self.capped and all(account.state != "working" for account in self.balances):
+        if self.capped and all(balance.state != "working" for balance in self.balances):
             yield from self._find_uncapped()
 
     def _find_uncapped(self) -> Iterator[str]:
         """Compare what processes without a cap spent with the running total at the moment of the first cap."""
-        before = self.total - _sum_amounts(account.granted for account in self.balances if account.capped)
-        uncapped = _sum_amounts(account.charged for account in self.balances if not account.capped)
+        before = self.total - _sum_amounts(balance.allotted for balance in self.balances if balance.capped)
+        uncapped = _sum_amounts(balance.charged for balance in self.balances if not balance.capped)
         if min(before.calls, before.tokens, before.nusd) < 0:
             yield f"the processes reserved {format_amount(Amount() - before)} more than the running total"
         elif uncapped.calls > before.calls:
@@ -165,7 +165,7 @@ def _audit_worker(
 ) -> WorkerBalance:
     if worker is None:  # it joined after the workers were listed
         return WorkerBalance(
-            host="", pid=0, state="working", capped=(), granted=account.granted, charged=account.proven
+            host="", pid=0, state="working", capped=(), allotted=account.allotted, charged=account.proven
         )
     caps = caps_of(sweep, [command for command in commands if command.at <= worker.started_at])
     return WorkerBalance(
@@ -173,7 +173,7 @@ def _audit_worker(
         pid=worker.pid,
         state=_worker_state(account, worker, left=worker.id in left, now=now, is_alive=is_alive),
         capped=tuple(name for name in DIMENSIONS if getattr(caps, name) is not None) if account.allotments else (),
-        granted=account.granted,
+        allotted=account.allotted,
         charged=account.proven,
     )
 
@@ -208,7 +208,7 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     if audit.reserved != Amount():
         text += f"; held by working processes: {format_amount(audit.reserved)}"
     if audit.lost:
-        names = [f"{account.name} ({format_amount(_capped_rest(account))})" for account in audit.lost]
+        names = [f"{balance.name} ({format_amount(_capped_rest(balance))})" for balance in audit.lost]
         text += f"; lost with killed processes and counted as spent: {list_names(names, MAX_LOST_NAMES)}"
     if audit.unpriced and audit.charged.nusd:
         text += f"; the cost of {format_count(audit.unpriced, 'call')} is unknown"
@@ -228,7 +228,7 @@ def audit_to_json(audit: Audit) -> dict[str, Json]:
         "granted": attrs.asdict(audit.total),
         "held": attrs.asdict(audit.reserved),
         "lost": [
-            {"host": account.host, "pid": account.pid, **attrs.asdict(_capped_rest(account))} for account in audit.lost
+            {"host": balance.host, "pid": balance.pid, **attrs.asdict(_capped_rest(balance))} for balance in audit.lost
         ],
     }
 
@@ -241,9 +241,9 @@ def format_amount(amount: Amount) -> str:
     return ", ".join(figures) or "nothing"
 
 
-def _capped_rest(account: WorkerBalance) -> Amount:
+def _capped_rest(balance: WorkerBalance) -> Amount:
     """Select the capped dimensions of a process's rest; of the others the store knows only a part so far."""
-    return Amount(**{name: getattr(account.rest, name) for name in account.capped})
+    return Amount(**{name: getattr(balance.rest, name) for name in balance.capped})
 
 
 def _sum_amounts(amounts: Iterable[Amount]) -> Amount:

@@ -230,7 +230,7 @@ class Reader:
             WorkerAccount(
                 worker_id=row["worker_id"],
                 allotments=row["grants"],
-                granted=Amount(calls=row["granted_calls"], tokens=row["granted_tokens"], nusd=row["granted_nusd"]),
+                allotted=Amount(calls=row["granted_calls"], tokens=row["granted_tokens"], nusd=row["granted_nusd"]),
                 proven=Amount(calls=row["calls"], tokens=row["tokens"], nusd=row["nusd"]),
                 unpriced=row["unpriced"],
                 settled=bool(row["settled"]),

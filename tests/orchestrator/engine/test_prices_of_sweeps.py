@@ -122,7 +122,7 @@ def test_prices_given_with_a_raised_cap_hold_from_then_on() -> None:
 def test_a_sweep_whose_spending_is_unknown_gets_no_cap_in_usd() -> None:
     def account(unpriced: int) -> WorkerAccount:
         return WorkerAccount(
-            worker_id=1, allotments=0, granted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
+            worker_id=1, allotments=0, allotted=Amount(), proven=Amount(calls=9), unpriced=unpriced, settled=False
         )
 
     refuse_unknown_costs([account(0)])
