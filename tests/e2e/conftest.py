@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.peers.driver import Driver, Endpoint, clean_environment, running_endpoint
+from tests.peers.driver import Driver, Endpoint, driving, running_endpoint
 
 ANSWER = {"text": "It is done as asked.", "usage": {"input": 12, "output": 6}}
 
@@ -39,11 +39,8 @@ class MakeSuite(Protocol):
 @pytest.fixture
 def evalctl(tmp_path: Path) -> Iterator[Driver]:
     """The installed command, in a folder and an environment of its own."""
-    home = tmp_path / "home"
-    home.mkdir()
-    driver = Driver(home, clean_environment(home, EVALCTL_LEASE_SECONDS="2"))
-    yield driver
-    driver.close()
+    with driving(tmp_path, EVALCTL_LEASE_SECONDS="2") as driver:
+        yield driver
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -17,7 +16,8 @@ from orchestrator.lab.settings import LabSettings
 from orchestrator.suite.settings import STORED_FIELDS, Settings
 from providers.prices.price import Price
 from store.documents.encoding import encode_json
-from store.rows import Caps, CellRecord, SweepRow
+from store.rows import Caps, CellRecord
+from tests.orchestrator.reports import stored
 
 FORMATS = Path(__file__).parents[1] / "formats"
 LAB = json.loads((FORMATS / "lab-conditions-1.json").read_text(encoding="utf-8"))
@@ -68,27 +68,14 @@ def test_a_field_of_a_newer_version_is_left_out() -> None:
 def test_conditions_of_a_lab_are_reported_alike_from_both_forms(targets: tuple[str, ...]) -> None:
     now = LAB | {"settings": LabSettings.from_json(LAB["settings"]).to_json()}
     cells = [cell_of(name) for name in targets]
-    old, new = (read_conditions(sweep_with(form), cells, ["0.1.0"], []) for form in (LAB, now))
+    old, new = (
+        read_conditions(stored.sweep_row(command="lab live", conditions=form), cells, ["0.1.0"], [])
+        for form in (LAB, now)
+    )
     assert list(old.items()) == list(new.items())
     assert new["subject"] == "decision flow"
     assert "provider" not in new
     assert new.get("variants" if len(targets) > 1 else "variant") in (list(targets), targets[0])
-
-
-def sweep_with(conditions: dict[str, Any]) -> SweepRow:
-    return SweepRow(
-        id=1,
-        name="20261130T101500Z-0123abcd",
-        command="lab live",
-        purpose="sweep",
-        suite_id="lab",
-        mode="live",
-        seed=0,
-        repetitions=4,
-        planned_at=1,
-        conditions=conditions,
-        runs=8,
-    )
 
 
 def cell_of(target: str) -> CellRecord:

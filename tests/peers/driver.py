@@ -272,6 +272,18 @@ class Driver:
             return True
 
 
+@contextlib.contextmanager
+def driving(folder: Path, **environment: str) -> Iterator[Driver]:
+    """Yield the installed command with a home of its own in *folder*, and close it at the end."""
+    home = folder / "home"
+    home.mkdir()
+    driver = Driver(home, clean_environment(home, **environment))
+    try:
+        yield driver
+    finally:
+        driver.close()
+
+
 def marked(sweeps: Sequence[str]) -> list[int]:
     """Processes that carry the marker of an attempt of one of *sweeps*."""
     if not sweeps:

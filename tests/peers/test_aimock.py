@@ -10,7 +10,7 @@ import pytest
 
 from tests.peers.aimock import Aimock, running_aimock
 from tests.peers.conversations import Conversation, aimock_fixtures, conversations
-from tests.peers.driver import Driver, Finished, clean_environment
+from tests.peers.driver import Driver, Finished, driving
 
 pytestmark = pytest.mark.peers
 
@@ -34,11 +34,8 @@ def aimock(tmp_path: Path) -> Iterator[Aimock]:
 
 @pytest.fixture
 def evalctl(tmp_path: Path) -> Iterator[Driver]:
-    home = tmp_path / "home"
-    home.mkdir()
-    driver = Driver(home, clean_environment(home))
-    yield driver
-    driver.close()
+    with driving(tmp_path) as driver:
+        yield driver
 
 
 def run_my_suite(evalctl: Driver, aimock: Aimock, *more: str) -> list[str]:

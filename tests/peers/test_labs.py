@@ -10,7 +10,7 @@ import yaml
 
 from tests.e2e.lab_files import ALLOWED, answering, run_directory, said, write_lab
 from tests.peers.aimock import running_aimock
-from tests.peers.driver import Driver, Finished, clean_environment, running_endpoint
+from tests.peers.driver import Driver, Finished, driving, running_endpoint
 from tests.peers.litellm import MASTER_KEY, Litellm, running_litellm
 
 pytestmark = pytest.mark.peers
@@ -36,11 +36,8 @@ AIMOCK = {
 
 @pytest.fixture
 def evalctl(tmp_path: Path) -> Iterator[Driver]:
-    home = tmp_path / "home"
-    home.mkdir()
-    driver = Driver(home, clean_environment(home, GATEWAY_KEY=MASTER_KEY))
-    yield driver
-    driver.close()
+    with driving(tmp_path, GATEWAY_KEY=MASTER_KEY) as driver:
+        yield driver
 
 
 def aimed(root: Path, backends: dict[str, Any], model: str = "peer-1") -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.conversations import Conversation, conversations, endpoint_rules
-from tests.peers.driver import Driver, Finished, clean_environment, running_endpoint
+from tests.peers.driver import Driver, Finished, driving, running_endpoint
 from tests.peers.litellm import MASTER_KEY, Litellm, running_litellm
 
 pytestmark = pytest.mark.peers
@@ -51,11 +51,8 @@ def litellm(tmp_path_factory: pytest.TempPathFactory, told: tuple[Conversation, 
 
 @pytest.fixture
 def evalctl(tmp_path: Path) -> Iterator[Driver]:
-    home = tmp_path / "home"
-    home.mkdir()
-    driver = Driver(home, clean_environment(home, GATEWAY_KEY=MASTER_KEY))
-    yield driver
-    driver.close()
+    with driving(tmp_path, GATEWAY_KEY=MASTER_KEY) as driver:
+        yield driver
 
 
 @pytest.fixture

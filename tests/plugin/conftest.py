@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.driver import Driver, clean_environment
+from tests.peers.driver import Driver, driving
 
 PACKAGE = Path(__file__).parent / "package"
 
@@ -61,8 +61,5 @@ def install(site: Path) -> InstallSource:
 @pytest.fixture
 def evalctl(tmp_path: Path, parrot: Path, site: Path) -> Iterator[Driver]:
     """The command where the parrot is installed, and whatever the test writes into `site`."""
-    home = tmp_path / "home"
-    home.mkdir()
-    driver = Driver(home, clean_environment(home, PYTHONPATH=os.pathsep.join([str(parrot), str(site)])))
-    yield driver
-    driver.close()
+    with driving(tmp_path, PYTHONPATH=os.pathsep.join([str(parrot), str(site)])) as driver:
+        yield driver

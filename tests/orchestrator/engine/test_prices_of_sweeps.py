@@ -18,7 +18,8 @@ from providers.base import AgentSettings
 from providers.prices.price import Price
 from store.errors import UsageError
 from store.records import CommandRow, WorkerAccount
-from store.rows import Amount, Caps, SweepRow
+from store.rows import Amount, Caps
+from tests.orchestrator.reports import stored
 
 M = Price(input=10**9, output=2 * 10**9)
 DEARER = Price(input=3 * 10**9, output=4 * 10**9)
@@ -99,19 +100,7 @@ def test_settings_come_back_from_the_store_with_their_prices() -> None:
 
 
 def test_prices_given_with_a_raised_cap_hold_from_then_on() -> None:
-    row = SweepRow(
-        id=1,
-        name="n",
-        command="run",
-        purpose="sweep",
-        suite_id="s",
-        mode="live",
-        seed=0,
-        repetitions=1,
-        planned_at=0,
-        runs=1,
-        conditions={"settings": {"prices": {"m": {"input": "1", "output": "2"}}}},
-    )
+    row = stored.sweep_row(conditions={"settings": {"prices": {"m": {"input": "1", "output": "2"}}}})
     raised = CommandRow(
         id=1, verb="raise_cap", who="w", why="resume", payload={"nusd": 5, "prices": {"m": DEARER.to_json()}}, at=1
     )

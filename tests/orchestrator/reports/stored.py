@@ -10,7 +10,7 @@ import anyio
 
 from store.events import Event
 from store.measurements import Measurements
-from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, WorkerRow
+from store.rows import CellRow, Claim, Ending, NewSweep, PlannedRun, SweepRow, WorkerRow
 from store.secrets.redactor import Redactor
 from store.sql.claims import SqliteClaims
 from store.sql.database import open_database
@@ -39,6 +39,24 @@ SETTINGS = {
     "input_rate": None,
     "output_rate": None,
 }
+
+
+def sweep_row(**columns: Any) -> SweepRow:
+    """A live sweep of one run as it is read from the store, but for *columns*."""
+    usual: dict[str, Any] = {
+        "id": 1,
+        "name": NAME,
+        "command": "run",
+        "purpose": "sweep",
+        "suite_id": "shapes",
+        "mode": "live",
+        "seed": 0,
+        "repetitions": 1,
+        "planned_at": 0,
+        "runs": 1,
+        "conditions": {},
+    }
+    return SweepRow(**usual | columns)
 
 
 def sweep(

@@ -59,6 +59,20 @@ def workspace(tmp_path: Path) -> Path:
     return workspace
 
 
+def make_assignment(workspace: Path, **fields: Any) -> Assignment:
+    """An assignment with an empty prompt and one turn, but for *fields*."""
+    usual: dict[str, Any] = {
+        "origin": Origin(suite_id="s", case_id="c", repetition=0),
+        "prompt": "",
+        "workspace": workspace,
+        "model": "m",
+        "policy": Policy(),
+        "settings": AgentSettings(),
+        "max_turns": 1,
+    }
+    return Assignment(**usual | fields)
+
+
 @pytest.fixture
 def work(workspace: Path) -> Work:
     """Let the agent work with a model that gives the answers listed, one after the other."""
@@ -84,11 +98,9 @@ def work(workspace: Path) -> Work:
                 raise answer
             return answer
 
-        task = Assignment(
-            origin=Origin(suite_id="s", case_id="c", repetition=0),
+        task = make_assignment(
+            workspace,
             prompt="do it",
-            workspace=workspace,
-            model="m",
             policy=policy or Policy(granted=EVERYTHING),
             settings=settings or AgentSettings(),
             max_turns=max_turns,

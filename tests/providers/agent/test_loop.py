@@ -12,9 +12,7 @@ from providers.agent.loop import AGENT_INSTRUCTIONS, TOOLS, BuiltinAgent
 from providers.base import (
     AgentSettings,
     Answer,
-    Assignment,
     AssistantTurn,
-    Origin,
     Policy,
     Request,
     ToolAnswer,
@@ -25,7 +23,7 @@ from providers.errors import ProviderError
 from providers.usage import Usage
 from store.errors import StoreFailed
 from store.events import Event, ToolCompleted, ToolStarted, WorkStarted
-from tests.providers.agent.conftest import Work, call
+from tests.providers.agent.conftest import Work, call, make_assignment
 
 pytestmark = pytest.mark.anyio
 OFFERED = ["read_file", "list_files", "write_file", "edit_file", "search_text", "bash"]
@@ -430,15 +428,7 @@ async def test_failing_record_stops_the_work_with_its_own_error(
         if isinstance(noted, event):
             raise StoreFailed("runs.db", "disk full")
 
-    task = Assignment(
-        origin=Origin(suite_id="s", case_id="c", repetition=0),
-        prompt="",
-        workspace=workspace,
-        model="m",
-        policy=Policy(),
-        settings=AgentSettings(),
-        max_turns=1,
-    )
+    task = make_assignment(workspace)
     with pytest.raises(StoreFailed):
         await BuiltinAgent().work(task, ask, note)
 
@@ -451,16 +441,7 @@ async def test_workspace_is_put_on_the_disk_only_for_a_tool(tmp_path: Path, call
     async def ask(request: Request) -> Answer:
         return next(answers)
 
-    task = Assignment(
-        origin=Origin(suite_id="s", case_id="c", repetition=0),
-        prompt="",
-        workspace=workspace,
-        model="m",
-        policy=Policy(),
-        settings=AgentSettings(),
-        max_turns=3,
-        materialise=workspace.mkdir,
-    )
+    task = make_assignment(workspace, max_turns=3, materialise=workspace.mkdir)
     assert (await BuiltinAgent().work(task, ask, lambda _: None)).stop == "completed"
     assert workspace.exists() == bool(calls)
 

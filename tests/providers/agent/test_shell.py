@@ -10,9 +10,9 @@ import pytest
 
 from providers.agent.loop import BuiltinAgent
 from providers.agent.shell import provide_home
-from providers.base import AgentSettings, Answer, Assignment, Origin, Policy, Request
+from providers.base import Answer, Policy, Request
 from store.documents.text import MAX_WORD_CHARACTERS
-from tests.providers.agent.conftest import EVERYTHING, Work, Worked, call
+from tests.providers.agent.conftest import EVERYTHING, Work, Worked, call, make_assignment
 from tests.providers.system.test_process import has_lived, is_alive, pids
 
 pytestmark = pytest.mark.anyio
@@ -100,15 +100,7 @@ async def test_cancelling_the_work_kills_its_command(workspace: Path) -> None:
     async def ask(request: Request) -> Answer:
         return Answer(calls=(call("bash", command=command),))
 
-    task = Assignment(
-        origin=Origin(suite_id="s", case_id="c", repetition=0),
-        prompt="",
-        workspace=workspace,
-        model="m",
-        policy=Policy(granted=EVERYTHING),
-        settings=AgentSettings(),
-        max_turns=1,
-    )
+    task = make_assignment(workspace, policy=Policy(granted=EVERYTHING))
     async with anyio.create_task_group() as runs:
         runs.start_soon(BuiltinAgent().work, task, ask, list[object]().append)
         await has_lived(workspace, 2)

@@ -21,7 +21,7 @@ from orchestrator.suite.report.model import Report
 from orchestrator.suite.report.write import write_report
 from orchestrator.text import MAX_CELL_CHARACTERS, escape_markdown, make_harmless, make_printable, one_line
 from store.errors import UsageError
-from store.rows import SweepRow, Verdict
+from store.rows import Verdict
 from store.sql.reader import Reader
 from tests.orchestrator.reports import stored
 
@@ -328,24 +328,8 @@ def test_a_report_that_fails_half_way_leaves_the_old_one(make: Callable[..., Rea
     before = {file.name: file.read_bytes() for file in directory.iterdir()}
     reader.close()
     with pytest.raises(Exception, match="closed"):
-        write_report(reader, _row(), directory)
+        write_report(reader, stored.sweep_row(), directory)
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
-
-
-def _row() -> SweepRow:
-    return SweepRow(
-        id=1,
-        name=stored.NAME,
-        command="run",
-        purpose="sweep",
-        suite_id="shapes",
-        mode="live",
-        seed=0,
-        repetitions=1,
-        planned_at=0,
-        runs=1,
-        conditions={},
-    )
 
 
 def test_hostile_text_stays_text_in_markdown(make: Callable[..., Reader]) -> None:
