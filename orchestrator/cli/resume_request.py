@@ -38,9 +38,9 @@ class ResumeRequest:
     changes: Mapping[str, Json]
     """Other settings from flags, by field."""
     rerun_errors: bool
-    """Whether runs that ended in an infrastructure error run again."""
+    """True: also run again what ended in an infrastructure error."""
     rerun_cancelled: bool
-    """Whether cancelled runs run again."""
+    """True: also run what was cancelled."""
 
     def refuse_uncounted_cost(self) -> None:
         """Refuse a first cap in USD if the sweep already made calls of unknown cost.

@@ -32,7 +32,7 @@ class Verb(NamedTuple):
     usage: int = Exit.FAILED
     """The exit code of a usage error."""
     hidden: bool = False
-    """Whether the help of the application leaves it out."""
+    """True: the help of the application leaves it out."""
 
 
 class Group(NamedTuple):

@@ -29,4 +29,4 @@ class LabRequest:
     limits: LimitFlags
     out: str | None
     yes: bool
-    """Whether to call backends without a confirmation."""
+    """True: call backends without asking for confirmation."""

@@ -1,4 +1,4 @@
-"""How `resume` finishes a sweep of a lab."""
+"""Finish a stored sweep of a lab, for the verb `resume`."""
 
 from __future__ import annotations
 

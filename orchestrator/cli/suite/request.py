@@ -23,7 +23,7 @@ class ModelFlags:
     config: Path | None
     """A configuration file that replaces the project's."""
     trust_project: bool
-    """Whether the project's file may name provider, endpoint and key variable."""
+    """True: the project's file may set provider, endpoint and key variable."""
     prices: Path | None
     """A file of prices, which override those of configuration files."""
     input_rate: str | None
@@ -65,11 +65,11 @@ class RunRequest:
     grants: Grants
     sandbox: str
     yes: bool
-    """Whether a suite that is not bundled runs without a confirmation."""
+    """True: run a suite that is not bundled without asking for confirmation."""
     keep: bool
     out: str | None = None
     print_config: bool = False
-    """Whether to print the settings and run nothing."""
+    """True: print the settings and run nothing."""
 
 
 def make_grants(

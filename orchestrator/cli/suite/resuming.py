@@ -1,4 +1,4 @@
-"""How `resume` finishes a sweep of a suite."""
+"""Finish a stored sweep of a suite, for the verb `resume`."""
 
 from __future__ import annotations
 
