@@ -234,4 +234,4 @@ def format_spent(facts: LabFacts) -> str | None:
         return None
     spent = facts.spent
     money = f", {format_usd(spent.nusd)} USD charged" if spent.nusd else ""
-    return f"ledger, every request: {format_requests(spent.calls, spent.tokens)}{money}"
+    return f"spent on all requests: {format_requests(spent.calls, spent.tokens)}{money}"
