@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -245,8 +246,6 @@ def _list_scripted_tasks(place: SuitePlace) -> frozenset[str]:
 
 
 def _make_unknown_error(name: str, places: Sequence[SuitePlace]) -> UsageError:
-    from difflib import get_close_matches  # noqa: PLC0415 - start-up: only an unknown name needs it
-
     names = sorted({known for place in places for known in place.names})
     near = get_close_matches(name, names, 3, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""

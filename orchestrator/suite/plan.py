@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import cast
 
@@ -32,8 +33,6 @@ def select_tasks(suite: Suite, wanted: Sequence[str]) -> tuple[Task, ...]:
     known = {task.id for task in suite.tasks}
     ids = {name.removeprefix(f"{suite.suite_id}/") for name in wanted}
     if unknown := sorted(ids - known):
-        import difflib  # noqa: PLC0415 - start-up: only an unknown task needs it
-
         near = sorted({m for name in unknown for m in difflib.get_close_matches(name, known, 3)})
         hint = f"Did you mean {', '.join(near)}?" if near else f"It has {', '.join(sorted(known))}."
         raise UsageError(f"--tasks: suite '{suite.suite_id}' has no task {', '.join(map(repr, unknown))}", hint)
