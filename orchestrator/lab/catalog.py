@@ -1,4 +1,4 @@
-"""Where a lab is, and the daemon configuration that it is run under."""
+"""The catalog of labs: finds a lab's directory and its daemon configuration."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from store.errors import UsageError
 LAB_FILE = "lab.yaml"
 CONFIG_FILE = "config.yaml"
 PROJECT_LAB = Path("config/lab")
-"""Where a project's lab is, seen from its root."""
+"""The directory of a project's lab, relative to the project."""
 BUNDLED_LAB = BUNDLED / "decision-lab"
 
 
 @attrs.frozen(kw_only=True)
 class LabPlace:
-    """A lab that is there, unread."""
+    """The place of a lab whose files are not read yet."""
 
     root: Path
-    """Its directory, as messages call it."""
+    """Its directory, as messages name it."""
     config: Path
-    """The daemon configuration's file, the same; it need not be there where it is the lab's own."""
+    """The daemon configuration's file, as messages name it. The lab's own configuration may be missing."""
     bundled: bool
-    """It lies in the installation, where nothing is written."""
+    """The lab is part of the installation, where nothing is written."""
 
 
 def find_lab(lab_dir: Path | None, config: Path | None) -> LabPlace:
-    """The lab in *lab_dir*, else in `config/lab` of the working directory, else the bundled one.
+    """Find the lab in *lab_dir*, else in `config/lab` of the working directory, else the bundled one.
 
-    *config* takes the place of the lab's own `config.yaml`.
+    *config* replaces the lab's own `config.yaml`.
 
     Raises:
-        UsageError: there is no lab, or no such configuration.
+        UsageError: the lab or the configuration does not exist.
     """
     root = lab_dir if lab_dir is not None else PROJECT_LAB if PROJECT_LAB.exists() else BUNDLED_LAB
     name = f"--lab-dir {root}" if lab_dir is not None else str(root)
@@ -49,11 +49,11 @@ def find_lab(lab_dir: Path | None, config: Path | None) -> LabPlace:
             raise UsageError(f"--config {config}: {'not a file' if config.exists() else 'no such file'}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{name}: cannot be looked at: {reason}") from error
+        raise UsageError(f"{name}: cannot be read: {reason}") from error
     return place_of(root, config)
 
 
 def place_of(root: Path, config: Path | None = None) -> LabPlace:
-    """The lab in *root* without a look at whether it is there."""
+    """Return the place of the lab in *root* without checking that it exists."""
     bundled = root.resolve().is_relative_to(BUNDLED)
     return LabPlace(root=root, config=config if config is not None else root / CONFIG_FILE, bundled=bundled)

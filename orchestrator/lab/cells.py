@@ -1,4 +1,4 @@
-"""The cells of a lab's plan: a fixture under a target, with what answers it offline, or why it is not run."""
+"""The cells of a lab's sweep plan: a case under a target, with its cassette or the reason to skip it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SkipReason = Literal["mode", "no_cassette", "stale"]
 
 @attrs.frozen(kw_only=True)
 class Skip:
-    """Why a cell's runs are skipped."""
+    """The reason to skip a cell's runs."""
 
     reason: SkipReason
     message: str
@@ -25,29 +25,29 @@ class Skip:
 
 @attrs.frozen(kw_only=True)
 class Cell:
-    """One fixture under one target."""
+    """A cell of the sweep plan: one case under one target."""
 
     case: LabCase
     target: str
     """A target's id, or `replay`."""
     capability: Capability
-    """Aimed at the target; as it is configured for `replay`."""
+    """With the target's backend and model in every model node; as configured for `replay`."""
     aim: Target | None = None
-    """None for `replay`."""
+    """The target that the flow calls; None for `replay`."""
     recorded: str | None = None
-    """SHA-256 (hex) of the cassette that is played; None where none is."""
+    """SHA-256 (hex) of the cassette that answers; None without one."""
     skip: Skip | None = None
-    """Why it is not run at all."""
+    """The reason not to run the cell at all."""
     unanswered: Skip | None = None
-    """Why its run is skipped when a node is asked that nothing answers; only offline."""
+    """The reason to skip a run at the first node without a recorded answer; only offline."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Case and variant, as claims name them."""
+        """Case id and variant, as in a claim."""
         return self.case.case_id, self.target
 
     def to_document(self) -> dict[str, Json]:
-        """What the flow is, down to the last prompt: the measured configuration."""
+        """Return the measured configuration: the whole flow with schemas and prompts."""
         capability = self.capability
         return {
             "inputSchema": capability.input_schema,
@@ -60,36 +60,36 @@ class Cell:
 def list_live_cells(
     capabilities: Mapping[str, Capability], selection: Selection, mode: Mode = "live"
 ) -> Iterator[Cell]:
-    """Every fixture under every target; those that do not run in *mode* are skipped."""
-    for fixture in selection.cases:
+    """List every selected case under every selected target; cases that do not run in *mode* are skipped."""
+    for case in selection.cases:
         for target in selection.targets:
             yield Cell(
-                case=fixture,
+                case=case,
                 target=target.id,
                 aim=target,
-                capability=capabilities[fixture.capability].replace_model(target.backend, target.model),
-                skip=find_mode_skip(fixture, mode),
+                capability=capabilities[case.capability].replace_model(target.backend, target.model),
+                skip=find_mode_skip(case, mode),
             )
 
 
 def find_mode_skip(case: LabCase, mode: Mode) -> Skip | None:
-    """The reason not to run *fixture* in *mode*, if there is one."""
+    """Return the reason not to run *case* in *mode*; None if it runs."""
     if mode in case.modes:
         return None
     return Skip(reason="mode", message=f"its modes are {', '.join(case.modes)}")
 
 
 def count_max_calls(capability: Capability) -> int:
-    """The most answers that one run of the flow asks for; retries come on top.
+    """Count the calls that one run of the flow makes at most, without retries.
 
-    A node's fallback is tried only when the node abstains or fails; what decides ends the flow.
+    The flow tries a node's fallback only after the node abstains or fails; a node that decides ends the flow.
     """
     nodes = {node.id: node for node in capability.flow}
     reached_by_fallback = {node.fallback for node in capability.list_asking_nodes() if node.fallback is not None}
-    most_after = 0
+    calls_after = 0
     for main in reversed([node for node in capability.flow if node.id not in reached_by_fallback]):
-        most_after = _count_max_calls_from(main.id, nodes, most_after)
-    return most_after
+        calls_after = _count_max_calls_from(main.id, nodes, calls_after)
+    return calls_after
 
 
 def _count_max_calls_from(node_id: str, nodes: Mapping[str, Node], calls_after: int) -> int:

@@ -1,4 +1,4 @@
-"""One attempt at one run of a lab: decide, hold the decision against what is expected, and what it all comes to.
+"""The executor of a lab: runs the decision flow of one attempt, judges the decision and records the result.
 
 The counterpart of `orchestrator/suite/execute.py`.
 """
@@ -28,12 +28,12 @@ from store.rows import Claim, Ending
 from verifiers.assertion import Assertion
 
 RECORDED = "recorded"
-"""The name by which everybody is asked offline."""
+"""The name of the one provider and gate of an offline sweep."""
 
 OnEnding = Callable[[Cell, Ending], None]
 
 MAX_DECISION_CHARS = 64 * 1024
-"""Characters of a decision, written as JSON, that are stored. Assertions are over all of it."""
+"""Characters of a decision's JSON that are stored. Assertions see the whole decision."""
 
 
 @attrs.define(kw_only=True)
@@ -45,7 +45,7 @@ class DecisionWork:
     decision: Decision | None = None
     """None until the flow has ended."""
     used: UsageSum = attrs.field(factory=UsageSum)
-    """Of every answer that a model gave."""
+    """Token counts of the answers of models."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,18 +55,18 @@ class Decider:
     suite_id: str
     """The lab's id."""
     cells: Mapping[tuple[str, str], Cell]
-    """Those of the plan, by case and variant."""
+    """The cells of the sweep plan, by case id and variant."""
     context: RunContext
-    """Its gates have the names of `Capability.find_provider_name`, or there is the one gate `recorded` for all."""
+    """Its gates have the names of `Capability.find_provider_name`; offline there is only the gate `recorded`."""
     measured: bool
-    """Whether times and costs mean something: not when answers are played."""
+    """Whether times and costs are measured; False if a player answers."""
     on_ending: OnEnding = lambda _cell, _ending: None
-    """Called with each ending before the ledger has it."""
+    """Called with each ending before it is stored."""
     assertions: dict[str, tuple[Assertion, ...]] = attrs.field(factory=dict[str, tuple[Assertion, ...]])
-    """Compiled once for each case."""
+    """Compiled assertions by case id, filled on first use."""
 
     async def __call__(self, claim: Claim) -> None:
-        """Try the run once and record how that ended, also when it is cancelled."""
+        """Execute one attempt at the run and record its ending, also after a cancellation."""
         attempt = self.context.open_attempt(claim)
         work = DecisionWork(attempt=attempt, cell=self.cells[claim.case_id, claim.variant])
         await attempt.run_and_record(lambda: self._try_cell(work), lambda result: self._build_ending(work, result))
@@ -89,7 +89,7 @@ class Decider:
                         repetition=claim.repetition,
                         variant=claim.variant,
                     ),
-                    # a node's time is its work, not its wait for room
+                    # a node's time excludes its waits at the gate
                     clock=(lambda: loop.time() - watch.waited_s) if self.measured else None,
                 )
         except NotRecorded as error:
@@ -100,9 +100,9 @@ class Decider:
         return self._judge_decision(cell.case, decision)
 
     def _make_ask(self, work: DecisionWork, name: str) -> Ask:
-        """The way to the provider *name*, which keeps what answers report.
+        """Make the function that calls the provider *name* and notes the models and tokens of its answers.
 
-        What is played comes past the gate: nobody is called, and a recorded refusal says nothing about an account.
+        A player bypasses the gate: it makes no call, and a recorded refusal says nothing about an account.
         """
         if self.measured:
             ask_player: Ask = GateOfRun(self.context.gates[name], work.attempt.requests)
@@ -121,14 +121,18 @@ class Decider:
 
         return ask_and_note
 
-    def _judge_decision(self, fixture: LabCase, decision: Decision) -> AttemptResult:
-        """The assertions alone say pass or fail; only where nobody could be asked, and one failed, it is an error."""
-        if fixture.case_id not in self.assertions:
-            self.assertions[fixture.case_id] = tuple(
-                Assertion(id=f"expect[{number}]", cel=one.cel, why=one.why) for number, one in enumerate(fixture.expect)
+    def _judge_decision(self, case: LabCase, decision: Decision) -> AttemptResult:
+        """Judge the decision by the assertions: pass if all hold, else fail.
+
+        A failed assertion after an infrastructure failure in a live run is an error instead.
+        """
+        if case.case_id not in self.assertions:
+            self.assertions[case.case_id] = tuple(
+                Assertion(id=f"expect[{number}]", cel=expectation.cel, why=expectation.why)
+                for number, expectation in enumerate(case.expect)
             )
         values = decision.to_json()
-        verdicts = tuple(assertion.judge_decision(values) for assertion in self.assertions[fixture.case_id])
+        verdicts = tuple(assertion.judge_decision(values) for assertion in self.assertions[case.case_id])
         if all(verdict.verdict == "pass" for verdict in verdicts):
             return AttemptResult(outcome="pass", composite=1.0, verdicts=verdicts)
         error = decision.error
@@ -141,12 +145,12 @@ class Decider:
     def _build_ending(self, work: DecisionWork, result: AttemptResult) -> Ending:
         attempt, decision, tally = work.attempt, work.decision, work.attempt.requests.work
         timed = self.measured and attempt.started_at is not None
-        # a flow that called nobody took no tokens, which is known
+        # a flow without calls is known to use no tokens
         used = work.used.usage or Usage() if tally.calls or not timed else Usage(input=0, output=0)
         ending = attempt.build_ending(
             result,
             judged=decision is not None and bool(result.verdicts),
-            # an upper bound is no cost
+            # an upper bound is not a cost
             measured=attempt.take_measurements(
                 used, timed=timed, cost_known=timed and not tally.unpriced and not tally.sources["bound"]
             ),
@@ -158,7 +162,7 @@ class Decider:
 
 
 def _skip_unanswered(cell: Cell, error: NotRecorded) -> AttemptResult:
-    """A node was asked that nothing answers."""
+    """Return the result of a run whose node has no recorded answer."""
     skip = cell.unanswered
     if skip is None:
         return AttemptResult(outcome="skipped", reason="no_cassette", message=str(error))
@@ -166,11 +170,9 @@ def _skip_unanswered(cell: Cell, error: NotRecorded) -> AttemptResult:
 
 
 def _shorten_decision(decision: Decision) -> dict[str, Json]:
-    """The decision as it is stored: one that is very large says what matters in little room."""
-    told = {**decision.to_json(), "confidence": decision.confidence}
+    """Return the decision as stored; a decision of more than `MAX_DECISION_CHARS` is shortened."""
+    document = {**decision.to_json(), "confidence": decision.confidence}
     size = len(encode_json(decision.decision))
-    return (
-        told
-        if size <= MAX_DECISION_CHARS
-        else {**told, "decision": shorten_value(decision.decision), "decisionCutFrom": size}
-    )
+    if size <= MAX_DECISION_CHARS:
+        return document
+    return {**document, "decision": shorten_value(decision.decision), "decisionCutFrom": size}

@@ -1,4 +1,4 @@
-"""The runs of a decision lab: each is a flow that calls the backends and specialists of its capability."""
+"""The run kind of decision labs: each run is a flow that calls the backends and specialists of its capability."""
 
 from __future__ import annotations
 
@@ -26,34 +26,36 @@ class LabKind:
     cells: tuple[Cell, ...]
     settings: LabSettings
     providers: Mapping[str, PricedProvider]
-    """By the names of `Capability.find_provider_name`; offline the one player, as `recorded`."""
+    """By the names of `Capability.find_provider_name`; offline only the player, under the name `recorded`."""
     stored_selection: Mapping[str, Json]
-    """What was narrowed to (`chosen`) and where run directories are (`runs`): stored, and read back by `resume`."""
+    """Fields that the sweep stores and `resume` reads: the selection (`chosen`) and the folder of run directories
+    (`runs`)."""
     on_ending: OnEnding = lambda _cell, _ending: None
     """Called with each ending before it is stored."""
     accounts: Mapping[tuple[str, str], str] = attrs.field(init=False)
+    """By cell, the account of the first provider that its flow may call."""
 
     @accounts.default
     def _accounts(self) -> dict[tuple[str, str], str]:
-        """By cell, the account of the first node that calls a provider."""
+        """Return the default of `accounts`."""
         first = next(iter(self.providers))
         names = {
             cell.key: [cell.capability.find_provider_name(node) for node in cell.capability.list_asking_nodes()]
             for cell in self.cells
         }
         return {
-            key: self.providers[next((name for name in found if name in self.providers), first)].provider.account
-            for key, found in names.items()
+            key: self.providers[next((name for name in candidates if name in self.providers), first)].provider.account
+            for key, candidates in names.items()
         }
 
     @property
     def nouns(self) -> KindNouns:
-        """A lab's."""
+        """The nouns of a lab: fixture and target."""
         return NOUNS
 
     @property
     def content(self) -> Mapping[str, str]:
-        """Of `lab.yaml`, the daemon configuration, the fixtures and the cassettes that are played."""
+        """SHA-256 (hex), by path, of `lab.yaml`, the daemon configuration, the fixtures and the played cassettes."""
         played = {
             cell.case.cassette_path(cell.target): cell.recorded for cell in self.cells if cell.recorded is not None
         }
@@ -61,16 +63,12 @@ class LabKind:
 
     @property
     def max_run_s(self) -> float:
-        """All timeouts of a flow together."""
-        return (
-            max(
-                (sum(node.timeout_ms for node in cell.capability.list_asking_nodes()) for cell in self.cells), default=0
-            )
-            / 1000
-        )
+        """The largest sum of a flow's timeouts, in seconds."""
+        totals = (sum(node.timeout_ms for node in cell.capability.list_asking_nodes()) for cell in self.cells)
+        return max(totals, default=0) / 1000
 
     def describe_conditions(self) -> dict[str, Json]:
-        """See `orchestrator.engine.kind.RunKind`; `lab` holds what a lab has beyond a suite."""
+        """See `orchestrator.engine.kind.RunKind`; the key `lab` holds what only labs have."""
         lab = self.lab
         return {
             "suite": {
@@ -95,7 +93,7 @@ class LabKind:
         return plan_sweep(self.lab, self.cells, self.settings, request)
 
     def account_of(self, claim: Claim) -> str:
-        """That of the first provider that the flow may call."""
+        """Return the account of the first provider that the flow may call."""
         return self.accounts[claim.case_id, claim.variant]
 
     def make_executor(self, context: RunContext) -> Decider:

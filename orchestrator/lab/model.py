@@ -1,4 +1,4 @@
-"""A decision lab in memory: what `lab.yaml` and the fixtures say, checked and resolved."""
+"""A decision lab in memory: the checked contents of `lab.yaml`, the daemon configuration and the cases."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from store.events import Json
 from store.rows import Caps
 
 REPLAY = "replay"
-"""The target of a fixture whose own `replay` answers every node; no target may be called so."""
+"""The target of cases whose own `replay` answers every node. A lab's own targets may not have this name."""
 
 CASSETTES = "cassettes"
-"""The folder of a lab's recorded answers."""
+"""The folder of a lab's cassettes, relative to the lab."""
 
 Mode = Literal["offline", "live"]
 
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """A backend and a model that every model node is aimed at."""
+    """A target: the backend and model that every model node of a run calls."""
 
     id: str
     backend: str
     model: str
     local: bool = False
-    """It costs nothing."""
+    """Calls cost nothing."""
 
 
 @attrs.frozen(kw_only=True)
 class Expectation:
-    """One assertion: a CEL expression that has to be true, and the rule that it protects."""
+    """One assertion: a CEL expression that must be true, and the rule that it protects."""
 
     cel: str
     why: str
@@ -44,7 +44,7 @@ class Expectation:
 
 @attrs.frozen(kw_only=True)
 class LabCase:
-    """One case: an input, and what is expected of the decision about it."""
+    """A test case: an input, and assertions about the decision on it. Its file is a fixture."""
 
     id: str
     """Also the file's name."""
@@ -54,8 +54,8 @@ class LabCase:
     description: str = ""
     input: Json
     replay: Mapping[str, Json] = attrs.field(factory=dict)
-    """Hand-written answers by node: `{answer, confidence}` for a model node, a specialist's JSON else. The reader has
-    resolved the names of backends and specialists, so the keys are ids of nodes that ask somebody."""
+    """Hand-written answers by node: `{answer, confidence}` for a model node, otherwise the specialist's JSON. The
+    reader has resolved the names of backends and specialists, so the keys are ids of nodes that make a call."""
     expect: tuple[Expectation, ...]
     modes: tuple[Mode, ...] = ("offline", "live")
     content: str
@@ -68,36 +68,37 @@ class LabCase:
 
     @property
     def input_hash(self) -> str:
-        """What a cassette records of the input: SHA-256 of its canonical JSON, hex."""
+        """SHA-256 (hex) of the input's canonical JSON, which a cassette records."""
         return compute_digest(self.input).hex()
 
     def cassette_path(self, target: str) -> str:
-        """The path, seen from the lab, of what was recorded of *target*, whether it is there or not."""
+        """Return the path of *target*'s cassette relative to the lab, whether or not the file exists."""
         return f"{CASSETTES}/{self.capability}/{self.id}/{target}.json"
 
 
 @attrs.frozen(kw_only=True)
 class Lab:
-    """A lab with the daemon configuration that it is run under."""
+    """A decision lab with the daemon configuration that it runs under."""
 
     id: str
-    """From `lab.yaml`; `lab` where it says none."""
+    """From `lab.yaml`; `lab` by default."""
     version: str
-    """The same; `1`."""
+    """From `lab.yaml`; `1` by default."""
     root: Path
     """The lab's directory, absolute."""
     config: Path
     """The daemon configuration's file, absolute."""
     bundled: bool
+    """The lab is part of the installation, where nothing is written."""
     daemon: DaemonConfig
     targets: Mapping[str, Target]
     budget: Caps | None
-    """What `record` and `live` may spend."""
+    """The caps on the spending of `record` and `live`; None if `lab.yaml` sets none."""
     repeat: int
     prices: Mapping[str, Price]
     """By model."""
     cases: tuple[LabCase, ...]
     """Sorted by capability and id."""
     content: Mapping[str, str]
-    """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab (the configuration by
-    the name `config.yaml`, wherever it is). What a resume compares."""
+    """SHA-256 (hex) of `lab.yaml`, `config.yaml` and every fixture, by path relative to the lab. The configuration has
+    the name `config.yaml`, wherever its file is. `resume` compares these hashes."""

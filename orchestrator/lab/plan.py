@@ -1,4 +1,4 @@
-"""From cells to the plan that is stored before anything runs. Pure."""
+"""The sweep plan of a lab: from cells to the rows that are stored before anything runs. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from store.identity import Identity, identify_cell
 from store.rows import CellRow, NewSweep, PlannedRun
 
 FLOW_TARGET = "decision"
-"""A decision flow. The backend that it calls is the variant."""
+"""The kind of subject that a cell's identity names: a decision flow. The lab's target is the variant."""
 
 
 def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
-    """The cell as it is stored."""
-    fixture, aim = cell.case, cell.aim
+    """Return the row of *cell* in the sweep plan."""
+    case, aim = cell.case, cell.aim
     return identify_cell(
         Identity(
             suite=lab.id,
-            case=fixture.case_id,
-            case_version=str(fixture.version),
+            case=case.case_id,
+            case_version=str(case.version),
             target=FLOW_TARGET,
             variant=cell.target,
             mode=mode,
@@ -33,9 +33,9 @@ def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
         ),
         suite_version=lab.version,
         content={
-            "input": fixture.input_hash,
-            "expect": compute_digest([attrs.asdict(one) for one in fixture.expect]).hex(),
-            "replay": compute_digest(dict(fixture.replay)).hex(),
+            "input": case.input_hash,
+            "expect": compute_digest([attrs.asdict(expectation) for expectation in case.expect]).hex(),
+            "replay": compute_digest(dict(case.replay)).hex(),
         },
         config_hash=compute_digest(cell.to_document()).hex(),
         provider=aim.backend if aim is not None else "",
@@ -45,7 +45,7 @@ def plan_cell(lab: Lab, cell: Cell, mode: Mode) -> CellRow:
 
 
 def plan_sweep(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRequest) -> NewSweep:
-    """Lay out every run in its order: each cell as often as the settings say, one that is skipped once."""
+    """Lay out every run in its order: each cell once per repetition, a skipped cell only once."""
     mode: Mode = "offline" if settings.mode == "offline" else "live"
     cases = _number_names(cell.case.case_id for cell in cells)
     targets = _number_names(cell.target for cell in cells)
@@ -55,7 +55,7 @@ def plan_sweep(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRe
         for slot in order_runs(cases=len(cases), variants=len(targets), repetitions=settings.k, seed=settings.seed)
         if (slot.case, slot.variant) in places
     )
-    kept = ((slot, index) for slot, index in slots if slot.repetition == 0 or cells[index].skip is None)
+    planned = ((slot, index) for slot, index in slots if slot.repetition == 0 or cells[index].skip is None)
     return NewSweep(
         name=request.name,
         command=request.command,
@@ -69,11 +69,11 @@ def plan_sweep(lab: Lab, cells: Sequence[Cell], settings: Terms, request: PlanRe
         cells=tuple(plan_cell(lab, cell, mode) for cell in cells),
         runs=tuple(
             PlannedRun(position=position, cell=index, repetition=slot.repetition, pair=slot.pair)
-            for position, (slot, index) in enumerate(kept, start=1)
+            for position, (slot, index) in enumerate(planned, start=1)
         ),
     )
 
 
 def _number_names(names: Iterable[str]) -> dict[str, int]:
-    """Each name's number, in the order in which they come first."""
+    """Number the different names from 0, in the order of their first occurrence."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}

@@ -20,5 +20,5 @@ class LabSettings(Terms):
     @classmethod
     def read_values(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Read the stored values of known fields. Older versions stored targets as variants without overrides."""
-        targets = stored.get("targets") or [one["id"] for one in stored.get("variants", ())]
+        targets = stored.get("targets") or [variant["id"] for variant in stored.get("variants", ())]
         return super().read_values(stored) | {"targets": tuple(targets)}

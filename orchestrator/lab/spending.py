@@ -1,4 +1,4 @@
-"""What asking backends will take at most, in words: told before the first call."""
+"""The upper bound of a sweep's spending in words, printed before the first call."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from store.rows import Caps
 
 
 def get_budget(lab: Lab) -> Caps:
-    """The caps that `lab.yaml` sets.
+    """Return the caps that `lab.yaml` sets.
 
     Raises:
-        UsageError: it sets none; spending money without a bound is not what anybody means.
+        UsageError: it sets none, so the spending would be unbounded.
     """
     if lab.budget is None:
         raise UsageError(
-            f"{lab.root / 'lab.yaml'}: it has no budget, and asking backends spends money",
-            "Give it one: budget: { max_calls: 200, max_cost_usd: 1.0 }.",
+            f"{lab.root / 'lab.yaml'}: it has no budget, and calls to backends cost money",
+            "Add one, such as budget: { max_calls: 200, max_cost_usd: 1.0 }.",
         )
     return lab.budget
 
 
 def count_runs(cells: Iterable[Cell], repeat: int) -> int:
-    """Runs that ask somebody, or may."""
+    """Count the runs that are not skipped, which may call backends."""
     return sum(repeat for cell in cells if cell.skip is None)
 
 
 def count_calls(cells: Iterable[Cell], repeat: int) -> int:
-    """The most calls that these runs make, retries not counted."""
+    """Count the calls that these runs make at most, without retries."""
     return sum(repeat * count_max_calls(cell.capability) for cell in cells if cell.skip is None)
 
 
 def describe_spending(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Caps) -> Iterator[str]:
-    """The runs, the calls, the caps, and for everybody who is asked what is known of the price."""
-    asking = [cell for cell in cells if cell.skip is None]
-    fixtures = len({cell.case.case_id for cell in asking})
-    targets = [lab.targets[name] for name in dict.fromkeys(cell.target for cell in asking)]
+    """Yield lines with the runs, calls and caps, and with the price of each target and specialist."""
+    running = [cell for cell in cells if cell.skip is None]
+    cases = len({cell.case.case_id for cell in running})
+    targets = [lab.targets[name] for name in dict.fromkeys(cell.target for cell in running)]
     runs = count_runs(cells, repeat)
     yield (
-        f"lab {lab.id}: {format_count(fixtures, 'fixture')}, {format_count(len(targets), 'target')}, "
+        f"lab {lab.id}: {format_count(cases, 'fixture')}, {format_count(len(targets), 'target')}, "
         f"{format_count(repeat, 'repetition')}: {format_count(runs, 'run')}"
     )
     skipped = {cell.case.case_id for cell in cells if cell.skip is not None}
     if skipped:
-        yield f"  skipped for their modes: {format_count(len(skipped), 'fixture')}"
+        yield f"  skipped because of their modes: {format_count(len(skipped), 'fixture')}"
     calls = count_calls(cells, repeat)
     stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
     yield f"  at most {format_count(calls, 'call')}, and retries; {stop}"
     yield f"  cost: {f'stopped at {format_usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
-    capabilities = {cell.capability.name: cell.capability for cell in asking}.values()
+    capabilities = {cell.capability.name: cell.capability for cell in running}.values()
     if any(isinstance(node, ModelNode) for capability in capabilities for node in capability.flow):
         for target in targets:
             model = render_line(target.model)
@@ -64,7 +64,7 @@ def describe_spending(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Cap
         yield f"  specialist {name}: {'local, costs nothing' if local else _UNKNOWN}"
 
 
-_UNKNOWN = "no price: its cost stays unknown, and outside the cap on cost"
+_UNKNOWN = "no price: its cost stays unknown, and the cap on cost does not count it"
 
 
 def _describe_price(lab: Lab, target: Target) -> str:

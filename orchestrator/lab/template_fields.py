@@ -1,4 +1,4 @@
-"""Fields that a template names and no schema does: `{{ input.subjekt }}` is filled in with `null` without a word."""
+"""The check for template fields that no schema defines: `{{ input.subjekt }}` silently becomes `null`."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ OPEN_KEYWORDS = frozenset(
         "unevaluatedProperties",
     }
 )
-"""Keywords that may name properties in another way than `properties`: beside one, nothing is said."""
+"""Keywords that may define properties beside `properties`; a schema with one of them is not checked."""
 
 
 def find_unknown_fields(config: Path, file: str, capabilities: Iterable[Capability]) -> Iterator[str]:
-    """A warning for each field in the templates of *capabilities* that the schema of what is asked about does not name.
+    """Yield a warning for each template field of *capabilities* that the schema of its value does not define.
 
     Args:
-        config: the daemon configuration that they were read from.
-        file: what messages call it.
-        capabilities: those that are looked at.
+        config: the file of the daemon configuration.
+        file: its name in messages.
+        capabilities: those to check.
     """
     try:
         document = read_yaml(config, name=file)
-    except UsageError:  # it was read a moment ago, and what is wrong with it has been told
+    except UsageError:  # the file changed since it was read; the reader reports its problems
         return
     for capability in capabilities:
         yield from _check_capability(capability, document)
 
 
 def find_missing_field(schema: Json, steps: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The first of *steps* that a value of *schema* has no field for, and the fields that there are.
+    """Find the first of *steps* that *schema* does not define, with the fields that it defines there.
 
-    None where every step is named, or where the schema does not say: only plain `properties` are looked at, and only
-    while nothing beside them allows more.
+    None if every step is defined or the schema leaves it open. Only plain `properties` count, and only if no other
+    keyword allows more.
     """
     for step in steps:
         if not isinstance(schema, Mapping) or OPEN_KEYWORDS & schema.keys():
@@ -64,9 +64,9 @@ def find_missing_field(schema: Json, steps: Sequence[str]) -> tuple[str, list[st
             return None
         if step not in fields:
             required = schema.get("required")
-            named = isinstance(required, list) and step in required
+            is_required = isinstance(required, list) and step in required
             closed = schema.get("additionalProperties", False) is False
-            return (step, list(fields)) if closed and not named and not step.isdecimal() else None
+            return (step, list(fields)) if closed and not is_required and not step.isdecimal() else None
         schema = fields[step]
     return None
 
@@ -78,16 +78,14 @@ def _check_capability(capability: Capability, document: YamlDocument) -> Iterato
             continue
         for key, template in (("system", node.system), ("prompt", node.prompt)):
             for path in dict.fromkeys(list_placeholders(template)):
-                inside = 1 if path[0] == "input" else 2
-                schema = capability.input_schema if inside == 1 else answers.get(".".join(path[1:2]))
-                found = find_missing_field(schema, path[inside:])
-                if found is not None:
-                    step, fields = found
-                    message = f"{render_line('.'.join(path), 100)}: the schema names no field {render_line(step, 60)!r}"
+                prefix = 1 if path[0] == "input" else 2
+                schema = capability.input_schema if prefix == 1 else answers.get(".".join(path[1:2]))
+                missing = find_missing_field(schema, path[prefix:])
+                if missing is not None:
+                    step, fields = missing
+                    message = f"{render_line('.'.join(path), 100)}: the schema has no field {render_line(step, 60)!r}"
                     at = ("capabilities", capability.name, "flow", index, key)
                     yield format_problem(
                         document.name,
-                        document.locate_problem(
-                            at, f"{message}{suggest_nearest(step, fields)}; what is not there is null"
-                        ),
+                        document.locate_problem(at, f"{message}{suggest_nearest(step, fields)}; it becomes null"),
                     )

@@ -1,5 +1,5 @@
-"""What is doubtful in a lab that was read: cassettes that nothing plays, nodes that a target cannot be asked, fields of
-templates that no schema names.
+"""The warnings of `lab check` about a valid lab: unused cassettes, nodes that a target cannot answer, template fields
+that no schema defines.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from store.documents.structure import suggest_nearest
 from store.errors import UsageError
 
 CASSETTE_DEPTH = 3
-"""Below it: capability, fixture, target."""
+"""Levels below the folder of cassettes: capability, fixture, target."""
 
 
 @attrs.frozen(kw_only=True)
 class LabProblems:
-    """What is wrong, and what only looks so; one text each."""
+    """The errors and warnings about a lab, one text each."""
 
     findings: tuple[str, ...]
+    """Errors: the lab cannot run like this."""
     warnings: tuple[str, ...]
 
 
 def find_problems(lab: Lab, selection: Selection, root: Path) -> LabProblems:
-    """Look at the cassettes, targets and templates of what was chosen. Messages call the lab's directory *root*."""
+    """Check the cassettes, targets and templates of the selection. Messages name the lab's directory *root*."""
     findings: list[str] = []
     warnings = list(_find_orphans(lab, root)) if _is_whole_lab(lab, selection) else []
-    for fixture in selection.cases:
+    for case in selection.cases:
         for target in selection.targets:
-            name = str(root / fixture.cassette_path(target.id))
+            name = str(root / case.cassette_path(target.id))
             try:
-                reason = _explain_stale(lab, fixture, target, name)
+                reason = _explain_stale(lab, case, target, name)
             except UsageError as error:
                 findings += str(error).splitlines()
             else:
@@ -54,24 +55,24 @@ def _is_whole_lab(lab: Lab, selection: Selection) -> bool:
     return len(selection.cases) == len(lab.cases) and len(selection.targets) == len(lab.targets)
 
 
-def _explain_stale(lab: Lab, fixture: LabCase, target: Target, name: str) -> str | None:
-    """Why a cassette is not played, or plays what nobody asks; None where all is well or there is none."""
-    found = cassettes.find_cassette(lab, fixture, target.id, name=name)
-    if found is None:
+def _explain_stale(lab: Lab, case: LabCase, target: Target, name: str) -> str | None:
+    """Return why a cassette does not answer, or answers an unknown node; None if it is fine or missing."""
+    recorded = cassettes.find_cassette(lab, case, target.id, name=name)
+    if recorded is None:
         return None
-    cassette, _ = found
-    if (reason := cassettes.explain_stale(cassette, fixture)) is not None:
+    cassette, _ = recorded
+    if (reason := cassettes.explain_stale(cassette, case)) is not None:
         return f"stale, so it is not played: {reason}"
-    nodes = [node.id for node in lab.daemon.capabilities[fixture.capability].list_asking_nodes()]
-    strange = [node for node in sorted(cassette.answers) if node not in nodes]
-    if strange:
-        return f"it answers {strange[0]!r}, which is no node that asks{suggest_nearest(strange[0], nodes)}"
+    nodes = [node.id for node in lab.daemon.capabilities[case.capability].list_asking_nodes()]
+    unknown = [node for node in sorted(cassette.answers) if node not in nodes]
+    if unknown:
+        return f"it answers {unknown[0]!r}, which is not a node that makes calls{suggest_nearest(unknown[0], nodes)}"
     return None
 
 
 def _find_orphans(lab: Lab, root: Path) -> Iterator[str]:
-    """Files among the cassettes that belong to no fixture and target."""
-    wanted = {fixture.cassette_path(target) for fixture in lab.cases for target in lab.targets}
+    """Yield a warning for each file among the cassettes that belongs to no case and target."""
+    wanted = {case.cassette_path(target) for case in lab.cases for target in lab.targets}
     folder = lab.root / CASSETTES
     for directory, folders, files in os.walk(folder):
         folders.sort()
@@ -81,29 +82,32 @@ def _find_orphans(lab: Lab, root: Path) -> Iterator[str]:
         for name in sorted(files):
             relative = (Path(directory) / name).relative_to(lab.root)
             if relative.as_posix() not in wanted and not name.startswith("."):
-                yield (
-                    f"{render_line(str(root / relative))}: no cassette of a fixture and a target, so it is never played"
-                )
+                yield f"{render_line(str(root / relative))}: belongs to no fixture and target, so it is never played"
 
 
 def _find_unusable_targets(lab: Lab, selection: Selection) -> Iterator[str]:
-    """Targets that a capability's model nodes cannot be aimed at: a typesafe backend answers closed questions alone."""
-    from providers.endpoints.typesafe import list_schema_problems
+    """Yield a warning for each model node that a target cannot answer: `typesafe` answers closed questions only."""
+    from providers.endpoints.typesafe import (  # noqa: PLC0415 - most labs have no typesafe backend
+        list_schema_problems,
+    )
 
     for target in selection.targets:
         if lab.daemon.backends[target.backend].kind != "typesafe":
             continue
-        for name in sorted({fixture.capability for fixture in selection.cases}):
+        for name in sorted({case.capability for case in selection.cases}):
             for node in lab.daemon.capabilities[name].flow:
                 if isinstance(node, ModelNode) and (problems := list_schema_problems(node.answer)):
-                    asked = f"target {target.id!r} cannot be asked node {node.id!r} of {name!r}"
-                    yield f"{asked}: {'; '.join(problems)}"
+                    subject = f"target {target.id!r} cannot answer node {node.id!r} of {name!r}"
+                    yield f"{subject}: {'; '.join(problems)}"
 
 
 def _find_misnamed_fields(lab: Lab, selection: Selection, root: Path) -> Iterator[str]:
-    """Fields in templates that no input has; of every capability where everything was chosen."""
-    wanted = {fixture.capability for fixture in selection.cases}
-    capabilities = lab.daemon.capabilities.values()
-    looked_at = [one for one in capabilities if one.name in wanted or _is_whole_lab(lab, selection)]
+    """Yield a warning for each template field that no schema defines, in the selected cases' capabilities.
+
+    All capabilities are checked if the whole lab is selected.
+    """
+    names = {case.capability for case in selection.cases}
+    whole = _is_whole_lab(lab, selection)
+    capabilities = [capability for name, capability in lab.daemon.capabilities.items() if whole or name in names]
     own = lab.config == (lab.root / CONFIG_FILE).resolve()
-    yield from find_unknown_fields(lab.config, str(root / CONFIG_FILE if own else lab.config), looked_at)
+    yield from find_unknown_fields(lab.config, str(root / CONFIG_FILE if own else lab.config), capabilities)

@@ -1,4 +1,5 @@
-"""formats: readers of `lab.yaml`, fixtures, flows and the daemon configuration: one reader per file format.
+"""formats: the readers of a lab's files, one per format: `lab.yaml`, fixtures, the daemon configuration.
 
-Start reading at `lab_yaml.py`.
+`flow_rules.py` and `flow_graph.py` check the flows of the daemon configuration. Start reading at `lab_yaml.py`. A new
+key goes to the `...File` class of its format and to the table in docs/decision-labs.md.
 """

@@ -1,6 +1,6 @@
-"""The reader of a daemon configuration, `config.yaml`: backends, and capabilities with the flows that decide.
+"""The reader of the daemon configuration, `config.yaml`: backends, and capabilities with their decision flows.
 
-docs/decision-labs.md describes the format. Everything wrong with a file is told at once, each finding with its place.
+docs/decision-labs.md describes the format. One error reports every finding, each with line and field.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CapabilityFile:
 
 @attrs.frozen(kw_only=True)
 class DaemonFile:
-    """The document."""
+    """The document `config.yaml`."""
 
     schema: Literal["evalctl.hub/1"] = "evalctl.hub/1"
     backends: Mapping[str, BackendFile | None] = attrs.field(factory=dict)
@@ -59,15 +59,15 @@ class DaemonFile:
 
 @attrs.frozen(kw_only=True)
 class CheckedDaemon:
-    """A configuration, and what is wrong with it."""
+    """A daemon configuration with its findings."""
 
     daemon: DaemonConfig | None
-    """None where anything is."""
+    """None if there are findings."""
     findings: tuple[str, ...]
     capabilities: Mapping[str, CapabilityOutline] | None
-    """What can be said of them although there are findings; None where nothing is known of them."""
+    """The outlines by name, even if there are findings; None if the file has no readable capabilities."""
     backends: Mapping[str, str] | None = None
-    """The kind of each backend that may be named; the same."""
+    """The kind of each backend by name; None if the file has no readable backends."""
     content: str = ""
     """SHA-256 of the file, hex."""
 
@@ -76,8 +76,8 @@ def read_daemon(file: Path, *, path: str | None = None) -> DaemonConfig:
     """Read and check the configuration in *file*.
 
     Args:
-        file: the configuration; commands are relative to the directory that it really lies in.
-        path: the `PATH` by which programs have to be found; None: programs are not looked for.
+        file: the configuration; commands are relative to its directory after links are resolved.
+        path: the `PATH` to find programs in; None skips the check of programs.
 
     Raises:
         UsageError: with every finding, one per line, in the order of the file.
@@ -89,17 +89,17 @@ def read_daemon(file: Path, *, path: str | None = None) -> DaemonConfig:
 
 
 def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
-    """The configuration in *file* with what is wrong with it; see `read_daemon`."""
+    """Check the configuration in *file*; return it with its findings. See `read_daemon`."""
     try:
         document = read_yaml(file)
     except UsageError as error:
         return CheckedDaemon(daemon=None, findings=tuple(str(error).splitlines()), capabilities=None)
-    read, mismatches = structure_yaml(document, DaemonFile, _make_converter())
+    structured, mismatches = structure_yaml(document, DaemonFile, _make_converter())
     rules = FlowRules(document, base=file.resolve().parent, path=path)
     rules.check_flow()
     findings = format_problems(document, [*mismatches, *rules.findings])
     return CheckedDaemon(
-        daemon=_build_daemon(read) if read is not None and not findings else None,
+        daemon=_build_daemon(structured) if structured is not None and not findings else None,
         findings=tuple(findings),
         capabilities=rules.outlines if get_typed(document.value, "capabilities", dict) is not None else None,
         backends=rules.kinds if rules.names_known else None,
@@ -108,15 +108,15 @@ def check_daemon(file: Path, *, path: str | None = None) -> CheckedDaemon:
 
 
 def add_default_backend(daemon: DaemonConfig, name: str) -> DaemonConfig:
-    """*daemon* with the default instance of the kind *name*, where it has no backend of that name."""
+    """Return *daemon* with a default backend of the kind *name*, unless it has a backend of that name."""
     if name in daemon.backends or name not in BUILT_IN_PROVIDERS:
         return daemon
     return attrs.evolve(daemon, backends={**daemon.backends, name: Backend(name=name, kind=name)})
 
 
-def _build_daemon(read: DaemonFile) -> DaemonConfig:
+def _build_daemon(document: DaemonFile) -> DaemonConfig:
     daemon = DaemonConfig(
-        backends={name: _build_backend(name, entry or BackendFile()) for name, entry in read.backends.items()},
+        backends={name: _build_backend(name, entry or BackendFile()) for name, entry in document.backends.items()},
         capabilities={
             name: Capability(
                 name=name,
@@ -126,7 +126,7 @@ def _build_daemon(read: DaemonFile) -> DaemonConfig:
                 min_confidence=entry.min_confidence,
                 flow=entry.flow,
             )
-            for name, entry in read.capabilities.items()
+            for name, entry in document.capabilities.items()
         },
     )
     for capability in daemon.capabilities.values():

@@ -1,7 +1,7 @@
-"""The reader of a lab's fixtures: `fixtures/<capability>/<id>.yaml`, an input and what is expected of the decision.
+"""The reader of a lab's fixtures, `fixtures/<capability>/<id>.yaml`: an input and assertions about the decision.
 
-docs/decision-labs.md describes the format. A fixture is checked against its capability as far as that is known, so that
-a mistake in the configuration does not hide those in fixtures.
+docs/decision-labs.md describes the format. A fixture is checked against its capability's outline, which exists even if
+the configuration has findings. So an error in the configuration hides none in fixtures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ EXPECTED_PATH = f"expected {FOLDER}/CAPABILITY/ID{SUFFIX}"
 
 @attrs.frozen(kw_only=True)
 class FixtureFile:
-    """The document."""
+    """The document of a fixture."""
 
     schema: Literal["evalctl.lab-fixture/1"] = "evalctl.lab-fixture/1"
     id: str
@@ -65,18 +65,18 @@ class FixtureFile:
 
 @attrs.frozen(kw_only=True)
 class CheckedFixtures:
-    """All fixtures of a lab, and what is wrong with them."""
+    """All cases of a lab with the findings of their files."""
 
     cases: tuple[LabCase, ...]
-    """Sorted by capability and id; those without findings."""
+    """The cases without findings, sorted by capability and id."""
     findings: tuple[str, ...]
     content: Mapping[str, str]
     """SHA-256 (hex) of each file by its path relative to the lab."""
 
 
 def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> CheckedFixtures:
-    """The fixtures of the lab in *root*. Where *capabilities* are not known, nothing is checked against them."""
-    fixtures: list[LabCase] = []
+    """Check the fixtures of the lab in *root* against *capabilities*; None skips that check."""
+    cases: list[LabCase] = []
     findings: list[str] = []
     content: dict[str, str] = {}
     for entry in _find_fixture_files(root, capabilities):
@@ -92,26 +92,28 @@ def check_fixtures(root: Path, capabilities: Mapping[str, CapabilityOutline] | N
             findings += str(error).splitlines()
         else:
             content[entry.as_posix()] = hashlib.sha256(document.raw).hexdigest()
-            found, fixture = _check_fixture(document, entry, capabilities)
-            findings += found
-            fixtures += [fixture] if fixture is not None else []
+            problems, case = _check_fixture(document, entry, capabilities)
+            findings += problems
+            cases += [case] if case is not None else []
     if not content and not findings:
         findings.append(f"{quote_path(root / FOLDER)}: no fixtures; {EXPECTED_PATH}")
-    return CheckedFixtures(cases=tuple(fixtures), findings=tuple(findings), content=content)
+    return CheckedFixtures(cases=tuple(cases), findings=tuple(findings), content=content)
 
 
 def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline] | None) -> Iterator[Path | str]:
-    """Paths of fixtures relative to the lab, and what is said of everything else; sorted by folder and name."""
+    """Yield the paths of fixtures relative to the lab, and a finding for any other entry; sorted by folder and name."""
     for folder in _list_directory(root / FOLDER):
         if isinstance(folder, str):
             yield folder
             continue
-        shown = quote_path(root / FOLDER / folder.name)
+        name = quote_path(root / FOLDER / folder.name)
         if not _is_directory(folder):
-            yield f"{shown}: not in the folder of a capability; {EXPECTED_PATH}"
+            yield f"{name}: not in the folder of a capability; {EXPECTED_PATH}"
         elif capabilities is not None and folder.name not in capabilities:
-            there = f"there is no capability {describe_value(folder.name)}{suggest_nearest(folder.name, capabilities)}"
-            yield f"{shown}: {there}; capabilities: {list_known(capabilities)}"
+            problem = (
+                f"there is no capability {describe_value(folder.name)}{suggest_nearest(folder.name, capabilities)}"
+            )
+            yield f"{name}: {problem}; capabilities: {list_known(capabilities)}"
         else:
             for file in _list_directory(Path(folder.path)):
                 if isinstance(file, str):
@@ -123,10 +125,10 @@ def _find_fixture_files(root: Path, capabilities: Mapping[str, CapabilityOutline
 
 
 def _list_directory(directory: Path) -> Iterator[os.DirEntry[str] | str]:
-    """What is in a directory but for hidden files such as `.gitkeep`; nothing where it is not there."""
+    """List a directory without hidden files such as `.gitkeep`; a missing directory is empty."""
     try:
-        with os.scandir(directory) as found:
-            listed = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(directory) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -136,7 +138,7 @@ def _list_directory(directory: Path) -> Iterator[os.DirEntry[str] | str]:
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether it is one, or leads to one; a link that leads back to itself does not."""
+    """Return whether *entry* is a directory or a link to one; a link to itself is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -146,7 +148,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 def _check_fixture(
     document: YamlDocument, path: Path, capabilities: Mapping[str, CapabilityOutline] | None
 ) -> tuple[list[str], LabCase | None]:
-    read, mismatches = structure_yaml(document, FixtureFile, _make_converter())
+    structured, mismatches = structure_yaml(document, FixtureFile, _make_converter())
     capability = path.parent.name
     rules = [document.locate_problem(at, message) for at, message in _find_problems(document.value, path)]
     for index, expectation in iterate_items(document.value, "expect"):
@@ -156,33 +158,33 @@ def _check_fixture(
     replay: Mapping[str, Json] = {}
     if capabilities is not None:
         rules += _check_input(document, capability, capabilities)
-        replay, found = _read_replay(document, capabilities[capability])
-        rules += found
+        replay, replay_problems = _read_replay(document, capabilities[capability])
+        rules += replay_problems
     findings = format_problems(document, [*mismatches, *rules])
-    if read is None or findings:
+    if structured is None or findings:
         return findings, None
-    fixture = LabCase(
-        id=read.id,
+    case = LabCase(
+        id=structured.id,
         capability=capability,
-        version=read.version,
-        description=read.description,
-        input=read.input,
+        version=structured.version,
+        description=structured.description,
+        input=structured.input,
         replay=replay,
-        expect=read.expect,
-        modes=read.modes,
+        expect=structured.expect,
+        modes=structured.modes,
         content=hashlib.sha256(document.raw).hexdigest(),
     )
-    return [], fixture
+    return [], case
 
 
 def _find_problems(fixture: Json, path: Path) -> Iterator[PathMessage]:
     name = get_typed(fixture, "id", str)
     if name is not None:
-        wrong = list(check_id(name, ("id",)))
-        yield from wrong
-        if not wrong and name != path.name.removesuffix(SUFFIX):
+        problems = list(check_id(name, ("id",)))
+        yield from problems
+        if not problems and name != path.name.removesuffix(SUFFIX):
             stem = path.name.removesuffix(SUFFIX)
-            yield ("id",), f"expected {describe_value(stem)}, as the file is called, got {describe_value(name)}"
+            yield ("id",), f"expected {describe_value(stem)}, the name of the file, got {describe_value(name)}"
     yield from check_range(fixture, "version", (), 1, MAX_COUNT)
     if get_typed(fixture, "expect", list) == []:
         yield ("expect",), "expected at least one assertion"
@@ -194,7 +196,7 @@ def _find_problems(fixture: Json, path: Path) -> Iterator[PathMessage]:
         yield ("modes",), "expected offline, live or both; without it, a fixture runs in both"
     for index, mode in enumerate(modes or []):
         if mode in (modes or [])[:index]:
-            yield ("modes", index), f"{describe_value(mode)} stands twice"
+            yield ("modes", index), f"{describe_value(mode)} is listed twice"
 
 
 def _check_input(
@@ -226,24 +228,24 @@ def _check_input(
 def _read_replay(
     document: YamlDocument, capability: CapabilityOutline
 ) -> tuple[dict[str, Json], list[DocumentProblem]]:
-    """The answers by node, and what is wrong with them. A node's own id counts before what else it is called."""
+    """Read the answers by node, with their findings. A node's own id takes precedence over its other name."""
     answers: dict[str, Json] = {}
     findings: list[DocumentProblem] = []
     asking = {node.id: node for node in capability.nodes if node.kind != "rule"}
     rules = {node.id for node in capability.nodes if node.kind == "rule"}
     by_id = {key for key, _ in iterate_entries(document.value, "replay") if key in asking}
     for key, answer in iterate_entries(document.value, "replay"):
-        called = [node for node in asking.values() if key == node.other and node.id not in by_id]
-        nodes = [asking[key]] if key in by_id else called
+        other_named = [node for node in asking.values() if key == node.other and node.id not in by_id]
+        nodes = [asking[key]] if key in by_id else other_named
         if not nodes:
             names = {*asking, *(node.other for node in asking.values() if node.other is not None)}
             if key in rules:
-                message = f"{describe_value(key)} is a rule: it asks nobody"
+                message = f"{describe_value(key)} is a rule, which needs no answer"
             elif key in names:
-                message = f"every node of {describe_value(key)} is answered by its own id"
+                message = f"every node of {describe_value(key)} already has an answer under its own id"
             else:
                 message = (
-                    f"no node is called {describe_value(key)}{suggest_nearest(key, names)}; nodes that ask: "
+                    f"there is no node {describe_value(key)}{suggest_nearest(key, names)}; nodes that make calls: "
                     f"{list_known(asking)}"
                 )
             findings.append(document.locate_problem(("replay", key), message))
@@ -259,12 +261,14 @@ def _check_model_answer(document: YamlDocument, key: str, given: Json, node: Nod
     if not isinstance(given, dict) or "answer" not in given:
         form = "{answer, confidence}"
         got = describe_value(given) if not isinstance(given, dict) else "an object without 'answer'"
-        yield document.locate_problem(at, f"expected {form}, which is what a model node is answered by, got {got}")
+        yield document.locate_problem(at, f"expected {form}, the form of a model node's answer, got {got}")
         return
     for name in given:
         if name not in ("answer", "confidence"):
             message = f"unknown field {name!r}{suggest_nearest(name, ['answer', 'confidence'])}"
-            yield document.locate_problem((*at, name), f"{message}; a model node is answered by {{answer, confidence}}")
+            yield document.locate_problem(
+                (*at, name), f"{message}; the form of a model node's answer is {{answer, confidence}}"
+            )
     confidence = given.get("confidence", 0)
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
         yield document.locate_problem(

@@ -1,4 +1,4 @@
-"""The ways through a flow: ids that stand once, fallbacks that lead somewhere, nodes that something leads to."""
+"""The graph of a flow and its checks: unique ids, existing fallbacks, no cycles, no unreachable nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.documents.structure import PathMessage, describe_value, suggest_neare
 from store.events import Json
 
 CALLING_KINDS = ("model", "exec", "http")
-"""Kinds of nodes that ask somebody, who may abstain or fail: only they have fallbacks."""
+"""Kinds of nodes that make a call, which may abstain or fail: only they have fallbacks."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,11 +21,11 @@ class _Node:
     index: int
     fallback: str | None
     last: bool
-    """Where it has no fallback, the flow ends with it whatever it comes to."""
+    """Without a fallback, the flow always ends at this node."""
 
 
 def find_graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: DocumentPath) -> Iterator[PathMessage]:
-    """What is wrong with the ways through the flow at *at*, whose *nodes* come with their indices."""
+    """Find the problems of the flow at *at*; *nodes* are pairs of index and fields."""
     graph: dict[str, _Node] = {}
     for index, fields in nodes:
         name = get_typed(fields, "id", str)
@@ -45,34 +45,35 @@ def find_graph_problems(nodes: Sequence[tuple[int, Mapping[str, Json]]], at: Doc
         elif node.fallback is not None and node.fallback not in graph:
             hint = suggest_nearest(node.fallback, graph)
             yield where, f"there is no node {describe_value(node.fallback)}{hint}; nodes: {', '.join(graph)}"
-    for circle in _find_cycles(graph):
-        way = " -> ".join(render_line(name, 100) for name in [*circle, circle[0]])
-        yield (*at, graph[circle[-1]].index, "fallback"), f"fallbacks go round in a circle: {way}"
+    for cycle in _find_cycles(graph):
+        path = " -> ".join(render_line(name, 100) for name in [*cycle, cycle[0]])
+        yield (*at, graph[cycle[-1]].index, "fallback"), f"fallbacks form a cycle: {path}"
     yield from _find_unreachable(graph, at)
 
 
 def _is_final(node: Mapping[str, Json]) -> bool:
+    """Return whether a flow ends at the node unless its fallback goes on."""
     if node.get("kind") == "rule":
         return str(node.get("when")).strip() == "true"
     return node.get("kind") in CALLING_KINDS and node.get("decides", True) is True
 
 
 def _find_cycles(graph: Mapping[str, _Node]) -> Iterator[list[str]]:
-    """The circles of two and more nodes that fallbacks make, each once, beginning with its first node in the file."""
+    """Find the cycles of two or more fallbacks, each once, starting with its first node in the file."""
     done: set[str] = set()
     for start in graph:
-        way: list[str] = []
+        path: list[str] = []
         name: str | None = start
-        while name is not None and name in graph and name not in done and name not in way:
-            way.append(name)
+        while name is not None and name in graph and name not in done and name not in path:
+            path.append(name)
             name = graph[name].fallback
-        if name in way and len(circle := way[way.index(name) :]) > 1:
-            yield circle
-        done.update(way)
+        if name in path and len(cycle := path[path.index(name) :]) > 1:
+            yield cycle
+        done.update(path)
 
 
 def _find_unreachable(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[PathMessage]:
-    """Nodes after one with which the flow always ends, unless they are somebody's fallback."""
+    """Find the nodes after a node at which the flow always ends, except fallbacks."""
     fallbacks = {node.fallback for name, node in graph.items() if node.fallback != name}
     end: str | None = None
     for name, node in graph.items():
@@ -89,7 +90,7 @@ def _find_unreachable(graph: Mapping[str, _Node], at: DocumentPath) -> Iterator[
 
 
 def _always_ends(name: str, graph: Mapping[str, _Node], seen: frozenset[str]) -> bool:
-    """Whether a flow that comes to this node never goes on to the next one in the list."""
+    """Return whether a flow that reaches this node never continues with the next one in the list."""
     node = graph[name]
     if not node.last or name in seen or node.fallback is None or node.fallback not in graph:
         return node.last

@@ -1,6 +1,4 @@
-"""What a daemon configuration may say beyond its types: names that lead somewhere, conditions and schemas that can be
-used, flows in which every node can be reached.
-"""
+"""The rules of a daemon configuration beyond its types: known names, valid conditions and schemas, reachable nodes."""
 
 from __future__ import annotations
 
@@ -37,26 +35,26 @@ MAX_TIMEOUT_MS = 600_000
 
 @attrs.frozen(kw_only=True)
 class NodeOutline:
-    """What is known of a node, whether its flow is right or not."""
+    """The outline of a node, which exists even if its flow has findings."""
 
     id: str
     kind: str
     other: str | None
-    """What a fixture may call it by beside its id: its backend, or the provider that a specialist stands for."""
+    """Its second name in a fixture's `replay`: its backend, or the `provider` of a specialist."""
     answer: JsonSchema | None = None
-    """Of a model's answer; None where the schema is wrong."""
+    """The schema of a model's answer; None if the schema is invalid."""
 
 
 @attrs.frozen(kw_only=True)
 class CapabilityOutline:
-    """What is known of a capability, whether it is right or not."""
+    """The outline of a capability, which exists even if it has findings."""
 
     input: JsonSchema | None
     nodes: tuple[NodeOutline, ...]
 
 
 class FlowRules:
-    """Looks over one document; `findings` and `outlines` hold what it saw."""
+    """Checks one document; collects `findings` and `outlines`."""
 
     def __init__(self, document: YamlDocument, *, base: Path, path: str | None) -> None:
         self.document = document
@@ -65,16 +63,16 @@ class FlowRules:
         self.findings: list[DocumentProblem] = []
         self.outlines: dict[str, CapabilityOutline] = {}
         self.kinds: dict[str, str] = {name: name for name in BUILT_IN_PROVIDERS}
-        """Of each backend; a kind's own name is its default instance."""
+        """The kind of each backend by name; a kind's own name is its default backend."""
 
     @property
     def names_known(self) -> bool:
-        """Whether the backends are told in a way that they can be looked up in."""
+        """Return whether the document's backends can be looked up by name."""
         value = self.document.value
         return isinstance(value, dict) and isinstance(value.get("backends", {}), dict)
 
     def check_flow(self) -> None:
-        """Look at everything."""
+        """Check all backends and capabilities."""
         value = self.document.value
         for name, backend in iterate_entries(value, "backends"):
             self._check_backend(name, backend, ("backends", name))
@@ -84,7 +82,7 @@ class FlowRules:
             self._check_capability(name, capability, ("capabilities", name))
 
     def _add_problems(self, problems: Iterable[PathMessage]) -> None:
-        """Keep what a rule of `yaml_values` says."""
+        """Add the problems that a rule of `yaml_values` found."""
         self.findings += [self.document.locate_problem(path, message) for path, message in problems]
 
     def _check_backend(self, name: str, backend: Json, at: DocumentPath) -> None:
@@ -101,8 +99,8 @@ class FlowRules:
     def _check_capability(self, name: str, capability: Json, at: DocumentPath) -> None:
         self._add_problems(check_id(name, at))
         self._add_problems(check_range(capability, "min_confidence", at, 0, 1))
-        asked = self._read_schema(capability, "input_schema", at)
-        decided = self._read_schema(capability, "output_schema", at)
+        input_schema = self._read_schema(capability, "input_schema", at)
+        output_schema = self._read_schema(capability, "output_schema", at)
         if get_typed(capability, "flow", list) == []:
             self._add_problems([((*at, "flow"), "expected at least one node")])
         nodes: list[tuple[int, Mapping[str, Json]]] = [
@@ -112,33 +110,36 @@ class FlowRules:
         outlines = [
             outline
             for index, node in nodes
-            if (outline := self._check_node(node, (*at, "flow", index), names, decided)) is not None
+            if (outline := self._check_node(node, (*at, "flow", index), names, output_schema)) is not None
         ]
-        self.outlines[name] = CapabilityOutline(input=asked, nodes=tuple(outlines))
+        self.outlines[name] = CapabilityOutline(input=input_schema, nodes=tuple(outlines))
         self._add_problems(find_graph_problems(nodes, (*at, "flow")))
 
     def _read_schema(self, of: Json, key: str, at: DocumentPath) -> JsonSchema | None:
-        """The JSON Schema at *key*, where there is one."""
+        """Read the JSON Schema at *key*; None if it is missing or invalid."""
         value = get_typed(of, key, dict)
         if value is None:
             return None
         try:
             return JsonSchema(value)
         except BadSchema as bad:
-            self._add_problems([((*at, key, *bad.path), f"no JSON Schema: {bad.message}")])
+            self._add_problems([((*at, key, *bad.path), f"invalid JSON Schema: {bad.message}")])
             return None
 
     def _check_node(
-        self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool], decided: JsonSchema | None
+        self, node: Mapping[str, Json], at: DocumentPath, names: Mapping[str, bool], output_schema: JsonSchema | None
     ) -> NodeOutline | None:
-        """Check a node by itself; None where it has no id or an unknown kind. *names* tells which nodes decide."""
+        """Check a node by itself; return None if it has no id or an unknown kind.
+
+        *names* holds for each node of the flow whether it decides.
+        """
         kind, name = get_typed(node, "kind", str), get_typed(node, "id", str)
         if name is not None:
             self._add_problems(check_id(name, (*at, "id")))
         answer: JsonSchema | None = None
         other: str | None = None
         if kind == "rule":
-            self._check_rule(node, at, decided)
+            self._check_rule(node, at, output_schema)
         elif kind in CALLING_KINDS:
             self._add_problems(check_range(node, "timeout_ms", at, 1, MAX_TIMEOUT_MS))
             self._add_problems(check_range(node, "min_confidence", at, 0, 1))
@@ -152,14 +153,14 @@ class FlowRules:
             return None
         return NodeOutline(id=name, kind=kind, other=other, answer=answer)
 
-    def _check_rule(self, node: Mapping[str, Json], at: DocumentPath, decided: JsonSchema | None) -> None:
+    def _check_rule(self, node: Mapping[str, Json], at: DocumentPath, output_schema: JsonSchema | None) -> None:
         self._add_problems(check_not_empty(node, "when", at))
         when = get_typed(node, "when", str)
         if when is not None and when.strip():
             self.findings += check_expression(self.document, (*at, "when"), when, cel.RULE_VARIABLES)
-        if decided is not None and "decision" in node:
+        if output_schema is not None and "decision" in node:
             value = node["decision"]
-            problems = decided.find_problems(value)
+            problems = output_schema.find_problems(value)
             self.findings += find_schema_problems(
                 self.document, (*at, "decision"), value, problems, schema="output_schema"
             )
@@ -175,10 +176,12 @@ class FlowRules:
             self._add_problems([((*at, "backend"), describe_unknown_backend(backend, self.kinds))])
         answer = self._read_schema(node, "answer", at)
         if answer is not None and backend is not None and self.kinds.get(backend) == "typesafe":
-            from providers.endpoints.typesafe import list_schema_problems
+            from providers.endpoints.typesafe import (  # noqa: PLC0415 - most labs have no typesafe backend
+                list_schema_problems,
+            )
 
             self._add_problems(
-                ((*at, "answer"), f"cannot be asked of a typesafe backend: {line}")
+                ((*at, "answer"), f"a typesafe backend cannot answer it: {line}")
                 for line in list_schema_problems(node["answer"])
             )
         return answer
@@ -188,7 +191,7 @@ class FlowRules:
         if text is None:
             return
         try:
-            named = list_placeholders(text)
+            placeholders = list_placeholders(text)
         except BadTemplate as error:
             line = text.count("\n", 0, error.offset) + 1
             column = error.offset - (text.rfind("\n", 0, error.offset) + 1) + 1
@@ -197,7 +200,7 @@ class FlowRules:
             )
             self.findings.append(finding)
             return
-        for root, *steps in named:
+        for root, *steps in placeholders:
             if root != "answers" or not steps:
                 continue
             path = f"answers.{steps[0]}"
@@ -212,7 +215,7 @@ class FlowRules:
                 )
             elif names[steps[0]]:
                 self._add_problems(
-                    [((*at, key), f"{path}: only nodes with 'decides: false' leave an answer to later ones")]
+                    [((*at, key), f"{path}: only nodes with 'decides: false' leave an answer for later nodes")]
                 )
 
     def _check_specialist(self, node: Mapping[str, Json], at: DocumentPath) -> None:
@@ -226,7 +229,7 @@ class FlowRules:
             self._add_problems([((*at, "command"), "expected a program and its arguments, got an empty array")])
         for index, argument in enumerate(command):
             if isinstance(argument, str) and "\0" in argument:
-                self._add_problems([((*at, "command", index), "an argument cannot hold a NUL character")])
+                self._add_problems([((*at, "command", index), "an argument cannot contain a NUL character")])
             elif index == 0 and isinstance(argument, str):
                 problem = find_program_fault(argument, base=self.base, path=self.path)
                 if problem is not None:
@@ -236,7 +239,7 @@ class FlowRules:
 def check_expression(
     document: YamlDocument, at: DocumentPath, text: str, variables: Mapping[str, cel.VariableType]
 ) -> Iterator[DocumentProblem]:
-    """What keeps the CEL at *at* from being compiled: with a caret, and where it can be, at the very place."""
+    """Compile the CEL expression at *at*; yield its error with a caret, at its exact place if that is known."""
     try:
         cel.compile_expression(text, variables)
     except cel.CelCompileError as error:
@@ -247,5 +250,5 @@ def check_expression(
 
 
 def describe_unknown_backend(name: str, kinds: Mapping[str, str]) -> str:
-    """What is said of a backend that is not there; *kinds* are those that are."""
+    """Return the message for the unknown backend *name*; *kinds* are the known ones."""
     return f"there is no backend {describe_value(name)}{suggest_nearest(name, kinds)}; backends: {list_known(kinds)}"

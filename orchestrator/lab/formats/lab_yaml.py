@@ -1,6 +1,6 @@
-"""The reader of a lab: `lab.yaml`, with the daemon configuration and the fixtures that belong to it.
+"""The reader of a lab: `lab.yaml`, the daemon configuration and the fixtures.
 
-docs/decision-labs.md describes the format. Everything wrong in all files is told at once, by file and line.
+docs/decision-labs.md describes the format. One error reports every finding of all files, each with file and line.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TargetFile:
 
 @attrs.frozen(kw_only=True)
 class BudgetFile:
-    """`budget`; amounts are checked by rules."""
+    """The entry `budget`; rules check the amounts."""
 
     max_calls: int | None = None
     max_cost_usd: Json = None
@@ -76,7 +76,7 @@ class PriceFile:
 
 @attrs.frozen(kw_only=True)
 class LabFile:
-    """The document."""
+    """The document `lab.yaml`."""
 
     schema: Literal["evalctl.lab/1"] = "evalctl.lab/1"
     id: str = "lab"
@@ -89,20 +89,20 @@ class LabFile:
 
 @attrs.frozen(kw_only=True)
 class CheckedLab:
-    """A lab, and what is wrong with it."""
+    """A lab with its findings."""
 
     lab: Lab | None
-    """None where anything is."""
+    """None if there are findings."""
     findings: tuple[str, ...]
-    """By file and line; one text each, some with an excerpt in further lines."""
+    """One text each, with file and line; some have an excerpt on further lines."""
 
 
 def read_lab(place: LabPlace, *, path: str | None = None) -> Lab:
-    """Read and check a lab with everything that belongs to it.
+    """Read and check a lab with its configuration and fixtures.
 
     Args:
-        place: where it is.
-        path: the `PATH` by which specialists' programs have to be found; None: they are not looked for.
+        place: the directory and configuration of the lab.
+        path: the `PATH` to find specialists' programs in; None skips the check of programs.
 
     Raises:
         UsageError: with every finding of every file.
@@ -114,47 +114,50 @@ def read_lab(place: LabPlace, *, path: str | None = None) -> Lab:
 
 
 def check_lab(place: LabPlace, *, path: str | None = None) -> CheckedLab:
-    """The lab with what is wrong with it; see `read_lab`."""
+    """Check a lab; return it with its findings. See `read_lab`."""
     outside = [
         problem for name in (LAB_FILE, CONFIG_FILE) if (problem := _explain_outside_link(place, name)) is not None
     ]
     if outside:
         return CheckedLab(lab=None, findings=tuple(outside))
     daemon = check_daemon(place.config, path=path)
-    document, read, findings = _read_lab_file(place.root / LAB_FILE, daemon)
-    fixtures = check_fixtures(place.root, daemon.capabilities)
-    findings = (*daemon.findings, *findings, *fixtures.findings)
-    if read is None or document is None or daemon.daemon is None or findings:
+    document, structured, findings = _read_lab_file(place.root / LAB_FILE, daemon)
+    cases = check_fixtures(place.root, daemon.capabilities)
+    findings = (*daemon.findings, *findings, *cases.findings)
+    if structured is None or document is None or daemon.daemon is None or findings:
         return CheckedLab(lab=None, findings=findings)
-    known = daemon.daemon
-    for target in read.targets.values():
-        known = add_default_backend(known, target.backend)
+    configuration = daemon.daemon
+    for target in structured.targets.values():
+        configuration = add_default_backend(configuration, target.backend)
     lab = Lab(
-        id=read.id,
-        version=str(read.version),
+        id=structured.id,
+        version=str(structured.version),
         root=place.root.resolve(),
         config=place.config.resolve(),
         bundled=place.bundled,
-        daemon=known,
+        daemon=configuration,
         targets={
             name: Target(id=name, backend=entry.backend, model=entry.model, local=entry.local)
-            for name, entry in read.targets.items()
+            for name, entry in structured.targets.items()
         },
-        budget=_read_caps(read.budget) if read.budget is not None else None,
-        repeat=read.repeat,
-        prices={model: _read_price(entry) for model, entry in read.prices.items()},
-        cases=fixtures.cases,
+        budget=_read_caps(structured.budget) if structured.budget is not None else None,
+        repeat=structured.repeat,
+        prices={model: _read_price(entry) for model, entry in structured.prices.items()},
+        cases=cases.cases,
         content={
             LAB_FILE: hashlib.sha256(document.raw).hexdigest(),
             CONFIG_FILE: daemon.content,
-            **fixtures.content,
+            **cases.content,
         },
     )
     return CheckedLab(lab=lab, findings=())
 
 
 def _explain_outside_link(place: LabPlace, name: str) -> str | None:
-    """What is said of a file of the lab that is a link to somewhere else. Where `--config` leads is the user's own."""
+    """Return the finding about a file of the lab that is a link out of the lab; None if it is not.
+
+    `--config` may name a file anywhere.
+    """
     if name == CONFIG_FILE and place.config != place.root / CONFIG_FILE:
         return None
     try:
@@ -169,9 +172,9 @@ def _read_lab_file(file: Path, daemon: CheckedDaemon) -> tuple[YamlDocument | No
         document = read_yaml(file, decimals=True)
     except UsageError as error:
         return None, None, tuple(str(error).splitlines())
-    read, mismatches = structure_yaml(document, LabFile, _make_converter())
+    structured, mismatches = structure_yaml(document, LabFile, _make_converter())
     rules = [document.locate_problem(at, message) for at, message in _find_problems(document.value, daemon)]
-    return document, read, tuple(format_problems(document, [*mismatches, *rules]))
+    return document, structured, tuple(format_problems(document, [*mismatches, *rules]))
 
 
 def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
@@ -195,8 +198,8 @@ def _find_problems(lab: Json, daemon: CheckedDaemon) -> Iterator[PathMessage]:
     for model, price in iterate_entries(lab, "prices"):
         at = ("prices", model)
         if model not in models:
-            meant = suggest_nearest(model, models)
-            yield at, f"no target has the model {describe_value(model)}{meant}; models of targets: {list_known(models)}"
+            hint = suggest_nearest(model, models)
+            yield at, f"no target has the model {describe_value(model)}{hint}; models of targets: {list_known(models)}"
         for tier in ("input_per_mtok", "output_per_mtok", "cached_per_mtok"):
             yield from _check_amount(price, tier, at)
 
@@ -205,7 +208,7 @@ def _check_target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Pat
     at = ("targets", name)
     yield from check_id(name, at)
     if name == REPLAY:
-        yield at, f"no target is called {describe_value(REPLAY)}: that is where a fixture's own answers count"
+        yield at, f"a target cannot have the name {describe_value(REPLAY)}, which stands for fixtures' own answers"
     yield from check_not_empty(entry, "model", at)
     backend = get_typed(entry, "backend", str)
     if backend is not None and daemon.backends is not None and backend not in daemon.backends:
@@ -213,7 +216,7 @@ def _check_target(name: str, entry: Json, daemon: CheckedDaemon) -> Iterator[Pat
 
 
 def _find_price_conflicts(lab: Json) -> Iterator[PathMessage]:
-    """Targets that ask the same model of the same backend, and differ in whether it costs anything."""
+    """Find targets with the same backend and model of which one is local and one is not."""
     first: dict[tuple[str, str], tuple[str, bool]] = {}
     for target, entry in iterate_entries(lab, "targets"):
         backend, model = get_typed(entry, "backend", str), get_typed(entry, "model", str)
@@ -223,8 +226,8 @@ def _find_price_conflicts(lab: Json) -> Iterator[PathMessage]:
         other, free = first.setdefault((backend, model), (target, local))
         if local is not free:
             message = (
-                f"targets {describe_value(other)} and {describe_value(target)} ask the same model of the same "
-                f"backend: both cost, or none"
+                f"targets {describe_value(other)} and {describe_value(target)} have the same backend and model: "
+                f"both have to be local, or neither"
             )
             yield ("targets", target, "local"), message
 

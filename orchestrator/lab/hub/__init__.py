@@ -1,4 +1,4 @@
-"""hub: decisions over HTTP, for programs of this machine.
+"""hub: the HTTP server behind `hub serve`, which answers decisions to programs on this machine.
 
-Start reading at `app.py`.
+`app.py` is an ASGI application; the verb in `cli/lab/hub.py` serves it. Start reading at `app.py`.
 """

@@ -1,8 +1,8 @@
-"""The hub as an ASGI application: `POST /v1/hub` answers with the very decision that a lab makes in process.
+"""The hub, an ASGI application: `POST /v1/hub` answers with the decision that a lab makes in process.
 
-Whom flows ask is asked directly, once: there is no gate, no budget and no store here, only a bound on how many
-decisions are made at a time. It is for programs of this machine. A web page is none, so what a browser sends on
-somebody's behalf is refused: by the Host it was led to, and by the Origin it comes from.
+Flows call their providers directly and without retries, gate, budget or store; only the number of concurrent decisions
+is limited. The hub serves programs on this machine. It refuses requests of web pages by two headers: `Host`, against
+DNS rebinding, and `Origin`, against cross-site requests.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from providers.decisions.decision import Decision
 from providers.decisions.flow import run_flow
 from providers.decisions.model import Capability, DaemonConfig
 from providers.errors import ProviderError
+from store.documents.positions import parse_json
 from store.documents.structure import describe_value, suggest_nearest
 from store.errors import UsageError
 from store.events import Json
@@ -29,25 +30,26 @@ from store.events import Json
 PATH = "/v1/hub"
 MAX_BODY_BYTES = 1024 * 1024
 BODY_TIMEOUT_S = 30.0
-"""How long a request's body may take to come."""
+"""Seconds in which a request's body has to arrive."""
 MAX_DRAINED_BYTES = 16 * 1024 * 1024
+"""Bytes of a too large body that are read and discarded."""
 DRAIN_TIMEOUT_S = 2.0
-"""How much of a body that is too large is read and thrown away, and for how long."""
+"""Seconds for which a too large body is read and discarded."""
 MAX_WAITING_REQUESTS = 64
-"""Requests that may wait for their turn; more are told to come again."""
+"""Requests that may wait for their turn; further ones get status 503 with `Retry-After`."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""What a Host may call this machine."""
+"""Names of this machine that a `Host` header may have."""
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 OnDecision = Callable[[str, Decision, float], None]
-"""Hears of each decision: the capability, what it came to, and how many seconds it took."""
+"""Called after each decision with the capability's name, the decision and its duration in seconds."""
 
 
 class HubRefusal(Exception):
-    """A request that gets no decision; becomes an error in JSON."""
+    """A refused request; becomes a JSON error response."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -59,23 +61,23 @@ class HubRefusal(Exception):
 
 @attrs.frozen(kw_only=True)
 class HubRequest:
-    """What a request asks for."""
+    """A decoded request: the capability and its input."""
 
     capability: Capability
     input: Json
 
 
 class Hub:
-    """An ASGI application that decides.
+    """The ASGI application of the hub.
 
     Args:
-        daemon: the capabilities there are.
-        providers: whom their flows ask, by the names of `Capability.find_provider_name`.
-        name: unique to this process; begins the keys of requests.
-        concurrency: decisions that are made at a time.
-        names: further names that a Host may call this machine by.
-        told: hears of each decision.
-        clean: takes out of an answer what is secret, as it is taken out of what a lab stores.
+        daemon: the capabilities.
+        providers: the providers of their flows, by the names of `Capability.find_provider_name`.
+        name: unique to this process; the prefix of request keys.
+        concurrency: the maximum of concurrent decisions.
+        names: further names of this machine that a `Host` header may have.
+        on_decision: called after each decision.
+        clean: masks secrets in a response, as in everything that a lab stores.
     """
 
     def __init__(
@@ -92,9 +94,9 @@ class Hub:
         self._daemon = daemon
         self._providers = providers
         self._name = name
-        self._room = anyio.CapacityLimiter(concurrency)
+        self._limiter = anyio.CapacityLimiter(concurrency)
         self._names = LOCAL_NAMES | names
-        self._told = on_decision
+        self._on_decision = on_decision
         self._clean = clean
         self._numbers = itertools.count(1)
         self._running: set[anyio.CancelScope] = set()
@@ -103,7 +105,7 @@ class Hub:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":  # no websockets; and the server sends no events of its own life
+        if scope["type"] != "http":  # no websockets; the server sends no lifespan events
             return
         try:
             self._admit_request(scope)
@@ -113,17 +115,17 @@ class Hub:
         await self._routes(scope, receive, send)
 
     def stop_deciding(self) -> None:
-        """Give up whatever is being decided, with everything it has started; decide nothing more."""
+        """Cancel running decisions with the programs that they started; refuse new ones."""
         self._stopping = True
         for scope in self._running:
             scope.cancel()
 
     def _make_router(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-        from starlette.applications import Starlette
-        from starlette.exceptions import HTTPException
-        from starlette.requests import Request as HttpRequest
-        from starlette.responses import Response
-        from starlette.routing import Route
+        from starlette.applications import Starlette  # noqa: PLC0415 - starlette is the optional extra `hub`
+        from starlette.exceptions import HTTPException  # noqa: PLC0415 - (the same)
+        from starlette.requests import Request as HttpRequest  # noqa: PLC0415 - (the same)
+        from starlette.responses import Response  # noqa: PLC0415 - (the same)
+        from starlette.routing import Route  # noqa: PLC0415 - (the same)
 
         async def answer_refusal(request: HttpRequest, error: Exception) -> Response:
             assert isinstance(error, HTTPException)
@@ -131,7 +133,7 @@ class Hub:
 
         async def answer_failure(_request: HttpRequest, _error: Exception) -> Response:
             return _refusal_response(
-                HubRefusal(500, "bug", "the hub has a bug; what happened is on its standard error")
+                HubRefusal(500, "bug", "internal error of the hub; its standard error has the traceback")
             )
 
         def _refusal_response(error: HubRefusal) -> Response:
@@ -152,26 +154,26 @@ class Hub:
         return application
 
     def _admit_request(self, scope: Scope) -> None:
-        """Let programs of this machine in.
+        """Admit requests of programs on this machine.
 
         Raises:
-            Refused: another Host was called, or a web page asks.
+            HubRefusal: the `Host` header names another machine, or a web page sent the request.
         """
         headers = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or _parse_host(f"//{hosts[0]}") not in self._names:
             message = (
-                f"the Host has to be a name of this machine, such as 127.0.0.1, not {describe_value(', '.join(hosts))}"
+                f"the Host header has to name this machine, such as 127.0.0.1, not {describe_value(', '.join(hosts))}"
             )
             raise HubRefusal(400, "bad_host", message)
         if any(name == b"origin" for name, _ in headers):
-            raise HubRefusal(403, "bad_origin", "web pages are not answered")
+            raise HubRefusal(403, "bad_origin", "requests of web pages are refused")
 
     async def _decide_request(self, headers: Mapping[str, str], receive: Receive) -> Decision:
-        """Decide what the request's body asks for.
+        """Read the request's body and decide.
 
         Raises:
-            Refused: it asks for nothing that can be decided, or there is no time for it now.
+            HubRefusal: the body is invalid, or the hub is busy or stopping.
         """
         outcome: Decision | HubRefusal | None = None
         with anyio.CancelScope() as scope:
@@ -179,32 +181,30 @@ class Hub:
             try:
                 if self._stopping:
                     scope.cancel()
-                asked = self.read_request(await _read_body(headers, receive))
+                hub_request = self.read_request(await _read_body(headers, receive))
                 async with anyio.create_task_group() as group:
                     group.start_soon(_cancel_on_disconnect, receive, group.cancel_scope)
-                    outcome = await self._wait_and_decide(asked)
+                    outcome = await self._wait_and_decide(hub_request)
                     group.cancel_scope.cancel()
             finally:
                 self._running.discard(scope)
         if isinstance(outcome, Decision):
             return outcome
-        raise outcome or HubRefusal(503, "stopping", "the hub is stopping, or nobody waits for the answer any more")
+        raise outcome or HubRefusal(503, "stopping", "the hub is stopping, or the client has disconnected")
 
-    async def _wait_and_decide(self, asked: HubRequest) -> Decision | HubRefusal:
-        if self._room.statistics().tasks_waiting >= MAX_WAITING_REQUESTS:
-            message = f"{MAX_WAITING_REQUESTS} requests wait already"
+    async def _wait_and_decide(self, hub_request: HubRequest) -> Decision | HubRefusal:
+        if self._limiter.statistics().tasks_waiting >= MAX_WAITING_REQUESTS:
+            message = f"{MAX_WAITING_REQUESTS} requests are already waiting"
             return HubRefusal(503, "busy", message, {"Retry-After": "1"})
-        async with self._room:
-            return await self.decide_request(asked)
+        async with self._limiter:
+            return await self.decide_request(hub_request)
 
     def read_request(self, body: bytes) -> HubRequest:
-        """What a request's body asks for: `{"capability": NAME, "input": ANYTHING}`.
+        """Decode a request's body, `{"capability": NAME, "input": ANYTHING}`.
 
         Raises:
-            Refused: it is no JSON, not of this form, or names a capability that is not there.
+            HubRefusal: it is not JSON, has another form, or names an unknown capability.
         """
-        from store.documents.positions import parse_json
-
         try:
             document = parse_json(body, name="body").value
         except UsageError as error:
@@ -223,17 +223,17 @@ class Hub:
         capability = self._daemon.capabilities.get(name)
         if capability is None:
             known = list(self._daemon.capabilities)
-            there = f"There are: {', '.join(known)}." if known else "There are none."
-            message = f"there is no capability {describe_value(name)}{suggest_nearest(name, known)}. {there}"
+            listed = f"There are: {', '.join(known)}." if known else "There are none."
+            message = f"there is no capability {describe_value(name)}{suggest_nearest(name, known)}. {listed}"
             raise HubRefusal(404, "unknown_capability", message)
         return HubRequest(capability=capability, input=document["input"])
 
-    async def decide_request(self, asked: HubRequest) -> Decision:
-        """Decide, asking whoever the flow asks."""
+    async def decide_request(self, hub_request: HubRequest) -> Decision:
+        """Run the capability's flow on the input."""
         number = next(self._numbers)
         requests = itertools.count(1)
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        started = clock()
 
         def ask_of(name: str) -> Ask:
             provider = self._providers[name]
@@ -244,15 +244,15 @@ class Hub:
 
             return ask_once
 
-        name = asked.capability.name
+        name = hub_request.capability.name
         origin = Origin(suite_id="hub", case_id=name, repetition=1)
-        decision = await run_flow(asked.capability, asked.input, ask_of=ask_of, origin=origin, clock=clock)
-        self._told(name, decision, clock() - begun)
+        decision = await run_flow(hub_request.capability, hub_request.input, ask_of=ask_of, origin=origin, clock=clock)
+        self._on_decision(name, decision, clock() - started)
         return decision
 
 
 def encode_response(document: Json) -> bytes:
-    """*document* as it is sent: compact, UTF-8; with escapes where it holds what UTF-8 cannot."""
+    """Encode a response body: compact UTF-8 JSON, or ASCII with escapes if UTF-8 cannot encode a text."""
     try:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except UnicodeEncodeError:
@@ -260,7 +260,7 @@ def encode_response(document: Json) -> bytes:
 
 
 async def _ask_provider(provider: Provider, request: Request) -> Answer:
-    """Ask once, for as long as the request says."""
+    """Call the provider once, within the request's timeout."""
     if request.timeout_ms is None:
         return await provider.answer(request, _ignore_delta)
     with anyio.move_on_after(request.timeout_ms / 1000):
@@ -269,25 +269,25 @@ async def _ask_provider(provider: Provider, request: Request) -> Answer:
 
 
 def _ignore_delta(_item: Emitted) -> None:
-    """Nobody looks at an answer before it is whole."""
+    """Ignore *_item*: the hub uses complete answers only."""
 
 
 async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    """Stop working for somebody who has hung up."""
+    """Cancel *scope* when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
 async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
-    """The request's whole body.
+    """Read the request's whole body.
 
     Raises:
-        Refused: it is too large, too slow, or breaks off.
+        HubRefusal: it is too large, too slow or incomplete.
     """
     length = headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > MAX_BODY_BYTES):
-        if "expect" not in headers:  # who asks first does not send it
+        if "expect" not in headers:  # a client that expects status 100 has not sent the body yet
             await _drain_body(receive)
         raise _make_size_refusal()
     body = bytearray()
@@ -295,7 +295,7 @@ async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise HubRefusal(400, "bad_json", "the body broke off")
+                raise HubRefusal(400, "bad_json", "the body is incomplete")
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
@@ -304,30 +304,30 @@ async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
                 raise _make_size_refusal()
             if not more:
                 return bytes(body)
-    raise HubRefusal(408, "too_slow", f"the body did not come within {BODY_TIMEOUT_S:g} s", {"Connection": "close"})
+    raise HubRefusal(408, "too_slow", f"the body did not arrive within {BODY_TIMEOUT_S:g} s", {"Connection": "close"})
 
 
 async def _drain_body(receive: Receive) -> None:
-    """Read on for a while: a connection that is closed while more comes may take the answer with it."""
-    left = MAX_DRAINED_BYTES
+    """Read and discard more of the body: closing the connection while data arrives may lose the response."""
+    remaining = MAX_DRAINED_BYTES
     with anyio.move_on_after(DRAIN_TIMEOUT_S):
-        while left > 0:
+        while remaining > 0:
             message = await receive()
-            left -= len(message.get("body", b""))
+            remaining -= len(message.get("body", b""))
             if not message.get("more_body", False):
                 return
 
 
 async def _send_response(send: Send, status: int, document: Json, headers: Mapping[str, str]) -> None:
     body = encode_response(document)
-    named = {"content-type": "application/json", "content-length": str(len(body)), **headers}
-    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in named.items()]
+    all_headers = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in all_headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 
 def _make_routing_refusal(error: Any, method: str, path: str) -> HubRefusal:
-    """What the router found nothing for, in our words."""
+    """Return the refusal for a path or method that the router does not know."""
     headers = dict(error.headers or {})
     if error.status_code == 405:
         return HubRefusal(405, "method_not_allowed", f"{PATH} takes POST, not {describe_value(method)}", headers)
@@ -349,7 +349,7 @@ def _error_to_json(error: HubRefusal) -> Json:
 
 
 def _parse_host(url: str) -> str:
-    """The host of *url*, in lower case; empty where there is none."""
+    """Return the host of *url* in lower case; empty if there is none."""
     try:
         parts = urlsplit(url)
         _ = parts.port

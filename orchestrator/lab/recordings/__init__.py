@@ -1,4 +1,5 @@
-"""recordings: cassettes of decision labs: written live, read offline.
+"""recordings: the cassettes of decision labs, which `lab record` writes and `lab offline` plays.
 
-Start reading at `cassettes.py`.
+`cassettes.py` holds the file format, `recording.py` writes cassettes, `offline.py` plans the playback. Start reading at
+`cassettes.py`.
 """

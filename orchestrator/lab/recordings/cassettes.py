@@ -1,4 +1,4 @@
-"""A lab's cassettes on the disk: what a target answered to a fixture, and of which fixture."""
+"""A lab's cassettes on disk: the recorded answers of one target to one case, and the case's version and input hash."""
 
 from __future__ import annotations
 
@@ -34,28 +34,30 @@ MAX_CASSETTE_BYTES = 256 * 1024
 
 _NODE = re.compile(r"[a-z0-9-]+")
 _LINE = re.compile(r"[\r\n]")
-"""Streams know no other ends of lines, and JSON's strings hold any other character."""
-_UNSEEN = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Characters that no reader of a file sees, or that change what he sees."""
+"""Streams have only these line ends; JSON strings may contain any other character."""
+_INVISIBLE = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that are invisible in a file or change how the text around them looks."""
 
 
 @attrs.frozen(kw_only=True)
 class LabCassette:
-    """What one target answered to one fixture."""
+    """A cassette: the recorded answers of one target to one case."""
 
     fixture_version: int
     input_hash: str
-    """Of the fixture's input, see `Fixture.input_hash`."""
+    """SHA-256 (hex) of the case's input; see `LabCase.input_hash`."""
     answers: Mapping[str, tuple[RecordedAnswer, ...]]
     """By node; at least one each, of which the last counts."""
 
     def to_json(self) -> dict[str, Json]:
-        """As the file says it: nodes sorted."""
+        """Return the file's JSON object, with nodes sorted."""
         return {
             "schema": SCHEMA,
             "fixtureVersion": self.fixture_version,
             "inputHash": self.input_hash,
-            "answers": {node: [attrs.asdict(one) for one in given] for node, given in sorted(self.answers.items())},
+            "answers": {
+                node: [attrs.asdict(answer) for answer in answers] for node, answers in sorted(self.answers.items())
+            },
         }
 
 
@@ -73,14 +75,15 @@ class _File:
     answers: Mapping[str, tuple[_Answer, ...]]
 
 
-def find_cassette(lab: Lab, fixture: LabCase, target: str, *, name: str) -> tuple[LabCassette, str] | None:
-    """What was recorded of *target* for *fixture*, and the SHA-256 (hex) of its file; None where there is no file.
-    Messages call it *name*.
+def find_cassette(lab: Lab, case: LabCase, target: str, *, name: str) -> tuple[LabCassette, str] | None:
+    """Read the cassette of *target* for *case*, with the SHA-256 (hex) of its file; None if there is no file.
+
+    Messages name the file *name*.
 
     Raises:
-        UsageError: it leads out of the lab, cannot be read, or is no cassette; see `decode_cassette`.
+        UsageError: the path leads out of the lab, or the file cannot be read or is not valid; see `decode_cassette`.
     """
-    relative = fixture.cassette_path(target)
+    relative = case.cassette_path(target)
     try:
         (lab.root / relative).lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -95,74 +98,76 @@ def find_cassette(lab: Lab, fixture: LabCase, target: str, *, name: str) -> tupl
 
 
 def decode_cassette(raw: bytes, *, name: str) -> LabCassette:
-    """The cassette in a file's bytes, strictly: nothing is in it that this version does not know.
+    """Decode a file's bytes strictly: unknown fields are errors.
 
     Raises:
-        UsageError: it is too long, or is no cassette; all that is wrong with it, with line and field.
+        UsageError: the file is too long or not a valid cassette; with every finding, by line and field.
     """
     if len(raw) > MAX_CASSETTE_BYTES:
         raise UsageError(f"{name}:1:1: more than {MAX_CASSETTE_BYTES:,} bytes; a cassette has at most that many")
     document = parse_json(raw, name=name)
-    found, findings = structure_document(document, _File, _make_converter())
+    structured, findings = structure_document(document, _File, _make_converter())
     findings += _find_problems(document)
-    if found is None or findings:
+    if structured is None or findings:
         raise document.make_usage_error(findings)
     return LabCassette(
-        fixture_version=found.fixture_version,
-        input_hash=found.input_hash,
+        fixture_version=structured.fixture_version,
+        input_hash=structured.input_hash,
         answers={
-            node: tuple(RecordedAnswer(status=one.status, body=one.body) for one in given)
-            for node, given in found.answers.items()
+            node: tuple(RecordedAnswer(status=answer.status, body=answer.body) for answer in answers)
+            for node, answers in structured.answers.items()
         },
     )
 
 
-def explain_stale(cassette: LabCassette, fixture: LabCase) -> str | None:
-    """Why the cassette says nothing about *fixture* as it is now; None where it does."""
-    if cassette.fixture_version != fixture.version:
-        return f"fixture version {cassette.fixture_version} recorded, now {fixture.version}"
-    return None if cassette.input_hash == fixture.input_hash else "input changed"
+def explain_stale(cassette: LabCassette, case: LabCase) -> str | None:
+    """Return why the cassette does not match *case* as it is now; None if it matches."""
+    if cassette.fixture_version != case.version:
+        return f"fixture version {cassette.fixture_version} recorded, now {case.version}"
+    return None if cassette.input_hash == case.input_hash else "input changed"
 
 
 def encode_cassette(cassette: LabCassette) -> bytes:
-    """The file's bytes: the same for equal cassettes.
+    """Encode the file's bytes, which are the same for equal cassettes.
 
     Raises:
-        UsageError: a body holds a lone surrogate, which is no text.
+        UsageError: a body contains a lone surrogate, which UTF-8 cannot encode.
     """
     text = json.dumps(cassette.to_json(), ensure_ascii=False, allow_nan=False, indent=2)
-    text = _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", text)
+    text = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     try:
         return f"{text}\n".encode()
     except UnicodeEncodeError as error:
-        raise UsageError("a recorded body holds a lone surrogate, which is no text") from error
+        raise UsageError("a recorded body contains a lone surrogate, which UTF-8 cannot encode") from error
 
 
 def refuse_unwritable(root: Path) -> None:
-    """What nobody could keep is not asked for: said before the first call, not after it.
+    """Check before the first call that cassettes can be written to the lab in *root*.
 
     Raises:
-        UsageError: in the lab in *root* no cassette can be written.
+        UsageError: they cannot.
     """
     folder = root / CASSETTES
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder}: a symbolic link or no directory, so no cassette is written there")
+        raise UsageError(f"{folder}: a symbolic link or not a directory, so no cassettes are written there")
     place = folder if folder.exists() else root
     if not os.access(place, os.W_OK | os.X_OK):
         raise UsageError(
-            f"{place} cannot be written to, and cassettes go there", "Copy the lab, and name the copy with --lab-dir."
+            f"{place} is not writable, so no cassettes can be written there",
+            "Copy the lab, and name the copy with --lab-dir.",
         )
 
 
 def write_cassette(file: Path, cassette: LabCassette, root: Path, redactor: Redactor) -> None:
-    """Write a cassette below a lab's *root*, replacing what is there: all of it or, if it is refused, nothing.
+    """Write a cassette to *file* below a lab's *root*, atomically: the old file stays if the new one is refused.
 
     Raises:
-        UsageError: it holds a secret (told by its field, never shown) or a mark of one, is too long, or is none that
-            could be read again; *file* lies outside *root* or behind a symbolic link; or the disk refuses.
+        UsageError: the cassette contains a secret (the error names its field, not its value) or the mark of a masked
+            one, is too long, or could not be read again; *file* is outside *root* or behind a symbolic link; or the
+            system call failed.
     """
     name = file.name
-    if secrets := [f"{name}: {field}: holds {what}" for field, what in _find_secrets(cassette, redactor)]:
+    if secrets := [f"{name}: {field}: holds {kind}" for field, kind in _find_secrets(cassette, redactor)]:
         raise UsageError("\n".join(secrets), "Nothing was written. Only status and body of an answer are recorded.")
     raw = encode_cassette(cassette)
     if len(raw) > MAX_CASSETTE_BYTES:
@@ -173,29 +178,30 @@ def write_cassette(file: Path, cassette: LabCassette, root: Path, redactor: Reda
     try:
         replace_below(root, _split_path(file, root), raw)
     except OSError as error:
-        link = error.errno in {errno.ELOOP, errno.ENOTDIR}
-        why = "a directory on its way is a symbolic link or none" if link else error.strerror or str(error)
-        raise UsageError(f"{file}: the cassette cannot be written: {why}", "Nothing was written.") from error
+        is_link = error.errno in {errno.ELOOP, errno.ENOTDIR}
+        reason = "part of its path is a symbolic link or not a directory" if is_link else error.strerror or str(error)
+        raise UsageError(f"{file}: the cassette cannot be written: {reason}", "Nothing was written.") from error
 
 
 @cache
 def _make_converter() -> Converter:
-    """One for all of a lab's cassettes: to make one takes ten times as long as to read with it."""
+    """Make the converter of cassettes, once: making it takes ten times as long as reading a cassette."""
     return make_converter()
 
 
 def _find_problems(document: Document) -> Iterator[DocumentProblem]:
-    """What the shape alone does not tell: ids of nodes, nodes without an answer, bodies that are none."""
+    """Find the problems that the types do not: invalid ids of nodes, nodes without an answer, invalid bodies."""
     answers = document.value.get("answers") if isinstance(document.value, dict) else None
-    for node, given in answers.items() if isinstance(answers, dict) else ():
+    for node, entries in answers.items() if isinstance(answers, dict) else ():
         at: DocumentPath = ("answers", node)
         if not _NODE.fullmatch(node):
             yield document.locate_problem(at, f"expected the id of a node ([a-z0-9-]+), got {describe_value(node)}")
-        if given == []:
-            yield document.locate_problem(at, "has to hold an answer")
-        for index, one in enumerate(given if isinstance(given, list) else ()):
-            if isinstance(one, dict) and "body" in one and not isinstance(one["body"], str | dict | list):
-                message = f"expected an object, an array, or the text of the body, got {describe_value(one['body'])}"
+        if entries == []:
+            yield document.locate_problem(at, "expected at least one answer")
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict) and "body" in entry and not isinstance(entry["body"], str | dict | list):
+                body = describe_value(entry["body"])
+                message = f"expected an object, an array, or the text of the body, got {body}"
                 yield document.locate_problem((*at, index, "body"), message)
 
 
@@ -203,21 +209,22 @@ def _find_problems(document: Document) -> Iterator[DocumentProblem]:
 
 
 def _find_secrets(cassette: LabCassette, redactor: Redactor) -> list[tuple[str, str]]:
-    """The fields that hold a secret, with what kind of thing it is; once each."""
+    """Find the fields that contain a secret, each once, as pairs of field and kind of secret."""
     document = cassette.to_json()
-    found = dict(find_secret_fields(document, (), redactor))
-    for node, given in cassette.answers.items():
-        for index, one in enumerate(given):
-            if isinstance(one.body, str):
+    matches = dict(find_secret_fields(document, (), redactor))
+    for node, answers in cassette.answers.items():
+        for index, answer in enumerate(answers):
+            if isinstance(answer.body, str):
                 at: DocumentPath = ("answers", node, index, "body")
-                for text in _join_body_texts(one.body):
-                    found |= dict(find_secret_fields(text, at, redactor))
-    return [(format_path(path), kind) for path, kind in found.items()]
+                for text in _join_body_texts(answer.body):
+                    matches |= dict(find_secret_fields(text, at, redactor))
+    return [(format_path(path), kind) for path, kind in matches.items()]
 
 
 def _join_body_texts(body: str) -> Sequence[str]:
-    """The texts that a body tells, those of a stream put together: a secret may be spread over its events, or be
-    written with escapes.
+    """Return the texts of a body, those of a stream joined.
+
+    A secret may be split over the events of a stream or written with escapes.
     """
     pieces: dict[DocumentPath, list[str]] = {}
     whole = parse_model_json(body)
@@ -230,24 +237,27 @@ def _join_body_texts(body: str) -> Sequence[str]:
 
 
 def _iterate_texts(value: Json, at: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
-    """Every text in a value, and where. A stack instead of recursion: a model decides how deep it is nested."""
-    todo: list[tuple[Json, DocumentPath]] = [(value, at)]
-    while todo:
-        here, path = todo.pop()
-        match here:
+    """Yield every text in a value with its path.
+
+    Uses a stack instead of recursion, since a model decides how deep the value is nested.
+    """
+    pending: list[tuple[Json, DocumentPath]] = [(value, at)]
+    while pending:
+        item, path = pending.pop()
+        match item:
             case str():
-                yield path, here
+                yield path, item
             case list():
-                todo += [(item, (*path, index)) for index, item in enumerate(here)]
+                pending += [(child, (*path, index)) for index, child in enumerate(item)]
             case dict():
-                todo += [(item, (*path, key)) for key, item in here.items()]
+                pending += [(child, (*path, key)) for key, child in item.items()]
 
 
 # --- the disk -----------------------------------------------------------------------------------------------------
 
 
 def _split_path(file: Path, root: Path) -> tuple[str, ...]:
-    """The names that lead from *root* to *file*."""
+    """Return the names on the path from *root* to *file*."""
     steps = file.relative_to(root).parts if file.is_relative_to(root) else ()
     if not steps or ".." in steps:
         raise UsageError(f"{file} is not in the lab {root}", "Nothing was written.")

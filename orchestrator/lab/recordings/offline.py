@@ -1,4 +1,4 @@
-"""What is played offline: which fixtures their own `replay` answers, and which a target's cassette does."""
+"""The playback plan of an offline sweep: which cases their own `replay` answers, and which need a target's cassette."""
 
 from __future__ import annotations
 
@@ -16,85 +16,87 @@ from providers.decisions.player import AnswerPlayer, AnswersByNode, HandWritten,
 from providers.recording.divergence import NotRecorded
 from store.errors import UsageError
 
-Key = tuple[str, str]
+CellKey = tuple[str, str]
+"""Case id and variant."""
 
 
 @attrs.frozen(kw_only=True)
 class PlaybackPlan:
-    """The cells of an offline sweep, and who plays their answers."""
+    """The cells of an offline sweep and the player of their answers."""
 
     cells: tuple[Cell, ...]
     player: AnswerPlayer
 
 
 async def plan_playback(lab: Lab, selection: Selection) -> PlaybackPlan:
-    """Look for the answers of every chosen fixture. Nobody is asked, and nothing is started.
+    """Find the recorded answers of every selected case, without calls and without starting a program.
 
-    A fixture whose `replay` answers every node that its flow comes to has one run, under the target `replay`, and so
-    has any fixture of a lab without targets. Others have one for each target: what their `replay` does not answer, the
-    target's cassette does.
+    A case has one run, under the target `replay`, if its `replay` answers every node that its flow reaches or if the
+    lab has no targets. Any other case has one run per target: the target's cassette answers the nodes that `replay`
+    does not.
 
     Raises:
-        UsageError: cassettes that cannot be read, all of them at once; or nothing is left to run.
+        UsageError: cassettes cannot be read (one error for all of them), or no run is left.
     """
     cells: list[Cell] = []
-    answers: dict[Key, AnswersByNode] = {}
-    bad: list[str] = []
-    for fixture in selection.cases:
-        hand = _read_replay(fixture)
-        skip = find_mode_skip(fixture, "offline")
-        if skip is not None or not lab.targets or await _is_self_answering(lab, fixture, hand):
+    answers: dict[CellKey, AnswersByNode] = {}
+    errors: list[str] = []
+    for case in selection.cases:
+        replay = _read_replay(case)
+        skip = find_mode_skip(case, "offline")
+        if skip is not None or not lab.targets or await _is_self_answering(lab, case, replay):
             if selection.replay:
-                cells.append(_make_own_cell(lab, fixture, skip))
-                answers[fixture.case_id, REPLAY] = hand
+                cells.append(_make_own_cell(lab, case, skip))
+                answers[case.case_id, REPLAY] = replay
             continue
         for target in selection.targets:
             try:
-                cell, recorded = _make_target_cell(lab, fixture, target)
+                cell, recorded = _make_target_cell(lab, case, target)
             except UsageError as error:
-                bad.append(str(error))
+                errors.append(str(error))
                 continue
             cells.append(cell)
-            answers[cell.key] = {**recorded, **hand}
-    if bad:
+            answers[cell.key] = {**recorded, **replay}
+    if errors:
         raise UsageError(
-            "\n".join(bad), "`evalctl lab record` writes them anew; without the file a run is skipped as `no_cassette`."
+            "\n".join(errors), "`evalctl lab record` rewrites them; without the file a run is skipped as `no_cassette`."
         )
     if not cells:
-        why = "only cassettes of targets answer the chosen fixtures"
+        reason = "only targets' cassettes answer the selected fixtures"
         if not selection.replay:
-            why = f"rules or their own replay answer the chosen fixtures, which is the target {REPLAY}"
-        raise UsageError(f"--target: {why}", f"Leave it out, or name another: {', '.join([REPLAY, *lab.targets])}.")
+            reason = f"rules or their own replay answer the selected fixtures, so their target is {REPLAY}"
+        raise UsageError(f"--target: {reason}", f"Leave it out, or name another: {', '.join([REPLAY, *lab.targets])}.")
     return PlaybackPlan(cells=tuple(cells), player=AnswerPlayer(answers, _find_rereaders(lab, cells)))
 
 
-async def find_self_answering_cases(lab: Lab, fixtures: Iterable[LabCase]) -> frozenset[str]:
-    """The cases of those *fixtures* whose own `replay`, or a rule, answers all that their flow asks for offline: of
-    them no cassette is ever played.
+async def find_self_answering_cases(lab: Lab, cases: Iterable[LabCase]) -> frozenset[str]:
+    """Find the ids of those *cases* whose own `replay`, or a rule, answers their whole flow.
+
+    Their cassettes are never played.
     """
-    by_case = {fixture.case_id: fixture for fixture in fixtures}
+    by_id = {case.case_id: case for case in cases}
     return frozenset(
-        [case for case, fixture in by_case.items() if await _is_self_answering(lab, fixture, _read_replay(fixture))]
+        [case_id for case_id, case in by_id.items() if await _is_self_answering(lab, case, _read_replay(case))]
     )
 
 
-def _read_replay(fixture: LabCase) -> dict[str, HandWritten]:
-    """The fixture's own answers, by node."""
-    return {node: HandWritten(value) for node, value in fixture.replay.items()}
+def _read_replay(case: LabCase) -> dict[str, HandWritten]:
+    """Return the case's own answers by node."""
+    return {node: HandWritten(value) for node, value in case.replay.items()}
 
 
-async def _is_self_answering(lab: Lab, fixture: LabCase, hand: Mapping[str, HandWritten]) -> bool:
-    """Whether the fixture's own answers are all that its flow asks for: it is run to see."""
-    player = AnswerPlayer({(fixture.case_id, REPLAY): hand}, {})
+async def _is_self_answering(lab: Lab, case: LabCase, replay: Mapping[str, HandWritten]) -> bool:
+    """Return whether the case's own answers suffice for its flow; runs the flow to find out."""
+    player = AnswerPlayer({(case.case_id, REPLAY): replay}, {})
 
     async def ask_nothing(request: Request) -> Answer:
         return await player.answer(request, lambda _item: None)
 
-    origin = Origin(suite_id=lab.id, case_id=fixture.case_id, repetition=0, variant=REPLAY)
+    origin = Origin(suite_id=lab.id, case_id=case.case_id, repetition=0, variant=REPLAY)
     try:
         await run_flow(
-            lab.daemon.capabilities[fixture.capability],
-            fixture.input,
+            lab.daemon.capabilities[case.capability],
+            case.input,
             ask_of=lambda _name: ask_nothing,
             origin=origin,
             clock=None,
@@ -104,46 +106,46 @@ async def _is_self_answering(lab: Lab, fixture: LabCase, hand: Mapping[str, Hand
     return True
 
 
-def _make_own_cell(lab: Lab, fixture: LabCase, skip: Skip | None) -> Cell:
-    hint = "its replay answers no such node, and the lab has no targets whose cassettes could"
+def _make_own_cell(lab: Lab, case: LabCase, skip: Skip | None) -> Cell:
+    hint = "its replay has no answer for this node, and the lab has no targets whose cassettes could have one"
     return Cell(
-        case=fixture,
+        case=case,
         target=REPLAY,
-        capability=lab.daemon.capabilities[fixture.capability],
+        capability=lab.daemon.capabilities[case.capability],
         skip=skip,
         unanswered=Skip(reason="no_cassette", message=hint),
     )
 
 
-def _make_target_cell(lab: Lab, fixture: LabCase, target: Target) -> tuple[Cell, AnswersByNode]:
-    """The cell, and what the target's cassette holds.
+def _make_target_cell(lab: Lab, case: LabCase, target: Target) -> tuple[Cell, AnswersByNode]:
+    """Make the cell, with the answers of the target's cassette.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the cassette cannot be read.
     """
-    shown = fixture.cassette_path(target.id)
+    path = case.cassette_path(target.id)
     cell = Cell(
-        case=fixture,
+        case=case,
         target=target.id,
         aim=target,
-        capability=lab.daemon.capabilities[fixture.capability].replace_model(target.backend, target.model),
+        capability=lab.daemon.capabilities[case.capability].replace_model(target.backend, target.model),
     )
-    found = find_cassette(lab, fixture, target.id, name=str(lab.root / shown))
-    if found is None:
-        missing = Skip(reason="no_cassette", message=f"there is no {shown}; `lab record` writes one")
+    recorded = find_cassette(lab, case, target.id, name=str(lab.root / path))
+    if recorded is None:
+        missing = Skip(reason="no_cassette", message=f"there is no {path}; `lab record` writes one")
         return attrs.evolve(cell, unanswered=missing), {}
-    cassette, sha = found
-    if (why := explain_stale(cassette, fixture)) is not None:
-        return attrs.evolve(cell, skip=Skip(reason="stale", message=f"{shown}: {why}; `lab record` renews it")), {}
-    lacking = Skip(reason="no_cassette", message=f"{shown} does not hold it; `lab record` renews it")
-    return attrs.evolve(cell, recorded=sha, unanswered=lacking), cassette.answers
+    cassette, sha256 = recorded
+    if (reason := explain_stale(cassette, case)) is not None:
+        return attrs.evolve(cell, skip=Skip(reason="stale", message=f"{path}: {reason}; `lab record` renews it")), {}
+    incomplete = Skip(reason="no_cassette", message=f"{path} has no answer for it; `lab record` renews it")
+    return attrs.evolve(cell, recorded=sha256, unanswered=incomplete), cassette.answers
 
 
 def _find_rereaders(lab: Lab, cells: Iterable[Cell]) -> dict[str, Reread]:
-    """How the recorded answers of each target's backend are read."""
+    """Find the answer reader of each target's backend, by target."""
     aims = {cell.aim.id: cell.aim for cell in cells if cell.aim is not None and cell.recorded is not None}
-    found = {}
+    readers = {}
     for name, aim in aims.items():
         backend = lab.daemon.backends[aim.backend]
-        found[name] = find_answer_reader(backend.kind, backend.base_url)
-    return found
+        readers[name] = find_answer_reader(backend.kind, backend.base_url)
+    return readers

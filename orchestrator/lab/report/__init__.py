@@ -1,5 +1,6 @@
-"""report: what the runs of a decision lab come to, from stored rows alone.
+"""report: the reports of decision labs, computed from stored rows only.
 
-`run.py` is one run, `model.py` the report as a value; `build.py` makes the one of the others, `stored.py` reads them,
-and every format has a module. Start reading at `model.py`.
+`run.py` holds one run as a value and `model.py` the report. `stored.py` reads runs from the store, `build.py` makes the
+report. Each format has a module. Start reading at `model.py`. A new figure goes to `model.py`, `build.py` and
+`json_form.py`.
 """

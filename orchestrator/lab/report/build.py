@@ -1,4 +1,4 @@
-"""From runs to a `LabReport`. Pure: the same runs, in whatever order they come, give the same report."""
+"""The builder of lab reports, from runs to a `LabReport`. Pure: the order of the runs does not matter."""
 
 from __future__ import annotations
 
@@ -34,58 +34,62 @@ from store.stats import calibration, paired, rates
 from store.stats.rates import Interval
 
 MAX_EXAMPLES = 3
-"""Different examples of a broken assertion that are told; of the rest it is told how many there are."""
+"""Examples shown for a broken assertion; the rest is counted."""
 
 Order = Callable[[str], tuple[int, str]]
 
 
 def build_report(facts: LabFacts, runs: Iterable[LabRun]) -> LabReport:
-    """Everything that *runs*, the planned runs of a lab's sweep, come to."""
-    every = sorted(runs, key=lambda run: (run.capability, run.case_name, run.target, run.repetition))
+    """Build the report over *runs*, all planned runs of a lab's sweep."""
+    ordered = sorted(runs, key=lambda run: (run.capability, run.case_name, run.target, run.repetition))
     declared = {target.id: place for place, target in enumerate(facts.targets)}
-    order: Order = lambda target: (declared.get(target, -1), target)  # noqa: E731 - what no file declares comes first
+    order: Order = lambda target: (declared.get(target, -1), target)  # noqa: E731 - undeclared targets come first
     report = LabReport(
         facts=facts,
         capabilities=tuple(
             _report_capability(facts, name, list(group), order)
-            for name, group in itertools.groupby(every, lambda run: run.capability)
+            for name, group in itertools.groupby(ordered, lambda run: run.capability)
         ),
-        comparisons=compare_targets(facts, every),
-        planned=len(every),
-        judged=sum(run.judged for run in every),
-        passes=sum(run.judged and run.outcome == "pass" for run in every),
-        skipped=sum(run.outcome == "skipped" for run in every),
-        again=sum(run.again or run.outcome is None for run in every),
+        comparisons=compare_targets(facts, ordered),
+        planned=len(ordered),
+        judged=sum(run.judged for run in ordered),
+        passes=sum(run.judged and run.outcome == "pass" for run in ordered),
+        skipped=sum(run.outcome == "skipped" for run in ordered),
+        again=sum(run.again or run.outcome is None for run in ordered),
         notes=(),
     )
     return attrs.evolve(report, notes=tuple(list_notes(report)))
 
 
 def group_by_case(runs: Iterable[LabRun]) -> dict[str, list[LabRun]]:
-    """Runs by fixture."""
-    found: dict[str, list[LabRun]] = {}
+    """Group runs by case id."""
+    groups: dict[str, list[LabRun]] = {}
     for run in runs:
-        found.setdefault(run.case, []).append(run)
-    return found
+        groups.setdefault(run.case, []).append(run)
+    return groups
 
 
 def _report_capability(facts: LabFacts, name: str, runs: Sequence[LabRun], order: Order) -> CapabilityReport:
     by_target: dict[str, list[LabRun]] = {}
     for run in runs:
         by_target.setdefault(run.target, []).append(run)
-    mine = sorted(by_target.items(), key=lambda item: order(item[0]))
-    # told by fixture, so that what several targets get wrong stands together
+    sorted_targets = sorted(by_target.items(), key=lambda item: order(item[0]))
+    # sorted by case first, so that the targets that fail on one case stand together
     cells = sorted(
-        ((case, target, held) for target, own in mine for case, held in group_by_case(own).items()),
+        (
+            (case, target, repetitions)
+            for target, own in sorted_targets
+            for case, repetitions in group_by_case(own).items()
+        ),
         key=lambda cell: (cell[0], order(cell[1])),
     )
     return CapabilityReport(
         name=name,
         cases=len({run.case_name for run in runs}),
-        rows=tuple(_report_target(facts, target, own) for target, own in mine),
-        failing=tuple(one for cell in cells for one in _find_failing(*cell)),
-        unstable=tuple(one for cell in cells for one in _find_unstable(*cell)),
-        skipped=tuple(one for cell in cells for one in _find_skipped(*cell)),
+        rows=tuple(_report_target(facts, target, own) for target, own in sorted_targets),
+        failing=tuple(failing for cell in cells for failing in _find_failing(*cell)),
+        unstable=tuple(unstable for cell in cells for unstable in _find_unstable(*cell)),
+        skipped=tuple(skipped for cell in cells for skipped in _find_skipped(*cell)),
     )
 
 
@@ -115,7 +119,7 @@ def _report_target(facts: LabFacts, target: str, runs: Sequence[LabRun]) -> Targ
 
 
 def _has_error(run: LabRun) -> bool:
-    """A run that broke before there was a decision has no status; it is no answer either."""
+    """Return whether the decision failed, or the run broke before there was a decision."""
     return run.decision_status == "error" or (run.decision_status is None and run.outcome == "error")
 
 
@@ -124,11 +128,11 @@ def _count_reasons(reasons: Iterable[str | None]) -> Mapping[str, int]:
 
 
 def _measure_stability(judged: Sequence[LabRun]) -> Stability:
-    endings = [[run.ending for run in held] for held in group_by_case(judged).values()]
-    repeated = [one for one in endings if len(one) > 1]
+    endings = [[run.ending for run in repetitions] for repetitions in group_by_case(judged).values()]
+    repeated = [group for group in endings if len(group) > 1]
     return Stability(
         fraction=rates.stable_fraction(endings),
-        same=sum(len(set(one)) == 1 for one in repeated),
+        same=sum(len(set(group)) == 1 for group in repeated),
         repeated=len(repeated),
         single=len(endings) - len(repeated),
     )
@@ -151,31 +155,31 @@ def _sum_cost(runs: Sequence[LabRun]) -> TargetCost:
 
 
 def _measure_calibration(judged: Sequence[LabRun], *, sampled: bool) -> Calibration:
-    spoken = [run for run in judged if run.confidence is not None]
-    conf = [run.confidence for run in spoken]
-    right = [run.outcome == "pass" for run in spoken]
+    confident = [run for run in judged if run.confidence is not None]
+    conf = [run.confidence for run in confident]
+    right = [run.outcome == "pass" for run in confident]
     return Calibration(
-        n=len(spoken),
-        silent=len(judged) - len(spoken),
+        n=len(confident),
+        silent=len(judged) - len(confident),
         right=sum(right),
         brier=calibration.brier(conf, right),
-        interval=_measure_brier_interval(spoken) if sampled else None,
+        interval=_measure_brier_interval(confident) if sampled else None,
         skill=calibration.brier_skill(conf, right),
-        ece=calibration.ece(conf, right) if len(spoken) >= calibration.MIN_ECE_CONFIDENCES else None,
+        ece=calibration.ece(conf, right) if len(confident) >= calibration.MIN_ECE_CONFIDENCES else None,
         bins=calibration.reliability_table(conf, right),
     )
 
 
-def _measure_brier_interval(spoken: Iterable[LabRun]) -> Interval | None:
-    """Over fixtures, since repetitions of one are not independent."""
+def _measure_brier_interval(confident: Iterable[LabRun]) -> Interval | None:
+    """Return the interval over cases, since repetitions of one case are not independent."""
     means = [
-        math.fsum(((run.confidence or 0.0) - (run.outcome == "pass")) ** 2 for run in held) / len(held)
-        for held in group_by_case(spoken).values()
+        math.fsum(((run.confidence or 0.0) - (run.outcome == "pass")) ** 2 for run in repetitions) / len(repetitions)
+        for repetitions in group_by_case(confident).values()
     ]
-    found = paired.paired_t(means)
-    if found is None or len(means) < paired.MIN_CASES:
+    result = paired.paired_t(means)
+    if result is None or len(means) < paired.MIN_CASES:
         return None
-    return max(0.0, found.ci[0]), min(1.0, found.ci[1])
+    return max(0.0, result.ci[0]), min(1.0, result.ci[1])
 
 
 def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[FailingCase]:
@@ -189,43 +193,41 @@ def _find_failing(case: str, target: str, runs: Sequence[LabRun]) -> Iterator[Fa
             judged=len(judged),
             broken=tuple(_group_broken(failed)),
             abstentions=_count_reasons(run.abstain for run in failed if run.abstain is not None),
-            errors=_count_reasons(why for run in failed if (why := _describe_error(run)) is not None),
+            errors=_count_reasons(reason for run in failed if (reason := _describe_error(run)) is not None),
             position=min((run.position for run in failed if run.position is not None), default=None),
         )
 
 
 def _group_broken(failed: Sequence[LabRun]) -> Iterator[BrokenAssertion]:
-    said: dict[str, list[Verdict]] = {}
+    by_assertion: dict[str, list[Verdict]] = {}
     for run in failed:
-        for judgement in run.verdicts:
-            if judgement.verdict != "pass":
-                said.setdefault(judgement.verifier, []).append(judgement)
-    for name, judgements in sorted(said.items(), key=lambda item: _make_assertion_key(item[0])):
-        first = judgements[0].detail
+        for verdict in run.verdicts:
+            if verdict.verdict != "pass":
+                by_assertion.setdefault(verdict.verifier, []).append(verdict)
+    for name, verdicts in sorted(by_assertion.items(), key=lambda item: _make_assertion_key(item[0])):
+        first = verdicts[0].detail
         examples: dict[str, Example] = {}
-        for judgement in judgements:
-            example = Example(
-                reason=_format_value(judgement.detail.get("reason")), values=judgement.detail.get("values")
-            )
+        for verdict in verdicts:
+            example = Example(reason=_format_value(verdict.detail.get("reason")), values=verdict.detail.get("values"))
             examples.setdefault(json.dumps([example.reason, example.values], sort_keys=True), example)
         yield BrokenAssertion(
             assertion=name,
             why=_format_value(first.get("why")),
             cel=_format_value(first.get("cel")),
-            runs=len(judgements),
+            runs=len(verdicts),
             examples=tuple(examples.values())[:MAX_EXAMPLES],
             different=len(examples),
         )
 
 
 def _make_assertion_key(assertion: str) -> tuple[int, str]:
-    """`expect[2]` comes before `expect[10]`."""
+    """Make the sort key of an assertion: `expect[2]` sorts before `expect[10]`."""
     digits = "".join(letter for letter in assertion if letter.isascii() and letter.isdigit())
     return (int(digits) if digits and len(digits) < 10 else -1, assertion)
 
 
 def _describe_error(run: LabRun) -> str | None:
-    """Why the decision failed: `provider: 503 from ... (node judge)`."""
+    """Return why the decision failed, such as `provider: 503 from ... (node judge)`; None if it did not."""
     if isinstance(run.error, Mapping):
         node = f" (node {run.error['node']})" if run.error.get("node") else ""
         return _format_cause(_format_value(run.error.get("cause")), _format_value(run.error.get("message"))) + node
@@ -235,7 +237,7 @@ def _describe_error(run: LabRun) -> str | None:
 
 
 def _format_cause(cause: str, message: str) -> str:
-    """The cause before the message, unless that begins with the word: `timeout: no whole answer within 700 ms`."""
+    """Put the cause before the message, unless the message begins with it: `timeout: no whole answer within 700 ms`."""
     return message if message.startswith((f"{cause}:", f"{cause} (")) else f"{cause}: {message}"
 
 

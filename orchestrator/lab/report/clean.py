@@ -1,4 +1,4 @@
-"""Runs of a lab without the secrets that only the name beside them gives away."""
+"""The masking of secrets in a lab's runs that only the name of a value reveals."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from store.secrets.scanner import Cleaner
 
 
 def clean_runs(runs: Iterable[LabRun], cleaner: Cleaner) -> Iterator[LabRun]:
-    """*runs*, with marks in what assertions were over: a value is looked at with its name, as `{"password": "..."}`.
+    """Yield *runs* with secrets masked in the values of assertions.
 
-    Every other text of a report is looked at by itself, by `orchestrator.reports.clean`.
+    A value is scanned together with its name, such as `{"password": "..."}`. `orchestrator.reports.clean` scans every
+    other text of a report by itself.
     """
     for run in runs:
-        kept = tuple(_clean_verdict(one, cleaner) for one in run.verdicts)
-        same = all(new is old for new, old in zip(kept, run.verdicts, strict=True))
-        yield run if same else attrs.evolve(run, verdicts=kept)
+        verdicts = tuple(_clean_verdict(verdict, cleaner) for verdict in run.verdicts)
+        same = all(new is old for new, old in zip(verdicts, run.verdicts, strict=True))
+        yield run if same else attrs.evolve(run, verdicts=verdicts)
 
 
-def _clean_verdict(judgement: Verdict, cleaner: Cleaner) -> Verdict:
-    text = json.dumps(dict(judgement.detail))
+def _clean_verdict(verdict: Verdict, cleaner: Cleaner) -> Verdict:
+    text = json.dumps(dict(verdict.detail))
     clean = cleaner.mask_text(text)
-    return judgement if clean == text else attrs.evolve(judgement, detail=json.loads(clean))
+    return verdict if clean == text else attrs.evolve(verdict, detail=json.loads(clean))

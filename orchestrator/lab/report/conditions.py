@@ -1,4 +1,4 @@
-"""The conditions of measurement of a lab: what a decision flow has in the place of an agent's."""
+"""The conditions of measurement of a lab: those of its decision flows and backends."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ AGENT_CONDITIONS = frozenset(
 def read_conditions(
     sweep: SweepRow, cells: Sequence[CellRecord], versions: Sequence[str], models: Sequence[str]
 ) -> dict[str, Json]:
-    """Conditions of the lab's *sweep*, like `orchestrator.reports.conditions.conditions_of`."""
+    """Read the conditions of a lab's sweep; like `orchestrator.reports.conditions.conditions_of`."""
     shared = conditions_of(sweep, cells, versions, models)
-    found = {name: value for name, value in shared.items() if name not in AGENT_CONDITIONS} | _read_flow_conditions(
-        sweep.conditions, cells
-    )
-    return {name: value for name, value in found.items() if value is not None}
+    conditions = {
+        name: value for name, value in shared.items() if name not in AGENT_CONDITIONS
+    } | _read_flow_conditions(sweep.conditions, cells)
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 def _read_flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
-    """The subject and its backends; of one target, the backend that it calls."""
+    """Return the subject and its targets; of a single target only its backend."""
     targets = _as_mapping(_as_mapping(stored.get("lab")).get("targets"))
     names = {cell.variant for cell in cells}
     hashes = sorted({cell.config_hash for cell in cells})

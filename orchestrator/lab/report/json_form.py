@@ -1,4 +1,4 @@
-"""A lab's report for programs. Keys are spelled once, here."""
+"""The JSON format of lab reports; the only place that spells its keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1
 
 
 def report_to_json(report: LabReport) -> dict[str, Json]:
-    """The report as a JSON object."""
+    """Return the report as a JSON object."""
     facts = report.facts
     return {
         "schemaVersion": SCHEMA_VERSION,
@@ -55,12 +55,12 @@ def report_to_json(report: LabReport) -> dict[str, Json]:
 
 
 def render_json_line(report: LabReport) -> str:
-    """The report on one line, pure ASCII."""
+    """Render the report as JSON on one line of ASCII."""
     return json.dumps(report_to_json(report), allow_nan=False)
 
 
 def targets_to_json(facts: LabFacts) -> list[Json]:
-    """The targets in their order."""
+    """Return the targets in the order of `lab.yaml`."""
     return [{"id": one.id, "backend": one.backend, "model": one.model, "local": one.local} for one in facts.targets]
 
 

@@ -1,6 +1,6 @@
-"""`manifest.json`: which sweep a lab's run directory is of, when it was, and under which conditions.
+"""The file `manifest.json` of a lab's run directory: the sweep's id, times and conditions of measurement.
 
-The only file of the directory that holds ids and times.
+No other file of the directory contains ids or times of day.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SCHEMA = "evalctl.lab-run/1"
 SCHEMA_VERSION = 1
 
 
-def manifest_to_json(found: StoredLabSweep) -> dict[str, Json]:
-    """The manifest as a JSON object. What did not happen is null."""
-    sweep, facts = found.sweep, found.facts
+def manifest_to_json(stored: StoredLabSweep) -> dict[str, Json]:
+    """Return the manifest as a JSON object; times of events that did not happen are null."""
+    sweep, facts = stored.sweep, stored.facts
     suite = sweep.conditions.get("suite")
-    known: Mapping[str, Any] = suite if isinstance(suite, Mapping) else {}
-    begun = [run.started_at for run, _ in found.rows if run.started_at is not None]
-    ended = [run.ended_at for run, _ in found.rows if run.ended_at is not None]
+    suite_fields: Mapping[str, Any] = suite if isinstance(suite, Mapping) else {}
+    started = [run.started_at for run, _ in stored.rows if run.started_at is not None]
+    ended = [run.ended_at for run, _ in stored.rows if run.ended_at is not None]
     return {
         "schemaVersion": SCHEMA_VERSION,
         "schema": SCHEMA,
@@ -34,29 +34,29 @@ def manifest_to_json(found: StoredLabSweep) -> dict[str, Json]:
         "command": sweep.command,
         "lab": facts.lab,
         "version": facts.version,
-        "bundled": known.get("bundled"),
-        "content": known.get("content"),
+        "bundled": suite_fields.get("bundled"),
+        "content": suite_fields.get("content"),
         "mode": facts.mode,
         "plannedAt": format_time(sweep.planned_at),
-        "startedAt": format_time(min(begun)) if begun else None,
+        "startedAt": format_time(min(started)) if started else None,
         "endedAt": format_time(max(ended)) if ended else None,
         "targets": targets_to_json(facts),
         "conditions": dict(facts.conditions),
         "runs": [
             {
-                "run": f"{sweep.name}/{run.position}",
-                "fixture": lab.case,
-                "target": lab.target,
-                "repetition": lab.repetition,
-                "attempts": run.attempts,
-                "startedAt": None if run.started_at is None else format_time(run.started_at),
-                "endedAt": None if run.ended_at is None else format_time(run.ended_at),
+                "run": f"{sweep.name}/{record.position}",
+                "fixture": run.case,
+                "target": run.target,
+                "repetition": run.repetition,
+                "attempts": record.attempts,
+                "startedAt": None if record.started_at is None else format_time(record.started_at),
+                "endedAt": None if record.ended_at is None else format_time(record.ended_at),
             }
-            for run, lab in found.rows
+            for record, run in stored.rows
         ],
     }
 
 
-def render_manifest(found: StoredLabSweep, cleaner: Cleaner) -> str:
-    """The file's content, pure ASCII."""
-    return json.dumps(clean_texts(manifest_to_json(found), cleaner), indent=2, allow_nan=False) + "\n"
+def render_manifest(stored: StoredLabSweep, cleaner: Cleaner) -> str:
+    """Render the file's content in ASCII."""
+    return json.dumps(clean_texts(manifest_to_json(stored), cleaner), indent=2, allow_nan=False) + "\n"

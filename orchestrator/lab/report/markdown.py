@@ -1,4 +1,4 @@
-"""`report.md`: a lab's report for people. Holds no id and no time; whatever others wrote stays text."""
+"""The Markdown format of lab reports, `report.md`, without ids and times; names and values of others are escaped."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from orchestrator.reports.tables import draw_table
 from orchestrator.text import escape_markdown
 
 MAX_SENTENCE_CHARS = 2000
-"""Characters of a sentence."""
+"""Characters after which a sentence is cut."""
 
 
 def render_markdown(report: LabReport) -> str:
-    """The file's content."""
+    """Render the file's content."""
     return "\n".join(_markdown_lines(report)) + "\n"
 
 
@@ -35,7 +35,7 @@ def _markdown_lines(report: LabReport) -> Iterator[str]:
     if report.comparisons:
         yield "## Targets on identical cases"
         yield ""
-        yield from (f"- {_escape_note(wording.format_comparison(one))}" for one in report.comparisons)
+        yield from (f"- {_escape_note(wording.format_comparison(comparison))}" for comparison in report.comparisons)
         yield ""
     if (spent := wording.format_spent(facts)) is not None:
         yield f"{_escape_note(spent)}."
@@ -53,13 +53,13 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
     if (few := wording.format_few_times(capability)) is not None:
         yield f"{_escape_note(few)}."
         yield ""
-    spoken = wording.list_rows_with_confidence(capability)
-    if spoken:
+    confident = wording.list_rows_with_confidence(capability)
+    if confident:
         yield "### Reliability"
         yield ""
         heads = [head.capitalize() for head in wording.BINS_HEAD]
-        yield from draw_table(heads, (line for row in spoken for line in wording.list_bin_rows(row)))
-        yield from (f"- {_escape_note(wording.format_calibration(row))}" for row in spoken)
+        yield from draw_table(heads, (line for row in confident for line in wording.list_bin_rows(row)))
+        yield from (f"- {_escape_note(wording.format_calibration(row))}" for row in confident)
         yield ""
     if capability.failing:
         yield "### Failing"
@@ -73,8 +73,8 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
             yield from (f"  - {_escape_note(line)}" for line in wording.list_reason_lines(failing))
         yield ""
     for title, lines in (
-        ("Unstable", [wording.format_unstable(one) for one in capability.unstable]),
-        ("Skipped", [wording.format_skipped(one) for one in capability.skipped]),
+        ("Unstable", [wording.format_unstable(unstable) for unstable in capability.unstable]),
+        ("Skipped", [wording.format_skipped(skipped) for skipped in capability.skipped]),
     ):
         if lines:
             yield f"### {title}"
@@ -84,5 +84,5 @@ def _capability_lines(capability: CapabilityReport, report: LabReport) -> Iterat
 
 
 def _escape_note(text: str) -> str:
-    """A sentence of ours, which may hold names and values of others."""
+    """Escape a sentence, which may contain names and values of others."""
     return escape_markdown(text, MAX_SENTENCE_CHARS)

@@ -1,7 +1,7 @@
 """A lab's report as a value: every format shows these figures and computes none of its own.
 
-A figure that does not exist is None, never 0. Rates are over *judged* runs, those that were not skipped; what is in no
-rate is counted beside them. What was broken, unstable or skipped is told by fixture and target, sorted.
+A figure that does not exist is None, never 0. Rates are over *judged* runs, those that were not skipped; all others are
+counted separately. Failing, unstable and skipped cases are sorted by case and target.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TargetFacts:
 
 @attrs.frozen(kw_only=True)
 class LabFacts:
-    """What is known of a lab's sweep beside its runs."""
+    """The facts about a lab's sweep as a whole, without its runs."""
 
     sweep: str
     lab: str
@@ -39,36 +39,36 @@ class LabFacts:
     repeat: int
     seed: int = 0
     targets: tuple[TargetFacts, ...] = ()
-    """In the order of `lab.yaml`: the first is what the others are compared with."""
+    """In the order of `lab.yaml`; the first is the baseline of comparisons."""
     answering: tuple[str, ...] = ()
-    """Models that said they answered, sorted."""
+    """Models that answers name as their author, sorted."""
     conditions: Mapping[str, Json] = attrs.field(factory=dict)
-    """The conditions of measurement; they hold times, and what changes from one machine to another."""
+    """The conditions of measurement, which include times and properties of the machine."""
     spent: Amount | None = None
-    """What every request came to, those of late and repeated attempts too; None offline, where there is none."""
+    """The total of all requests, including late and repeated attempts; None offline."""
 
     @property
     def sampled(self) -> bool:
-        """Whether answers were drawn anew, so that intervals mean something."""
+        """Return whether answers were sampled, so that intervals are meaningful."""
         return self.mode == "live"
 
 
 @attrs.frozen(kw_only=True)
 class Stability:
-    """Fixtures whose repetitions all ended alike, in outcome and status."""
+    """Stability: cases whose repetitions all ended with the same outcome and status."""
 
     fraction: float | None
-    """Among the `repeated`; None without any."""
+    """`same` / `repeated`; None if `repeated` is 0."""
     same: int
     repeated: int
-    """Fixtures with at least two judged repetitions."""
+    """Cases with at least two judged repetitions."""
     single: int
-    """Fixtures with one: they say nothing about stability."""
+    """Cases with one judged repetition, which say nothing about stability."""
 
 
 @attrs.frozen(kw_only=True)
 class Latency:
-    """Time of work of the judged runs that called a backend."""
+    """The latency of the judged runs that called a backend, in milliseconds, without waits at the gate."""
 
     n: int
     p50_ms: float | None
@@ -77,38 +77,41 @@ class Latency:
 
 @attrs.frozen(kw_only=True)
 class TargetCost:
-    """What the runs that called a backend really cost, skipped ones too."""
+    """The real cost of the runs that called a backend, including skipped ones."""
 
     runs: int
     nusd: int | None
-    """None where one of them has no known cost."""
+    """None if the cost of a run is unknown."""
     unknown: int
     """Runs without a known cost."""
     local: bool
-    """The target costs nothing by definition."""
+    """All runs are of a local target, which costs nothing."""
 
 
 @attrs.frozen(kw_only=True)
 class Calibration:
-    """How far confidences were from being right. Right is a run in which every assertion held."""
+    """The calibration of confidences: Brier score, ECE and reliability table.
+
+    A run is right if every assertion held.
+    """
 
     n: int
-    """Judged runs with a confidence; the figures are over them."""
+    """Judged runs with a confidence, over which all figures are."""
     silent: int
-    """Judged runs without one."""
+    """Judged runs without a confidence."""
     right: int
     brier: float | None
     interval: Interval | None
-    """95 %, of the mean over fixtures; None below five of them, and where nothing is sampled."""
+    """The 95 % interval of the mean Brier score over cases; None below five cases, and offline."""
     skill: float | None
     ece: float | None
-    """None below 50 confidences, where it is mostly its own bias."""
+    """The expected calibration error; None below 50 confidences, where its bias dominates."""
     bins: tuple[CalibrationBin, ...]
 
 
 @attrs.frozen(kw_only=True)
 class Example:
-    """What an assertion was over when it did not hold."""
+    """An example of the values for which an assertion did not hold."""
 
     reason: str
     values: Json
@@ -116,23 +119,23 @@ class Example:
 
 @attrs.frozen(kw_only=True)
 class BrokenAssertion:
-    """One assertion of a fixture that did not hold."""
+    """One assertion of a case that did not hold."""
 
     assertion: str
-    """Its place, such as `expect[0]`."""
+    """Its place in the fixture, such as `expect[0]`."""
     why: str
     cel: str
     runs: int
-    """In how many runs."""
+    """Runs in which it did not hold."""
     examples: tuple[Example, ...]
-    """Different ones, the first few in the order of repetitions."""
+    """The first few different examples, in the order of repetitions."""
     different: int
-    """How many different ones there were."""
+    """The number of different examples."""
 
 
 @attrs.frozen(kw_only=True)
 class FailingCase:
-    """A fixture that did not pass every time."""
+    """A case with a judged run that did not pass."""
 
     case: str
     target: str
@@ -140,16 +143,16 @@ class FailingCase:
     judged: int
     broken: tuple[BrokenAssertion, ...]
     abstentions: Mapping[str, int]
-    """Why failed runs abstained, and in how many of them."""
+    """Failed runs by the reason of their abstention."""
     errors: Mapping[str, int]
-    """Why decisions failed, and in how many runs."""
+    """Failed runs by the error of their decision."""
     position: int | None
-    """Of the first run that did not pass."""
+    """The position in the sweep of the first run that did not pass."""
 
 
 @attrs.frozen(kw_only=True)
 class UnstableCase:
-    """A fixture whose repetitions ended differently."""
+    """A case whose repetitions ended differently."""
 
     case: str
     target: str
@@ -159,7 +162,7 @@ class UnstableCase:
 
 @attrs.frozen(kw_only=True)
 class SkippedRuns:
-    """Runs that were skipped, and why."""
+    """The skipped runs of a case with one reason."""
 
     case: str
     target: str
@@ -170,7 +173,7 @@ class SkippedRuns:
 
 @attrs.frozen(kw_only=True)
 class TargetRow:
-    """One capability against one target."""
+    """The figures of one capability under one target."""
 
     target: str
     planned: int
@@ -178,7 +181,7 @@ class TargetRow:
     passes: int
     success_rate: float | None
     wilson: Interval | None
-    """95 %; None where nothing is sampled."""
+    """The 95 % Wilson interval; None offline."""
     low_power: bool
     stability: Stability
     abstained: int
@@ -186,7 +189,7 @@ class TargetRow:
     errors: int
     """Judged runs whose decision failed."""
     infrastructure: Mapping[str, int]
-    """Of these, runs that failed for what says nothing about how well is decided, by cause."""
+    """Judged runs that ended in an infrastructure failure, by cause."""
     latency: Latency
     cost: TargetCost
     calibration: Calibration
@@ -200,7 +203,7 @@ class TargetRow:
 
 @attrs.frozen(kw_only=True)
 class CapabilityReport:
-    """One capability against every target that its fixtures were run against."""
+    """The report of one capability, with a row for each target."""
 
     name: str
     cases: int
@@ -212,29 +215,29 @@ class CapabilityReport:
 
 @attrs.frozen(kw_only=True)
 class TargetComparison:
-    """Two targets on identical cases. Differences are candidate minus baseline."""
+    """The paired comparison of two targets on identical cases. Differences are candidate minus baseline."""
 
     capability: str | None
-    """None: all of them together."""
+    """None for all capabilities together."""
     baseline: str
     candidate: str
     cases: int
-    """Fixtures judged on both sides."""
+    """Cases judged on both sides."""
     left_out: int
-    """Fixtures of either that are not among them."""
+    """Cases of either side that are not judged on both."""
     like_these: PairedT | None
-    """About cases like these; None below two cases, and where nothing is sampled."""
+    """The paired t test, which generalizes to cases like these; None below two cases, and offline."""
     verdict: SuiteVerdict | None
-    """What it comes to; None where nothing is sampled."""
+    """The verdict of the comparison; None offline."""
     signflip_p: float | None
-    """A check that assumes less; None from 20 cases on, where the interval needs none."""
+    """The p-value of the sign-flip test, which assumes less; None from 20 cases on, where it is not needed."""
     differing: tuple[str, ...]
-    """Fixtures with another share of passes on the one side than on the other."""
+    """Cases whose shares of passes differ between the sides."""
 
 
 @attrs.frozen(kw_only=True)
 class LabReport:
-    """What a lab's runs say."""
+    """The report of a lab's sweep."""
 
     facts: LabFacts
     capabilities: tuple[CapabilityReport, ...]
@@ -246,7 +249,7 @@ class LabReport:
     again: int
     """Runs that `resume` would run."""
     notes: tuple[str, ...]
-    """What a reader must know before reading the figures."""
+    """Sentences that a reader needs before the figures."""
 
     @property
     def failed(self) -> int:

@@ -1,4 +1,4 @@
-"""What a reader must know before reading a lab's figures: mode, stability, power, and what was left out and why."""
+"""The notes before a lab's figures, on mode, stability, power and runs left out, and the limits after them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ REPEAT_NOTE = "repeat is 1: this says nothing about stability."
 LIMITS = (
     "pass is over judged runs, those that were not skipped: an infrastructure failure counts as not passed.",
     "Intervals are Wilson's, 95 %; repetitions of a fixture are taken for independent runs in them.",
-    "p50 and p95 are over runs that called a backend: the time worked, without waits for room at the provider.",
-    "A cost is what reported tokens come to at lab.yaml's prices. Caps count more: what nobody reported, at the most.",
-    "A confidence is what the deciding node said; right is a run in which every assertion held.",
-    "A Brier score means little beside a high accuracy: its skill tells by how much it beats always saying just that.",
+    "p50 and p95 are over runs that called a backend: the time worked, without waits at the provider's limits.",
+    "A cost is that of reported tokens at lab.yaml's prices. Caps also count unreported tokens, at their upper bound.",
+    "A confidence is the deciding node's own; a run is right if every assertion held.",
+    "A Brier score means little beside a high accuracy: its skill compares it with always stating the overall rate.",
 )
-"""What every report of a live lab says about its own reach."""
+"""The limits that every report of a live lab states."""
 LIMITS_OFFLINE = (
     "pass is over judged runs, those that were not skipped.",
-    "A confidence is what the deciding node said; right is a run in which every assertion held.",
+    "A confidence is the deciding node's own; a run is right if every assertion held.",
 )
+"""The limits that every report of an offline lab states."""
 
 
 def list_limits(report: LabReport) -> tuple[str, ...]:
-    """What the figures do not say."""
+    """Return the limits of the figures, one sentence each."""
     return LIMITS if report.facts.sampled else LIMITS_OFFLINE
 
 
 def list_notes(report: LabReport) -> Iterator[str]:
-    """The notes, most important first. Names are as the lab spells them."""
+    """Yield the notes, most important first, with names as the lab spells them."""
     facts = report.facts
     rows = [(capability.name, row) for capability in report.capabilities for row in capability.rows]
     if not facts.sampled:
@@ -45,8 +46,8 @@ def list_notes(report: LabReport) -> Iterator[str]:
         yield REPEAT_NOTE
     elif single:
         yield (
-            f"stability: {format_count(single, 'fixture and target', 'fixtures and targets')} ran once, and say "
-            f"nothing."
+            f"stability: {format_count(single, 'fixture and target', 'fixtures and targets')} ran once, which says "
+            f"nothing about stability."
         )
     yield from _describe_left_out(rows)
     failed = Counter[str]()
@@ -58,15 +59,15 @@ def list_notes(report: LabReport) -> Iterator[str]:
             f"({_format_reasons(failed)}): not passed, "
             "and in no comparison of targets."
         )
-    weak = [f"{row.target} on {name}" for name, row in rows if row.low_power]
-    if weak:
-        fewer = f"fewer than {MIN_JUDGED} judged runs for {list_names(weak)}"
+    low_power = [f"{row.target} on {name}" for name, row in rows if row.low_power]
+    if low_power:
+        fewer = f"fewer than {MIN_JUDGED} judged runs for {list_names(low_power)}"
         yield f"low power: {fewer}; repeat more often before deciding."
     unknown = sorted({row.target for _, row in rows if row.cost.unknown})
     if unknown:
         yield (
-            f"cost unknown: {list_names(unknown)} made calls without a price, which no cap on cost controls, or that "
-            "nobody counted the tokens of."
+            f"cost unknown: {list_names(unknown)} made calls without a price, which no cap on cost controls, or "
+            "without reported tokens."
         )
     yield from _list_calibration_notes(rows)
     asked = {target.model for target in facts.targets if target.model}
@@ -77,10 +78,10 @@ def list_notes(report: LabReport) -> Iterator[str]:
 
 
 def _describe_left_out(rows: Iterable[tuple[str, TargetRow]]) -> Iterator[str]:
-    every = [row for _, row in rows]
-    planned = sum(row.planned for row in every)
+    all_rows = [row for _, row in rows]
+    planned = sum(row.planned for row in all_rows)
     reasons = Counter[str]()
-    for row in every:
+    for row in all_rows:
         reasons.update({f"skipped({reason})": times for reason, times in row.skipped.items()})
         reasons.update({f"not judged({reason})": times for reason, times in row.interrupted.items()})
         if row.unfinished:
@@ -94,13 +95,15 @@ def _describe_left_out(rows: Iterable[tuple[str, TargetRow]]) -> Iterator[str]:
 
 
 def _list_calibration_notes(rows: Iterable[tuple[str, TargetRow]]) -> Iterator[str]:
-    spoken = [(name, row) for name, row in rows if row.calibration.n]
-    silent = [f"{row.calibration.silent} of {row.target} on {name}" for name, row in spoken if row.calibration.silent]
+    confident = [(name, row) for name, row in rows if row.calibration.n]
+    silent = [
+        f"{row.calibration.silent} of {row.target} on {name}" for name, row in confident if row.calibration.silent
+    ]
     if silent:
         yield f"judged runs without a confidence, left out of calibration: {list_names(silent)}."
-    few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in spoken if row.calibration.ece is None]
+    few = [f"{row.target} on {name} ({row.calibration.n})" for name, row in confident if row.calibration.ece is None]
     if few:
-        yield f"fewer than {MIN_ECE_CONFIDENCES} confidences, so no calibration error is told: {list_names(few)}."
+        yield f"fewer than {MIN_ECE_CONFIDENCES} confidences, so no calibration error is shown: {list_names(few)}."
 
 
 def _format_reasons(counts: Counter[str]) -> str:

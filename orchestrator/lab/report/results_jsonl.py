@@ -1,6 +1,6 @@
-"""`results.jsonl`: one record per planned run that has a result, sorted by fixture, target and repetition.
+"""The file `results.jsonl`: one record per run with a result, sorted by capability, fixture, target and repetition.
 
-Holds no id and no time but measured durations: offline, the same recordings give the same bytes.
+Contains no ids and no times except measured durations: offline, the same recordings give the same bytes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ SCHEMA_VERSION = 1
 
 
 def run_to_json(run: LabRun) -> dict[str, Json]:
-    """One run as a JSON object. What was not measured is absent, never 0."""
-    found: dict[str, Json] = {
+    """Return one run as a JSON object; figures that were not measured are absent, never 0."""
+    record: dict[str, Json] = {
         "schemaVersion": SCHEMA_VERSION,
         "capability": run.capability,
         "fixture": run.case_name,
@@ -29,20 +29,22 @@ def run_to_json(run: LabRun) -> dict[str, Json]:
         "status": run.decision_status,
     }
     if run.decision_status is not None:
-        found |= {"decision": run.decision, "abstain": run.abstain, "error": run.error, "confidence": run.confidence}
-        found["trace"] = run.trace
-        found["broken"] = [{"assertion": one.verifier, **one.detail} for one in run.verdicts if one.verdict != "pass"]
+        record |= {"decision": run.decision, "abstain": run.abstain, "error": run.error, "confidence": run.confidence}
+        record["trace"] = run.trace
+        record["broken"] = [
+            {"assertion": verdict.verifier, **verdict.detail} for verdict in run.verdicts if verdict.verdict != "pass"
+        ]
     measured = {"wallMs": run.wall_ms, "waitedMs": run.waited_ms, "calls": run.calls, "costNusd": run.cost_nusd}
     if run.asked:
-        found["measured"] = {name: value for name, value in measured.items() if value is not None}
-    return {name: value for name, value in found.items() if value is not None}
+        record["measured"] = {name: value for name, value in measured.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def render_run_line(run: LabRun) -> str:
-    """The record on one line, pure ASCII."""
+    """Render the record of *run* on one line of ASCII."""
     return json.dumps(run_to_json(run), separators=(",", ":"), allow_nan=False)
 
 
 def make_sort_key(run: LabRun) -> tuple[str, str, str, int]:
-    """What the file is sorted by."""
+    """Make the key by which the file is sorted."""
     return run.capability, run.case_name, run.target, run.repetition

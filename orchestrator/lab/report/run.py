@@ -1,4 +1,4 @@
-"""One run of a lab, as reports look at it: plain values, wherever they come from."""
+"""One run of a lab as reports see it: plain values, independent of the store."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from store.rows import Outcome, Verdict
 
 @attrs.frozen(kw_only=True)
 class LabRun:
-    """One fixture against one target, once."""
+    """A run: one repetition of one case under one target."""
 
     capability: str
     case_name: str
-    """Its id, without the capability."""
+    """The case's id without the capability."""
     version: str
     target: str
     repetition: int
     """Counts from 0."""
     position: int | None = None
-    """Its place in the sweep; None where it is of none."""
+    """The run's place in the sweep; None if it belongs to no sweep."""
     outcome: Outcome | None = None
-    """None: no result yet."""
+    """None without a result."""
     reason: str | None = None
     judged: bool = False
-    """Not skipped, and not interrupted: every assertion was looked at."""
+    """Neither skipped nor interrupted: every assertion was evaluated."""
     again: bool = False
     """`resume` would run it again."""
     decision_status: str | None = None
-    """`ok`, `abstain` or `error`; None where nothing was decided, as in a skipped run."""
+    """`ok`, `abstain` or `error`; None without a decision, as in a skipped run."""
     decision: Json = None
     abstain: str | None = None
     error: Json = None
     """`cause`, `message` and `node` of a decision that failed."""
     confidence: float | None = None
-    """Of the node that decided, from 0 to 1; None where it said none."""
+    """The confidence of the node that decided, from 0 to 1; None if it stated none."""
     trace: Json = None
     asked: bool = False
-    """It called a backend or a specialist; never true of a run that was answered by recordings."""
+    """It called a backend or a specialist; False if recordings answered."""
     wall_ms: int | None = None
-    """Time of work, without waits for room at the provider."""
+    """Milliseconds of work, without waits at the gate."""
     waited_ms: int | None = None
     calls: int | None = None
     cost_nusd: int | None = None
-    """None where a call's cost is not known; never an estimate."""
+    """The cost in nano-USD; None if a call's cost is unknown; never an estimate."""
     local: bool = False
-    """Its target costs nothing."""
+    """The target is local: its calls cost nothing."""
     verdicts: tuple[Verdict, ...] = ()
-    """The assertions that did not hold."""
+    """The verdicts of the stored assertions."""
     message: str | None = None
-    """Why it was skipped or could not end."""
+    """Why it was skipped or interrupted."""
 
     @property
     def case(self) -> str:

@@ -1,4 +1,4 @@
-"""A lab's runs and facts from stored rows."""
+"""The reader of a lab's runs and facts from stored rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class StoredLabSweep:
-    """What a lab's sweep holds, read at one moment."""
+    """A lab's sweep as stored at one moment."""
 
     sweep: SweepRow
     facts: LabFacts
@@ -31,15 +31,15 @@ class StoredLabSweep:
 
     @property
     def runs(self) -> Iterator[LabRun]:
-        """The runs without their rows."""
+        """The runs without their stored records."""
         return (run for _, run in self.rows)
 
 
 def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -> StoredLabSweep:
-    """The runs of *sweep* and what is known of them, now; with *target* those against that one."""
+    """Read the runs and facts of *sweep* as they are now; with *target* only the runs of that target."""
     cells = {cell.id: cell for cell in reader.list_cells(sweep.id, target)}
     targets = _find_targets(sweep, cells.values())
-    local = {one.id for one in targets if one.local}
+    local = {target.id for target in targets if target.local}
     records = list(reader.iterate_runs(sweep.id, None if target is None else cells))
     versions = sorted({worker.version for worker in reader.list_workers(sweep.id)})
     answering = tuple(sorted({model for run in records if (model := run.measured.model_resolved) is not None}))
@@ -62,17 +62,18 @@ def read_lab_sweep(reader: Reader, sweep: SweepRow, target: str | None = None) -
 def build_stored_report(
     reader: Reader, sweep: SweepRow, *, variant: str | None = None, cleaner: Cleaner | None = None
 ) -> LabReport:
-    """The report of *sweep* as its rows are now; with *variant* of that target alone. Nothing in it is a secret."""
-    found, cleaner = read_lab_sweep(reader, sweep, variant), cleaner or Cleaner()
-    return clean_report(build_report(found.facts, clean_runs(found.runs, cleaner)), cleaner)
+    """Build the report of *sweep* as stored now, with secrets masked; with *variant* only of that target."""
+    cleaner = cleaner or Cleaner()
+    stored = read_lab_sweep(reader, sweep, variant)
+    return clean_report(build_report(stored.facts, clean_runs(stored.runs, cleaner)), cleaner)
 
 
 def build_lab_run(
     run: RunRecord, cell: CellRecord, *, mode: str, local: frozenset[str] | set[str] = frozenset()
 ) -> LabRun:
-    """One stored run; *local* are the targets that cost nothing."""
+    """Build one run from its stored record; *local* are the ids of local targets."""
     capability, _, fixture = cell.case_id.partition("/")
-    said = _as_mapping(run.detail.get("decision"))
+    decision = _as_mapping(run.detail.get("decision"))
     message = run.detail.get("message")
     return LabRun(
         capability=capability,
@@ -86,11 +87,11 @@ def build_lab_run(
         judged=run.judged,
         again=run.again,
         decision_status=run.decision_status,
-        decision=said.get("decision"),
-        abstain=said.get("abstain"),
-        error=said.get("error"),
-        confidence=_read_confidence(said.get("confidence")),
-        trace=said.get("trace"),
+        decision=decision.get("decision"),
+        abstain=decision.get("abstain"),
+        error=decision.get("error"),
+        confidence=_read_confidence(decision.get("confidence")),
+        trace=decision.get("trace"),
         asked=mode == "live" and bool(run.measured.calls),
         wall_ms=run.measured.wall_ms,
         waited_ms=run.measured.waited_ms,
@@ -103,23 +104,23 @@ def build_lab_run(
 
 
 def _find_targets(sweep: SweepRow, cells: Iterable[CellRecord]) -> tuple[TargetFacts, ...]:
-    """The targets that have cells, in the lab's order; what answers for fixtures themselves is none."""
-    told = _as_mapping(_as_mapping(sweep.conditions.get("lab")).get("targets"))
+    """Find the targets that have cells, in the lab's order, without `replay`."""
+    targets = _as_mapping(_as_mapping(sweep.conditions.get("lab")).get("targets"))
     models = {cell.variant: cell.model for cell in cells}
-    order = [name for name in told if name in models]
+    order = [name for name in targets if name in models]
     return tuple(
         TargetFacts(
             id=name,
-            backend=_as_mapping(told[name]).get("backend"),
-            model=_as_mapping(told[name]).get("model", models[name]),
-            local=_as_mapping(told[name]).get("local") is True,
+            backend=_as_mapping(targets[name]).get("backend"),
+            model=_as_mapping(targets[name]).get("model", models[name]),
+            local=_as_mapping(targets[name]).get("local") is True,
         )
         for name in order
     )
 
 
 def _read_confidence(value: Any) -> float | None:
-    """A number from 0 to 1; what is none was not said."""
+    """Return a number from 0 to 1; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         return None
     return float(value)

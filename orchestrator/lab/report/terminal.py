@@ -1,4 +1,4 @@
-"""A lab's report as `lab` and `show` print it: drawn on a terminal, plain lines anywhere else."""
+"""The text format of lab reports that `lab` and `show` print: drawn on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MAX_SENTENCE_CHARS = 2000
-"""Characters of a sentence."""
+"""Characters after which a sentence is cut."""
 MAX_DETAILS = 20
-"""Failing, unstable and skipped fixtures of a capability that are told; of the rest it is told how many there are."""
+"""Failing, unstable and skipped cases shown per capability; the rest is counted."""
 
 UNBOUNDED_WIDTH = 10_000
-"""Characters: the width at which a table is as wide as it likes."""
+"""Characters: a width at which no table wraps."""
 COUNTED_COLUMNS = frozenset({"STABLE", "ABSTAIN", "ERROR"})
-"""Columns whose counts tell as much as their percentages do."""
+"""Columns whose counts say as much as their percentages."""
 PERCENTAGE = re.compile(r" [0-9.]+ %$")
 BOUNDS = re.compile(r"\[([0-9.]+) %, ([0-9.]+) %\]")
 CELL_BREAK = re.compile(r" (?=\[)|(?<=[0-9]) (?=\()|(?<=[0-9]) (?=[0-9.]+ %$)")
-"""Where a cell is broken on a terminal that is too narrow: between figures, never within one."""
+"""The places to break a cell on a narrow terminal: between figures, never within one."""
 
 ReportBlock = str | list[Sequence[str]]
 """A line, or a table with its head."""
 
 
 def print_report(report: LabReport, stream: TextIO, *, directory: Path | None = None, color: bool = True) -> None:
-    """Print the report to *stream*; *directory* holds its files."""
+    """Print the report to *stream*; *directory* is the run directory with its files."""
     if color and stream.isatty():
         _draw_report(report, stream, directory)
     else:
@@ -44,16 +44,16 @@ def print_report(report: LabReport, stream: TextIO, *, directory: Path | None = 
 
 
 def render_plain(report: LabReport, directory: Path | None = None) -> str:
-    """The report as plain lines, without a control character but the line ends."""
-    found: list[str] = []
-    for part in _list_blocks(report, directory):
-        found += [part] if isinstance(part, str) else align_rows(part)
-    return "\n".join(found)
+    """Render the report as plain lines, without control characters except line ends."""
+    lines: list[str] = []
+    for block in _list_blocks(report, directory):
+        lines += [block] if isinstance(block, str) else align_rows(block)
+    return "\n".join(lines)
 
 
 def propose_next(report: LabReport) -> Iterator[Hint]:
     """Propose the commands to run after reading *report*."""
-    failing = [one.position for capability in report.capabilities for one in capability.failing]
+    failing = [case.position for capability in report.capabilities for case in capability.failing]
     return propose_commands(
         report.facts.sweep,
         left=report.again,
@@ -78,7 +78,7 @@ def _list_blocks(report: LabReport, directory: Path | None) -> Iterator[ReportBl
         yield from _list_capability_blocks(capability)
     yield ""
     yield _indent_line(wording.format_summary(report))
-    yield from (_indent_line(f"compared: {wording.format_comparison(one)}") for one in report.comparisons)
+    yield from (_indent_line(f"compared: {wording.format_comparison(comparison)}") for comparison in report.comparisons)
     if (spent := wording.format_spent(facts)) is not None:
         yield spent
     yield from (_indent_line(f"note: {note}") for note in report.notes)
@@ -87,11 +87,11 @@ def _list_blocks(report: LabReport, directory: Path | None) -> Iterator[ReportBl
 
 
 def _list_capability_blocks(capability: CapabilityReport) -> Iterator[ReportBlock]:
-    spoken = wording.list_rows_with_confidence(capability)
-    if spoken:
-        rows = [tuple(map(one_line, line)) for row in spoken for line in wording.list_bin_rows(row)]
+    confident = wording.list_rows_with_confidence(capability)
+    if confident:
+        rows = [tuple(map(one_line, line)) for row in confident for line in wording.list_bin_rows(row)]
         yield [wording.BINS_HEAD, *rows]
-        yield from (_indent_line(f"calibration of {wording.format_calibration(row)}") for row in spoken)
+        yield from (_indent_line(f"calibration of {wording.format_calibration(row)}") for row in confident)
     for failing in capability.failing[:MAX_DETAILS]:
         yield _indent_line(f"FAILED {wording.format_failing(failing)}")
         for broken in failing.broken:
@@ -100,22 +100,22 @@ def _list_capability_blocks(capability: CapabilityReport) -> Iterator[ReportBloc
             yield from (_indent_line(line, "    ") for line in rest)
         yield from (_indent_line(line, "  ") for line in wording.list_reason_lines(failing))
     if len(capability.failing) > MAX_DETAILS:
-        yield f"and {len(capability.failing) - MAX_DETAILS} more that failed: --json and report.md tell them all"
-    yield from _cut_lines("unstable", [wording.format_unstable(one) for one in capability.unstable])
-    yield from _cut_lines("skipped", [wording.format_skipped(one) for one in capability.skipped])
+        yield f"and {len(capability.failing) - MAX_DETAILS} more that failed: --json and report.md show all of them"
+    yield from _cut_lines("unstable", [wording.format_unstable(unstable) for unstable in capability.unstable])
+    yield from _cut_lines("skipped", [wording.format_skipped(skipped) for skipped in capability.skipped])
 
 
 def _cut_lines(label: str, lines: Sequence[str]) -> Iterator[str]:
     yield from (_indent_line(f"{label}: {line}") for line in lines[:MAX_DETAILS])
     if len(lines) > MAX_DETAILS:
-        yield f"{label}: and {len(lines) - MAX_DETAILS} more: --json and report.md tell them all"
+        yield f"{label}: and {len(lines) - MAX_DETAILS} more: --json and report.md show all of them"
 
 
 def _count_errors(report: LabReport) -> int:
-    """Runs that ended in an error of infrastructure, and that only `resume --errors` runs again."""
+    """Count the runs that ended in an infrastructure error and that only `resume --errors` runs again."""
     rows = [row for capability in report.capabilities for row in capability.rows]
     causes = [*(row.infrastructure for row in rows), *(row.interrupted for row in rows)]
-    return sum(count for one in causes for cause, count in one.items() if cause not in NOT_RERUN_CAUSES)
+    return sum(count for counts in causes for cause, count in counts.items() if cause not in NOT_RERUN_CAUSES)
 
 
 def _indent_line(text: str, indent: str = "") -> str:
@@ -123,23 +123,23 @@ def _indent_line(text: str, indent: str = "") -> str:
 
 
 def _draw_report(report: LabReport, stream: TextIO, directory: Path | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
+    from rich.console import Console  # noqa: PLC0415 - rich is slow to import; only terminals need it
+    from rich.text import Text  # noqa: PLC0415 - (the same)
 
-    # lines are left for the terminal to wrap: a command or a path that was broken cannot be copied
+    # the terminal wraps lines: a command or path with inserted line breaks cannot be copied
     console = Console(file=stream, highlight=False, soft_wrap=True)
-    for part in _list_blocks(report, directory):
-        if isinstance(part, str):
-            console.print(Text(part, style=_line_style(part)))
+    for block in _list_blocks(report, directory):
+        if isinstance(block, str):
+            console.print(Text(block, style=_line_style(block)))
         else:
             unbounded = console.options.update_width(UNBOUNDED_WIDTH)
-            tables = [_draw_table(rows) for rows in (part, _narrow_rows(part), _wrap_rows(part))]
-            fitting = (one for one in tables if console.measure(one, options=unbounded).maximum <= console.width)
+            tables = [_draw_table(rows) for rows in (block, _narrow_rows(block), _wrap_rows(block))]
+            fitting = (table for table in tables if console.measure(table, options=unbounded).maximum <= console.width)
             console.print(next(fitting, tables[-1]), soft_wrap=False)
 
 
 def _narrow_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """*rows* in fewer columns, each still on a line: the percentages that counts tell as well are left out."""
+    """Shorten the cells of *rows*: drop the percentages of `COUNTED_COLUMNS` and the signs of intervals."""
     head = rows[0]
     return [
         [
@@ -151,12 +151,12 @@ def _narrow_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _wrap_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """*rows* in two lines each: what follows a figure stands below it, and P95 below P50."""
-    found = [[CELL_BREAK.sub("\n", BOUNDS.sub(r"[\1, \2]", cell)) for cell in row] for row in rows]
-    if "P95" in found[0]:
-        place = found[0].index("P95")
-        found = [[*row[: place - 1], f"{row[place - 1]}\n{row[place]}", *row[place + 1 :]] for row in found]
-    return found
+    """Break each of *rows* into two lines: the rest of a cell below its first figure, and P95 below P50."""
+    wrapped = [[CELL_BREAK.sub("\n", BOUNDS.sub(r"[\1, \2]", cell)) for cell in row] for row in rows]
+    if "P95" in wrapped[0]:
+        place = wrapped[0].index("P95")
+        wrapped = [[*row[: place - 1], f"{row[place - 1]}\n{row[place]}", *row[place + 1 :]] for row in wrapped]
+    return wrapped
 
 
 def _line_style(line: str) -> str:
@@ -168,15 +168,15 @@ def _line_style(line: str) -> str:
 
 
 def _draw_table(rows: Sequence[Sequence[str]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from rich import box  # noqa: PLC0415 - rich is slow to import; only terminals need it
+    from rich.table import Table  # noqa: PLC0415 - (the same)
+    from rich.text import Text  # noqa: PLC0415 - (the same)
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     head, *body = rows
     for name in head:
         table.add_column(name, overflow="fold")
     for row in body:
-        # Text objects are shown as they are: a name that looks like markup stays a name
+        # a Text object is printed literally: a name that looks like markup stays a name
         table.add_row(*map(Text, row))
     return table

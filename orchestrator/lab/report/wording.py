@@ -1,4 +1,4 @@
-"""How a lab's figures are worded for people, the same in every format. What does not exist is `n/a`."""
+"""The wording of a lab's figures in all text formats. A figure that does not exist is `n/a`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from store.stats.rates import Interval
 HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
 BINS_HEAD = ("TARGET", "CONFIDENCE", "RUNS", "MEAN CONFIDENCE", "RIGHT")
 MAX_REASONS = 3
-"""Different reasons of abstentions and of errors that are told of a fixture; of the rest it is told how many."""
+"""Different reasons of abstentions, and of errors, shown per case; the rest is counted."""
 MIN_P95_RUNS = 20
-"""With fewer times a 95th percentile is hardly more than the longest."""
+"""Runs below which a 95th percentile is hardly more than the maximum."""
 
 
 def format_headline(facts: LabFacts) -> str:
-    """The conditions that every figure is under, on one line."""
+    """Format the conditions of all figures on one line."""
     parts = [f"mode {facts.mode}"]
     if facts.sampled:
         parts.append(f"repeat {facts.repeat}, seed {facts.seed}")
@@ -44,7 +44,7 @@ def format_headline(facts: LabFacts) -> str:
 
 
 def _format_target(facts: LabFacts, name: str) -> str:
-    """`jev (typesafe, jev-latest)`."""
+    """Format a target: `jev (typesafe, jev-latest)`."""
     for target in facts.targets:
         if target.id == name and target.backend is not None:
             return f"{name} ({target.backend}, {target.model}{', local' if target.local else ''})"
@@ -52,7 +52,7 @@ def _format_target(facts: LabFacts, name: str) -> str:
 
 
 def format_summary(report: LabReport) -> str:
-    """`31 of 34 judged runs passed, 3 did not, 2 skipped`."""
+    """Format the totals: `31 of 34 judged runs passed, 3 did not, 2 skipped`."""
     parts = [f"{report.passes} of {format_count(report.judged, 'judged run')} passed", f"{report.failed} did not"]
     if report.skipped:
         parts.append(f"{report.skipped} skipped")
@@ -63,7 +63,7 @@ def format_summary(report: LabReport) -> str:
 
 
 def format_row(found: TargetRow, facts: LabFacts) -> tuple[str, ...]:
-    """One line of the table, under `HEAD`."""
+    """Format one line of the table under `HEAD`."""
     return (
         found.target,
         format_rate(found.passes, found.judged, found.wilson),
@@ -78,23 +78,23 @@ def format_row(found: TargetRow, facts: LabFacts) -> tuple[str, ...]:
 
 
 def format_rate(passes: int, judged: int, wilson: Interval | None) -> str:
-    """`8/10 80.0 % [49.0 %, 94.3 %]`; without the interval where nothing is sampled."""
-    told = format_share(passes, judged)
-    return told if wilson is None else f"{told} [{format_percent(wilson[0])}, {format_percent(wilson[1])}]"
+    """Format a rate: `8/10 80.0 % [49.0 %, 94.3 %]`; without the interval offline."""
+    share = format_share(passes, judged)
+    return share if wilson is None else f"{share} [{format_percent(wilson[0])}, {format_percent(wilson[1])}]"
 
 
 def format_share(number: int, whole: int) -> str:
-    """`1/10 10.0 %`."""
+    """Format a share: `1/10 10.0 %`."""
     return f"{number}/{whole} {format_percent(number / whole)}" if whole else NOT_AVAILABLE
 
 
 def format_stability(found: Stability) -> str:
-    """`5/6 83.3 %` of the fixtures with repetitions."""
+    """Format the share of stable cases among those with repetitions: `5/6 83.3 %`."""
     return format_share(found.same, found.repeated)
 
 
 def format_few_times(capability: CapabilityReport) -> str | None:
-    """`p95 near the maximum: jev (n=16)`: whose times are few; None where nobody's are."""
+    """Name the targets with few times, `p95 near the maximum: jev (n=16)`; None without any."""
     few = [
         f"{row.target} (n={row.latency.n})"
         for row in capability.rows
@@ -104,68 +104,72 @@ def format_few_times(capability: CapabilityReport) -> str | None:
 
 
 def format_cost(found: TargetCost) -> str:
-    """`$0.0123`, `$0 (local)`, or `unknown`."""
+    """Format a cost: `$0.0123`, `$0 (local)` or `unknown`."""
     if found.nusd is None:
         return "unknown"
     return "$0 (local)" if found.local and not found.nusd else f"${format_usd(found.nusd)}"
 
 
 def format_brier(found: Calibration) -> str:
-    """Three decimals."""
+    """Format a Brier score with three decimals."""
     return NOT_AVAILABLE if found.brier is None else f"{found.brier:.3f}"
 
 
 def format_calibration(found: TargetRow) -> str:
-    """What confidences come to together."""
-    mine = found.calibration
-    of = f" [{mine.interval[0]:.3f}, {mine.interval[1]:.3f}] over fixtures" if mine.interval is not None else ""
-    parts = [f"{found.target}: Brier {format_brier(mine)}{of}"]
-    parts.append("no skill to tell: all were right, or all wrong" if mine.skill is None else f"skill {mine.skill:+.3f}")
-    if mine.ece is not None:
-        parts.append(f"ECE {mine.ece:.3f} (ECE is biased upward and depends on bins; N={mine.n})")
+    """Format the calibration of a row in one sentence."""
+    figures = found.calibration
+    interval = (
+        f" [{figures.interval[0]:.3f}, {figures.interval[1]:.3f}] over fixtures" if figures.interval is not None else ""
+    )
+    parts = [f"{found.target}: Brier {format_brier(figures)}{interval}"]
+    parts.append(
+        "no skill: all runs were right, or all wrong" if figures.skill is None else f"skill {figures.skill:+.3f}"
+    )
+    if figures.ece is not None:
+        parts.append(f"ECE {figures.ece:.3f} (ECE is biased upward and depends on bins; N={figures.n})")
     return (
         ", ".join(parts)
-        + f"; {mine.right} right of {format_count(mine.n, 'run')} with a confidence, {mine.silent} without"
+        + f"; {figures.right} right of {format_count(figures.n, 'run')} with a confidence, {figures.silent} without"
     )
 
 
 def list_bin_rows(found: TargetRow) -> Iterator[tuple[str, ...]]:
-    """The reliability table under `BINS_HEAD`, a line for each bin that is not empty."""
-    for one in found.calibration.bins:
-        if one.n and one.mean_conf is not None and one.accuracy is not None:
-            last = "]" if one.high >= 1 else ")"
-            # without repetitions that were sampled there is no interval to tell
-            wilson = one.wilson if found.wilson is not None else None
+    """List the rows of the reliability table under `BINS_HEAD`, one for each bin that is not empty."""
+    for interval in found.calibration.bins:
+        if interval.n and interval.mean_conf is not None and interval.accuracy is not None:
+            last = "]" if interval.high >= 1 else ")"
+            # offline, nothing is sampled and there is no interval
+            wilson = interval.wilson if found.wilson is not None else None
             yield (
                 found.target,
-                f"[{one.low:.1f}, {one.high:.1f}{last}",
-                str(one.n),
-                f"{one.mean_conf:.3f}",
-                format_rate(round(one.accuracy * one.n), one.n, wilson),
+                f"[{interval.low:.1f}, {interval.high:.1f}{last}",
+                str(interval.n),
+                f"{interval.mean_conf:.3f}",
+                format_rate(round(interval.accuracy * interval.n), interval.n, wilson),
             )
 
 
 def list_rows_with_confidence(capability: CapabilityReport) -> list[TargetRow]:
-    """The rows that there is something to tell of about calibration."""
-    return [one for one in capability.rows if one.calibration.n]
+    """List the rows with confidences."""
+    return [row for row in capability.rows if row.calibration.n]
 
 
 def format_failing(found: FailingCase) -> str:
-    """Which fixture against which target, and how often."""
+    """Format a failing case: its target and how many runs did not pass."""
     return f"{found.case}, {found.target}: {found.failed} of {format_count(found.judged, 'run')} did not pass"
 
 
 def list_reason_lines(found: FailingCase) -> Iterator[str]:
-    """Why flows abstained, and why decisions failed."""
-    for word, given in (("abstained", found.abstentions), ("error", found.errors)):
-        often = sorted(given.items(), key=lambda one: -one[1])
-        yield from (f"{word}{_format_times(times, found.judged)}: {why}" for why, times in often[:MAX_REASONS])
-        if len(often) > MAX_REASONS:
-            yield f"{word}: for {format_count(len(often) - MAX_REASONS, 'other reason')}"
+    """List the reasons of abstentions and errors, most frequent first."""
+    for word, counts in (("abstained", found.abstentions), ("error", found.errors)):
+        reasons = sorted(counts.items(), key=lambda item: -item[1])
+        yield from (f"{word}{_format_times(times, found.judged)}: {reason}" for reason, times in reasons[:MAX_REASONS])
+        if len(reasons) > MAX_REASONS:
+            yield f"{word}: for {format_count(len(reasons) - MAX_REASONS, 'other reason')}"
 
 
 def list_broken_rule_lines(found: BrokenAssertion, judged: int) -> Iterator[str]:
-    """The rule that was broken, then its assertion, then what it was over."""
+    """List the broken rule, its assertion and the values of its examples."""
     yield f"why: {found.why}{_format_times(found.runs, judged)}"
     yield f"{found.assertion}: {found.cel}"
     for example in found.examples:
@@ -177,7 +181,7 @@ def list_broken_rule_lines(found: BrokenAssertion, judged: int) -> Iterator[str]
 
 
 def format_values(found: Json) -> str:
-    """`decision.verdict = "allow", status = "ok"`."""
+    """Format an assertion's values: `decision.verdict = "allow", status = "ok"`."""
     if isinstance(found, Mapping) and found:
         return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in found.items())
     return "no values" if found in (None, {}, []) else json.dumps(found, ensure_ascii=False)
@@ -188,19 +192,19 @@ def _format_times(times: int, judged: int) -> str:
 
 
 def format_unstable(found: UnstableCase) -> str:
-    """`toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
+    """Format an unstable case: `toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
     return f"{found.case}, {found.target}: " + "; ".join(f"{times} {ending}" for ending, times in found.endings.items())
 
 
 def format_skipped(found: SkippedRuns) -> str:
-    """`toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
+    """Format skipped runs: `toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
     message = f": {found.message}" if found.message else ""
     times = "" if found.runs == 1 else f", {found.runs} runs"
     return f"{found.case}, {found.target}: {found.reason}{message}{times}"
 
 
 def format_comparison(found: TargetComparison) -> str:
-    """What two targets come to on the same fixtures."""
+    """Format the paired comparison of two targets in one sentence."""
     scope = "all capabilities" if found.capability is None else found.capability
     left = f", {found.left_out} left out" if found.left_out else ""
     head = f"{scope}: {found.candidate} against {found.baseline} on {format_count(found.cases, 'fixture')}{left}"
@@ -211,13 +215,15 @@ def format_comparison(found: TargetComparison) -> str:
     if like is None:
         return f"{head}: {found.verdict}"
     moved = like.p is None
-    told = f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
-    possible = max(-1.0, like.ci[0]), min(1.0, like.ci[1])  # a t interval knows no bounds; a difference of rates has
+    difference = (
+        f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
+    )
+    possible = max(-1.0, like.ci[0]), min(1.0, like.ci[1])  # a t interval is unbounded, a difference of rates is not
     tail = "" if moved else f" {format_interval(possible)}, p {format_p(like.p)}"
     if found.verdict == "low power":
         tail = ""
     check = "" if found.signflip_p is None else f", sign-flip p {format_p(found.signflip_p)}"
-    return f"{head}, paired: {told}{tail}{check}: {found.verdict}{_join_cases(found.differing)}"
+    return f"{head}, paired: {difference}{tail}{check}: {found.verdict}{_join_cases(found.differing)}"
 
 
 def _join_cases(cases: tuple[str, ...]) -> str:
@@ -227,8 +233,9 @@ def _join_cases(cases: tuple[str, ...]) -> str:
 
 
 def format_spent(facts: LabFacts) -> str | None:
-    """What all requests came to; None where there were none to make. What is charged is no cost: of a request that was
-    cut off it is the most that it can have cost.
+    """Format the total of all requests; None offline.
+
+    The charged amount is not the cost: a request that was cut off is charged at its upper bound.
     """
     if facts.spent is None:
         return None

@@ -1,4 +1,4 @@
-"""The run directory of a lab: `results.jsonl`, `report.md` and `manifest.json`, each complete or not there at all."""
+"""The writer of a lab's run directory: `results.jsonl`, `report.md` and `manifest.json`, each written atomically."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> LabReport:
-    """Write the files of *sweep* into *directory*, replacing what is there; the report.
+    """Write the files of *sweep* into *directory*, replacing older ones; return the report.
 
     Raises:
-        UsageError: the directory cannot be made or written to; the results are stored all the same.
+        UsageError: the directory cannot be created or written to. The results are in the store anyway.
     """
-    found = read_lab_sweep(reader, sweep)
+    stored = read_lab_sweep(reader, sweep)
     cleaner = Cleaner()
-    runs = sorted(clean_runs(found.runs, cleaner), key=results_jsonl.make_sort_key)
+    runs = sorted(clean_runs(stored.runs, cleaner), key=results_jsonl.make_sort_key)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with replace_file(directory / "results.jsonl") as file:
@@ -36,10 +36,10 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
                 if run.outcome is not None:
                     file.write(cleaner.mask_text(results_jsonl.render_run_line(run)))
                     file.write("\n")
-        report = clean_report(build_report(found.facts, runs), cleaner)
+        report = clean_report(build_report(stored.facts, runs), cleaner)
         for name, content in (
             ("report.md", markdown.render_markdown(report)),
-            ("manifest.json", manifest.render_manifest(found, cleaner)),
+            ("manifest.json", manifest.render_manifest(stored, cleaner)),
         ):
             with replace_file(directory / name) as file:
                 file.write(content)

@@ -26,12 +26,12 @@ def test_runs_calls_caps_and_prices_are_said() -> None:
 
     assert told(found, repeat=3, caps=Caps(calls=7, nusd=10**8)) == [
         "lab small: 2 fixtures, 2 targets, 3 repetitions: 12 runs",
-        "  skipped for their modes: 1 fixture",
+        "  skipped because of their modes: 1 fixture",
         "  at most 24 calls, and retries; stopped at 7",
         "  cost: stopped at 0.1 USD",
         "  target jev (jev-1 at house): 1 in, 2 out, USD per million tokens",
         "  target nimble (nimble-1 at house): local, costs nothing",
-        "  specialist gate/gate: no price: its cost stays unknown, and outside the cap on cost",
+        "  specialist gate/gate: no price: its cost stays unknown, and the cap on cost does not count it",
     ]
 
 

@@ -55,7 +55,7 @@ def test_a_cassette_of_another_version_or_input_is_stale(root: Path) -> None:
 def test_files_that_belong_to_no_fixture_and_target_are_orphans(root: Path) -> None:
     for name in ("toolgate/rm-root/c.json", "toolgate/gone/a.json", "old.json", "toolgate/rm-root/a/deep.json"):
         record(root, name)
-    told = "no cassette of a fixture and a target, so it is never played"
+    told = "belongs to no fixture and target, so it is never played"
     assert doubts(root)[1] == [
         f"cassettes/{name}: {told}"
         for name in ("old.json", "toolgate/gone/a.json", "toolgate/rm-root/c.json", "toolgate/rm-root/a/deep.json")
@@ -66,7 +66,10 @@ def test_files_that_belong_to_no_fixture_and_target_are_orphans(root: Path) -> N
 def test_an_answer_of_a_node_that_asks_nobody_is_told(root: Path) -> None:
     record(root, answers={"jugde": [{"status": 200, "body": {}}]})
     assert doubts(root)[1] == [
-        "cassettes/toolgate/rm-root/a.json: it answers 'jugde', which is no node that asks (did you mean 'judge'?)"
+        (
+            "cassettes/toolgate/rm-root/a.json: it answers 'jugde', which is not a node that makes calls "
+            "(did you mean 'judge'?)"
+        )
     ]
 
 
@@ -91,8 +94,8 @@ def test_a_target_that_cannot_be_asked_a_node_is_told(tmp_path: Path) -> None:
         fixture="id: rm-root\nversion: 1\ninput: { tool_name: rm }\nexpect: [{ cel: 'true', why: x }]",
     )
     assert [warning.partition(": ")[0] for warning in doubts(root)[1]] == [
-        "target 'a' cannot be asked node 'first' of 'toolgate'",
-        "target 'a' cannot be asked node 'judge' of 'toolgate'",
+        "target 'a' cannot answer node 'first' of 'toolgate'",
+        "target 'a' cannot answer node 'judge' of 'toolgate'",
     ]
     assert doubts(root, targets=["b"]) == [[], []]
 
@@ -111,7 +114,7 @@ def test_a_field_of_a_template_that_no_schema_names_is_told_with_its_place(tmp_p
     mistyped = changed(CONFIG, "Tool: {{ input.tool_name }}", "Tool: {{ input.tol_name }} {{ input.tol_name }}")
     root = write_lab(tmp_path / "lab", config=mistyped)
 
-    told = "input.tol_name: the schema names no field 'tol_name' (did you mean 'tool_name'?); what is not there is null"
+    told = "input.tol_name: the schema has no field 'tol_name' (did you mean 'tool_name'?); it becomes null"
     assert doubts(root) == [[], [f"config.yaml:27:9: capabilities.toolgate.flow[4].prompt: {told}"]]
 
 
@@ -121,7 +124,7 @@ def test_a_field_of_an_answer_that_no_schema_names_is_told(tmp_path: Path) -> No
 
     _, (warning,) = doubts(root)
 
-    assert "flow[4].system: answers.first.kind: the schema names no field 'kind'; what is not there is null" in warning
+    assert "flow[4].system: answers.first.kind: the schema has no field 'kind'; it becomes null" in warning
 
 
 NESTED = {"properties": {"a": {"properties": {"b": {"type": "string"}}}, "c": {}}}

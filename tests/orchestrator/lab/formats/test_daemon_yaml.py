@@ -120,7 +120,7 @@ MISTAKES = [
     (
         "fallback: vendor",
         "‸fallback: gate",
-        "flow[4].fallback: fallbacks go round in a circle: gate -> judge -> gate",
+        "flow[4].fallback: fallbacks form a cycle: gate -> judge -> gate",
     ),
     (
         "decides: false",
@@ -151,15 +151,15 @@ MISTAKES = [
         "tool_name: { type: string }",
         "tool_name: { ‸type: strng }",
         (
-            'input_schema.properties.tool_name.type: no JSON Schema: "strng" is not a type (array, boolean, integer, '
-            "null, number, object, string)"
+            'input_schema.properties.tool_name.type: invalid JSON Schema: "strng" is not a type '
+            "(array, boolean, integer, null, number, object, string)"
         ),
     ),
     (
         "answer: {}",
         "‸answer: { $ref: 'https://example.com/s.json' }",
         (
-            "flow[1].answer: no JSON Schema: a $ref must stay within its schema, nothing is fetched: "
+            "flow[1].answer: invalid JSON Schema: a $ref must stay within its schema, nothing is fetched: "
             "'https://example.com/s.json'"
         ),
     ),
@@ -173,7 +173,7 @@ MISTAKES = [
     (
         'system: "{{ answers.first.kind }}"',
         '‸system: "{{ answers.gate.kind }}"',
-        "flow[4].system: answers.gate: only nodes with 'decides: false' leave an answer to later ones",
+        "flow[4].system: answers.gate: only nodes with 'decides: false' leave an answer for later nodes",
     ),
     ("timeout_ms: 2000", "‸timeout_ms: 600001", "flow[2].timeout_ms: expected 1 to 600000, got 600001"),
     ("min_confidence: 0.6", "‸min_confidence: 60", "min_confidence: expected 0 to 1, got 60"),
@@ -318,7 +318,7 @@ def test_a_node_that_nothing_leads_to_is_told(
 def test_each_circle_is_told_once(refused: Callable[..., str]) -> None:
     nodes = [asks("a", fallback="b"), asks("b", fallback="c"), asks("c", fallback="b"), asks("d", fallback="d")]
     assert refused(flow(*nodes)).splitlines() == [
-        "config.yaml:7:44: capabilities.c.flow[2].fallback: fallbacks go round in a circle: b -> c -> b",
+        "config.yaml:7:44: capabilities.c.flow[2].fallback: fallbacks form a cycle: b -> c -> b",
         (
             "config.yaml:8:9: capabilities.c.flow[3]: node 'd' is never reached: the flow always ends with 'a' before "
             "it; make it a fallback or put it first"
@@ -331,7 +331,7 @@ def test_a_question_that_typesafe_has_no_form_for_is_told(refused: Callable[...,
     model = "{ id: a, kind: model, backend: typesafe, model: m, prompt: p, answer: %s }"
     free = "{ type: object, required: [why], properties: { why: { type: string } } }"
     assert refused(flow(model % free)).startswith(
-        "config.yaml:5:71: capabilities.c.flow[0].answer: cannot be asked of a typesafe backend: why"
+        "config.yaml:5:71: capabilities.c.flow[0].answer: a typesafe backend cannot answer it: why"
     )
 
 

@@ -62,7 +62,7 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("id: rm-root", "‸id: rm-roof", "id: expected 'rm-root', as the file is called, got 'rm-roof'"),
+        ("id: rm-root", "‸id: rm-roof", "id: expected 'rm-root', the name of the file, got 'rm-roof'"),
         (
             "id: rm-root",
             "‸id: Rm Root",
@@ -99,16 +99,16 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab:
             "  judge:",
             "  ‸jugde:",
             (
-                "replay.jugde: no node is called 'jugde' (did you mean 'judge'?); nodes that ask: first, "
+                "replay.jugde: there is no node 'jugde' (did you mean 'judge'?); nodes that make calls: first, "
                 "gate, judge, vendor"
             ),
         ),
-        ("  gatekeeper:", "  ‸guard:", "replay.guard: 'guard' is a rule: it asks nobody"),
+        ("  gatekeeper:", "  ‸guard:", "replay.guard: 'guard' is a rule, which needs no answer"),
         (
             "judge: { answer: { verdict: deny }, confidence: 0.9 }",
             "‸judge: { verdict: deny }",
             (
-                "replay.judge: expected {answer, confidence}, which is what a model node is answered by, "
+                "replay.judge: expected {answer, confidence}, the form of a model node's answer, "
                 "got an object without 'answer'"
             ),
         ),
@@ -118,8 +118,8 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab:
             "confidence: 0.9",
             "‸confidance: 0.9",
             (
-                "replay.judge.confidance: unknown field 'confidance' (did you mean 'confidence'?); a "
-                "model node is answered by {answer, confidence}"
+                "replay.judge.confidance: unknown field 'confidance' (did you mean 'confidence'?); "
+                "the form of a model node's answer is {answer, confidence}"
             ),
         ),
         (
@@ -160,7 +160,7 @@ def test_a_backend_s_name_answers_all_of_its_nodes_but_those_answered_by_id(lab:
             "version: 2\nmodes: [‸onlin]",
             "modes[0]: expected one of 'offline', 'live', got 'onlin' (did you mean 'offline'?)",
         ),
-        ("version: 2", "version: 2\nmodes: [live, ‸live]", "modes[1]: 'live' stands twice"),
+        ("version: 2", "version: 2\nmodes: [live, ‸live]", "modes[1]: 'live' is listed twice"),
         ("version: 2", "version: 2\n‸version: 3", "duplicate key 'version' (first at line 2)"),
     ],
 )
@@ -230,7 +230,7 @@ def test_names_of_files_are_shown_and_not_obeyed(lab: Path) -> None:
     put(lab, os.fsdecode(b"fixtures/toolgate/b\xff.yaml"))
     assert findings(lab) == [
         f"fixtures/toolgate/a\\u001b[31m\\u000a.txt: not a fixture; {HOW}",
-        "fixtures/toolgate/b\\udcff.yaml:1:1: id: expected 'b\\udcff', as the file is called, got 'rm-root'",
+        "fixtures/toolgate/b\\udcff.yaml:1:1: id: expected 'b\\udcff', the name of the file, got 'rm-root'",
     ]
 
 

@@ -75,7 +75,7 @@ def test_another_configuration_is_read_in_place_of_the_lab_s_own(tmp_path: Path)
         (
             "  a:",
             "  ‸replay:",
-            "targets.replay: no target is called 'replay': that is where a fixture's own answers count",
+            "targets.replay: a target cannot have the name 'replay', which stands for fixtures' own answers",
         ),
         (
             "local: true",
@@ -191,5 +191,6 @@ def test_the_same_model_of_the_same_backend_costs_something_for_all_targets_or_f
 ) -> None:
     text = changed(LAB, "  b: {", "  b: { backend: ollama, model: n }\n  c: {")
     assert findings(lab=text) == (
-        "lab.yaml:6:35: targets.c.local: targets 'b' and 'c' ask the same model of the same backend: both cost, or none"
+        "lab.yaml:6:35: targets.c.local: targets 'b' and 'c' have the same backend and model: "
+        "both have to be local, or neither"
     )

@@ -158,7 +158,7 @@ def test_writing_replaces_what_is_there_and_leaves_nothing_beside_it(tmp_path: P
         ({"inputHash": HASH + "\n"}, "inputHash: must match"),
         ({"fixtureVerison": 1}, "unknown field 'fixtureVerison' (did you mean 'fixtureVersion'?)"),
         ({"answers": []}, "answers: expected an object, got an array"),
-        ({"answers": {"judge": []}}, "c.json:6:3: answers.judge: has to hold an answer"),
+        ({"answers": {"judge": []}}, "c.json:6:3: answers.judge: expected at least one answer"),
         ({"answers": {"Judge": [{"status": 200, "body": ""}]}}, "expected the id of a node ([a-z0-9-]+), got 'Judge'"),
         ({"answers": {"judge": {"status": 200}}}, "answers.judge: expected an array, got an object"),
         ({"answers": {"judge": [{"status": 200}]}}, "answers.judge[0]: missing required field 'body'"),
@@ -304,7 +304,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, inside: str)
     outside.mkdir()
     (lab / inside).parent.mkdir(parents=True)
     (lab / inside).symlink_to(outside)
-    assert "a directory on its way is a symbolic link or none" in refused(lab, cassette())
+    assert "part of its path is a symbolic link or not a directory" in refused(lab, cassette())
     assert files(outside) == []
 
 

@@ -62,12 +62,12 @@ async def test_targets_narrow_to_what_their_cassettes_answer() -> None:
 
     assert [*await cells_of(found, targets=["jev"])] == [("gate/asks", "jev")]
     assert [*await cells_of(found, targets=["replay"])] == [("gate/hand", "replay")]
-    with pytest.raises(UsageError, match="their own replay answer the chosen fixtures, which is the target replay"):
+    with pytest.raises(UsageError, match="their own replay answer the selected fixtures, so their target is replay"):
         await cells_of(found, cases=["hand"], targets=["jev"])
 
 
 async def test_the_fixtures_own_answers_alone_may_be_none() -> None:
-    with pytest.raises(UsageError, match="only cassettes of targets answer the chosen fixtures"):
+    with pytest.raises(UsageError, match="only targets' cassettes answer the selected fixtures"):
         await cells_of(lab(fixture("asks")), targets=["replay"])
 
 
@@ -169,7 +169,7 @@ async def test_all_bad_cassettes_are_told_at_once(tmp_path: Path) -> None:
     text = str(refused.value)
     assert f"{tmp_path}/cassettes/gate/one/jev.json:1:" in text
     assert f"{tmp_path}/cassettes/gate/one/nimble.json:1:" in text
-    assert refused.value.hint.startswith("`evalctl lab record` writes them anew")
+    assert refused.value.hint.startswith("`evalctl lab record` rewrites them")
 
 
 async def test_what_is_played_is_part_of_what_a_resume_compares(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ async def test_a_refused_credential_leaves_no_cassette_whatever_the_fixture_expe
 
     assert not whole
     assert not (tmp_path / "cassettes").exists()
-    assert complaints == ["no cassette of gate/a, jev: its decision failed for auth"]
+    assert complaints == ["no cassette written for gate/a, jev: its decision failed for auth"]
     assert len(lines) == 1
 
 
@@ -103,7 +103,7 @@ async def test_a_cassette_that_the_fixtures_own_replay_comes_before_is_told_not_
     _, lines, _ = await recorded(found, tmp_path, always("deny"))
 
     assert [line for line in lines if line.startswith("warning")] == [
-        "warning: gate/a, jev is not played: the fixture's own replay answers all that is asked",
+        "warning: gate/a, jev is never played: the fixture's own replay answers every call",
         "warning: gate/b, jev did not pass, and its replay will not either",
     ]
 
@@ -121,7 +121,7 @@ async def test_a_secret_refuses_its_cassette_alone(tmp_path: Path) -> None:
 
     assert not whole
     assert there(tmp_path) == ["cassettes/gate/c/jev.json"]
-    assert [text.partition(": answers")[0] for text in complaints] == ["no cassette of gate/a, jev: jev.json"]
+    assert [text.partition(": answers")[0] for text in complaints] == ["no cassette written for gate/a, jev: jev.json"]
     assert "sk-Q7" not in "".join([*lines, *complaints])
 
 
@@ -139,7 +139,7 @@ def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path:
     else:
         place.write_text("", encoding="utf-8")
 
-    with pytest.raises(UsageError, match="no cassette is written there"):
+    with pytest.raises(UsageError, match="no cassettes are written there"):
         Recording(lab=lab(fixture("a"), root=tmp_path), redactor=Redactor([]))
 
 
@@ -147,7 +147,7 @@ def test_a_lab_that_takes_no_cassettes_is_told_before_anybody_is_asked(tmp_path:
 def test_a_lab_that_cannot_be_written_to_is_told_before_anybody_is_asked(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     try:
-        with pytest.raises(UsageError, match="cannot be written to, and cassettes go there"):
+        with pytest.raises(UsageError, match="is not writable, so no cassettes can be written there"):
             Recording(lab=lab(fixture("a"), root=tmp_path), redactor=Redactor([]))
     finally:
         tmp_path.chmod(0o755)

@@ -73,7 +73,7 @@ def test_what_ran_only_once_though_more_was_asked_for_is_counted() -> None:
 
     notes = build_report(facts(repeat=2), runs).notes
 
-    assert "stability: 2 fixtures and targets ran once, and say nothing." in notes
+    assert "stability: 2 fixtures and targets ran once, which says nothing about stability." in notes
     assert REPEAT_NOTE not in notes
 
 
@@ -84,8 +84,8 @@ def test_long_lists_are_cut_on_the_terminal_and_whole_in_the_file() -> None:
     report = build_report(facts(), runs)
 
     shown = terminal.render_plain(report)
-    assert "skipped: and 30 more: --json and report.md tell them all" in shown
-    assert "and 30 more that failed: --json and report.md tell them all" in shown
+    assert "skipped: and 30 more: --json and report.md show all of them" in shown
+    assert "and 30 more that failed: --json and report.md show all of them" in shown
     assert markdown.render_markdown(report).count("stale") == 51
     assert len(json_form.report_to_json(report)["capabilities"][0]["failing"]) == 50
 
@@ -159,7 +159,7 @@ def test_a_calibration_error_is_told_from_fifty_confidences_on_with_its_caveat(r
     shown = text(every)
 
     assert ("ECE is biased upward and depends on bins; N=50" in shown) is told
-    assert ("no calibration error is told" in shown) is not told
+    assert ("no calibration error is shown" in shown) is not told
     assert "skill" in shown
 
 
