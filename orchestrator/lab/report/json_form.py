@@ -47,8 +47,8 @@ def report_to_json(report: LabReport) -> dict[str, Json]:
             "skipped": report.skipped,
             "again": report.again,
         },
-        "capabilities": [_capability_to_json(one) for one in report.capabilities],
-        "comparisons": [_comparison_to_json(one) for one in report.comparisons],
+        "capabilities": [_capability_to_json(capability) for capability in report.capabilities],
+        "comparisons": [_comparison_to_json(comparison) for comparison in report.comparisons],
         "ledger": None if facts.spent is None else attrs.asdict(facts.spent),
         "limits": list(list_limits(report)),
     }
@@ -61,27 +61,31 @@ def render_json_line(report: LabReport) -> str:
 
 def targets_to_json(facts: LabFacts) -> list[Json]:
     """Return the targets in the order of `lab.yaml`."""
-    return [{"id": one.id, "backend": one.backend, "model": one.model, "local": one.local} for one in facts.targets]
+    return [
+        {"id": target.id, "backend": target.backend, "model": target.model, "local": target.local}
+        for target in facts.targets
+    ]
 
 
-def _capability_to_json(found: CapabilityReport) -> dict[str, Json]:
+def _capability_to_json(capability: CapabilityReport) -> dict[str, Json]:
     return {
-        "capability": found.name,
-        "fixtures": found.cases,
-        "targets": [_row_to_json(row) for row in found.rows],
-        "failing": [_failing_to_json(one) for one in found.failing],
+        "capability": capability.name,
+        "fixtures": capability.cases,
+        "targets": [_row_to_json(row) for row in capability.rows],
+        "failing": [_failing_to_json(failing) for failing in capability.failing],
         "unstable": [
-            {"fixture": one.case, "target": one.target, "endings": dict(one.endings)} for one in found.unstable
+            {"fixture": unstable.case, "target": unstable.target, "endings": dict(unstable.endings)}
+            for unstable in capability.unstable
         ],
         "skipped": [
             {
-                "fixture": one.case,
-                "target": one.target,
-                "reason": one.reason,
-                "message": one.message,
-                "runs": one.runs,
+                "fixture": skipped.case,
+                "target": skipped.target,
+                "reason": skipped.reason,
+                "message": skipped.message,
+                "runs": skipped.runs,
             }
-            for one in found.skipped
+            for skipped in capability.skipped
         ],
     }
 
@@ -117,66 +121,66 @@ def _cost_to_json(cost: TargetCost) -> dict[str, Json]:
     return {"runs": cost.runs, "nusd": cost.nusd, "unknownRuns": cost.unknown, "local": cost.local}
 
 
-def _calibration_to_json(found: Calibration, *, sampled: bool) -> dict[str, Json]:
+def _calibration_to_json(calibration: Calibration, *, sampled: bool) -> dict[str, Json]:
     return {
-        "runs": found.n,
-        "withoutConfidence": found.silent,
-        "right": found.right,
-        "brier": found.brier,
-        "brierInterval": None if found.interval is None else list(found.interval),
-        "brierSkill": found.skill,
-        "ece": found.ece,
+        "runs": calibration.n,
+        "withoutConfidence": calibration.silent,
+        "right": calibration.right,
+        "brier": calibration.brier,
+        "brierInterval": None if calibration.interval is None else list(calibration.interval),
+        "brierSkill": calibration.skill,
+        "ece": calibration.ece,
         "bins": [
             {
-                "low": one.low,
-                "high": one.high,
-                "runs": one.n,
-                "meanConfidence": one.mean_conf,
-                "accuracy": one.accuracy,
-                "wilson": list(one.wilson) if sampled and one.wilson is not None else None,
+                "low": interval.low,
+                "high": interval.high,
+                "runs": interval.n,
+                "meanConfidence": interval.mean_conf,
+                "accuracy": interval.accuracy,
+                "wilson": list(interval.wilson) if sampled and interval.wilson is not None else None,
             }
-            for one in found.bins
+            for interval in calibration.bins
         ],
     }
 
 
-def _failing_to_json(found: FailingCase) -> dict[str, Json]:
+def _failing_to_json(failing: FailingCase) -> dict[str, Json]:
     return {
-        "fixture": found.case,
-        "target": found.target,
-        "failed": found.failed,
-        "judged": found.judged,
-        "firstNotPassed": found.position,
+        "fixture": failing.case,
+        "target": failing.target,
+        "failed": failing.failed,
+        "judged": failing.judged,
+        "firstNotPassed": failing.position,
         "broken": [
             {
-                "assertion": one.assertion,
-                "why": one.why,
-                "cel": one.cel,
-                "runs": one.runs,
-                "examples": [{"reason": example.reason, "values": example.values} for example in one.examples],
-                "differentValues": one.different,
+                "assertion": broken.assertion,
+                "why": broken.why,
+                "cel": broken.cel,
+                "runs": broken.runs,
+                "examples": [{"reason": example.reason, "values": example.values} for example in broken.examples],
+                "differentValues": broken.different,
             }
-            for one in found.broken
+            for broken in failing.broken
         ],
-        "abstentions": dict(found.abstentions),
-        "errors": dict(found.errors),
+        "abstentions": dict(failing.abstentions),
+        "errors": dict(failing.errors),
     }
 
 
-def _comparison_to_json(found: TargetComparison) -> dict[str, Json]:
-    like = found.like_these
+def _comparison_to_json(comparison: TargetComparison) -> dict[str, Json]:
+    like = comparison.like_these
     return {
-        "capability": found.capability,
-        "baseline": found.baseline,
-        "candidate": found.candidate,
-        "cases": found.cases,
-        "leftOut": found.left_out,
+        "capability": comparison.capability,
+        "baseline": comparison.baseline,
+        "candidate": comparison.candidate,
+        "cases": comparison.cases,
+        "leftOut": comparison.left_out,
         "difference": None if like is None else like.diff,
         "se": None if like is None else like.se,
         "df": None if like is None else like.df,
         "interval": None if like is None else list(like.ci),
         "p": None if like is None else like.p,
-        "signFlipP": found.signflip_p,
-        "verdict": found.verdict,
-        "differing": list(found.differing),
+        "signFlipP": comparison.signflip_p,
+        "verdict": comparison.verdict,
+        "differing": list(comparison.differing),
     }

@@ -62,18 +62,18 @@ def format_summary(report: LabReport) -> str:
     return ", ".join(parts)
 
 
-def format_row(found: TargetRow, facts: LabFacts) -> tuple[str, ...]:
+def format_row(row: TargetRow, facts: LabFacts) -> tuple[str, ...]:
     """Format one line of the table under `HEAD`."""
     return (
-        found.target,
-        format_rate(found.passes, found.judged, found.wilson),
-        format_stability(found.stability),
-        format_share(found.abstained, found.judged),
-        format_share(found.errors, found.judged),
-        format_seconds(found.latency.p50_ms),
-        format_seconds(found.latency.p95_ms),
-        format_cost(found.cost) if facts.sampled else NOT_AVAILABLE,
-        format_brier(found.calibration),
+        row.target,
+        format_rate(row.passes, row.judged, row.wilson),
+        format_stability(row.stability),
+        format_share(row.abstained, row.judged),
+        format_share(row.errors, row.judged),
+        format_seconds(row.latency.p50_ms),
+        format_seconds(row.latency.p95_ms),
+        format_cost(row.cost) if facts.sampled else NOT_AVAILABLE,
+        format_brier(row.calibration),
     )
 
 
@@ -88,9 +88,9 @@ def format_share(number: int, whole: int) -> str:
     return f"{number}/{whole} {format_percent(number / whole)}" if whole else NOT_AVAILABLE
 
 
-def format_stability(found: Stability) -> str:
+def format_stability(stability: Stability) -> str:
     """Format the share of stable cases among those with repetitions: `5/6 83.3 %`."""
-    return format_share(found.same, found.repeated)
+    return format_share(stability.same, stability.repeated)
 
 
 def format_few_times(capability: CapabilityReport) -> str | None:
@@ -103,25 +103,25 @@ def format_few_times(capability: CapabilityReport) -> str | None:
     return f"p95 near the maximum: {', '.join(few)}" if few else None
 
 
-def format_cost(found: TargetCost) -> str:
+def format_cost(cost: TargetCost) -> str:
     """Format a cost: `$0.0123`, `$0 (local)` or `unknown`."""
-    if found.nusd is None:
+    if cost.nusd is None:
         return "unknown"
-    return "$0 (local)" if found.local and not found.nusd else f"${format_usd(found.nusd)}"
+    return "$0 (local)" if cost.local and not cost.nusd else f"${format_usd(cost.nusd)}"
 
 
-def format_brier(found: Calibration) -> str:
+def format_brier(calibration: Calibration) -> str:
     """Format a Brier score with three decimals."""
-    return NOT_AVAILABLE if found.brier is None else f"{found.brier:.3f}"
+    return NOT_AVAILABLE if calibration.brier is None else f"{calibration.brier:.3f}"
 
 
-def format_calibration(found: TargetRow) -> str:
+def format_calibration(row: TargetRow) -> str:
     """Format the calibration of a row in one sentence."""
-    figures = found.calibration
+    figures = row.calibration
     interval = (
         f" [{figures.interval[0]:.3f}, {figures.interval[1]:.3f}] over fixtures" if figures.interval is not None else ""
     )
-    parts = [f"{found.target}: Brier {format_brier(figures)}{interval}"]
+    parts = [f"{row.target}: Brier {format_brier(figures)}{interval}"]
     parts.append(
         "no skill: all runs were right, or all wrong" if figures.skill is None else f"skill {figures.skill:+.3f}"
     )
@@ -133,15 +133,15 @@ def format_calibration(found: TargetRow) -> str:
     )
 
 
-def list_bin_rows(found: TargetRow) -> Iterator[tuple[str, ...]]:
+def list_bin_rows(row: TargetRow) -> Iterator[tuple[str, ...]]:
     """List the rows of the reliability table under `BINS_HEAD`, one for each bin that is not empty."""
-    for interval in found.calibration.bins:
+    for interval in row.calibration.bins:
         if interval.n and interval.mean_conf is not None and interval.accuracy is not None:
             last = "]" if interval.high >= 1 else ")"
             # offline, nothing is sampled and there is no interval
-            wilson = interval.wilson if found.wilson is not None else None
+            wilson = interval.wilson if row.wilson is not None else None
             yield (
-                found.target,
+                row.target,
                 f"[{interval.low:.1f}, {interval.high:.1f}{last}",
                 str(interval.n),
                 f"{interval.mean_conf:.3f}",
@@ -154,76 +154,81 @@ def list_rows_with_confidence(capability: CapabilityReport) -> list[TargetRow]:
     return [row for row in capability.rows if row.calibration.n]
 
 
-def format_failing(found: FailingCase) -> str:
+def format_failing(failing: FailingCase) -> str:
     """Format a failing case: its target and how many runs did not pass."""
-    return f"{found.case}, {found.target}: {found.failed} of {format_count(found.judged, 'run')} did not pass"
+    return f"{failing.case}, {failing.target}: {failing.failed} of {format_count(failing.judged, 'run')} did not pass"
 
 
-def list_reason_lines(found: FailingCase) -> Iterator[str]:
+def list_reason_lines(failing: FailingCase) -> Iterator[str]:
     """List the reasons of abstentions and errors, most frequent first."""
-    for word, counts in (("abstained", found.abstentions), ("error", found.errors)):
+    for word, counts in (("abstained", failing.abstentions), ("error", failing.errors)):
         reasons = sorted(counts.items(), key=lambda item: -item[1])
-        yield from (f"{word}{_format_times(times, found.judged)}: {reason}" for reason, times in reasons[:MAX_REASONS])
+        yield from (
+            f"{word}{_format_times(times, failing.judged)}: {reason}" for reason, times in reasons[:MAX_REASONS]
+        )
         if len(reasons) > MAX_REASONS:
             yield f"{word}: for {format_count(len(reasons) - MAX_REASONS, 'other reason')}"
 
 
-def list_broken_rule_lines(found: BrokenAssertion, judged: int) -> Iterator[str]:
+def list_broken_rule_lines(broken: BrokenAssertion, judged: int) -> Iterator[str]:
     """List the broken rule, its assertion and the values of its examples."""
-    yield f"why: {found.why}{_format_times(found.runs, judged)}"
-    yield f"{found.assertion}: {found.cel}"
-    for example in found.examples:
+    yield f"why: {broken.why}{_format_times(broken.runs, judged)}"
+    yield f"{broken.assertion}: {broken.cel}"
+    for example in broken.examples:
         reason = f" ({example.reason})" if example.reason else ""
         yield f"with {format_values(example.values)}{reason}"
-    more = found.different - len(found.examples)
+    more = broken.different - len(broken.examples)
     if more:
         yield f"and with {format_count(more, 'other value')}"
 
 
-def format_values(found: Json) -> str:
+def format_values(values: Json) -> str:
     """Format an assertion's values: `decision.verdict = "allow", status = "ok"`."""
-    if isinstance(found, Mapping) and found:
-        return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in found.items())
-    return "no values" if found in (None, {}, []) else json.dumps(found, ensure_ascii=False)
+    if isinstance(values, Mapping) and values:
+        return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    return "no values" if values in (None, {}, []) else json.dumps(values, ensure_ascii=False)
 
 
 def _format_times(times: int, judged: int) -> str:
     return "" if judged == 1 else f" (in {times} of {judged} runs)"
 
 
-def format_unstable(found: UnstableCase) -> str:
+def format_unstable(unstable: UnstableCase) -> str:
     """Format an unstable case: `toolgate/rm-root, jev: 2 pass, ok; 1 fail, abstain`."""
-    return f"{found.case}, {found.target}: " + "; ".join(f"{times} {ending}" for ending, times in found.endings.items())
-
-
-def format_skipped(found: SkippedRuns) -> str:
-    """Format skipped runs: `toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
-    message = f": {found.message}" if found.message else ""
-    times = "" if found.runs == 1 else f", {found.runs} runs"
-    return f"{found.case}, {found.target}: {found.reason}{message}{times}"
-
-
-def format_comparison(found: TargetComparison) -> str:
-    """Format the paired comparison of two targets in one sentence."""
-    scope = "all capabilities" if found.capability is None else found.capability
-    left = f", {found.left_out} left out" if found.left_out else ""
-    head = f"{scope}: {found.candidate} against {found.baseline} on {format_count(found.cases, 'fixture')}{left}"
-    if found.verdict is None:
-        same = found.cases - len(found.differing)
-        return f"{head}: {same} the same, {len(found.differing)} different{_join_cases(found.differing)}"
-    like = found.like_these
-    if like is None:
-        return f"{head}: {found.verdict}"
-    moved = like.p is None
-    difference = (
-        f"every case moved by {format_points(like.diff)} points" if moved else f"{format_points(like.diff)} points"
+    return f"{unstable.case}, {unstable.target}: " + "; ".join(
+        f"{times} {ending}" for ending, times in unstable.endings.items()
     )
-    possible = max(-1.0, like.ci[0]), min(1.0, like.ci[1])  # a t interval is unbounded, a difference of rates is not
-    tail = "" if moved else f" {format_interval(possible)}, p {format_p(like.p)}"
-    if found.verdict == "low power":
+
+
+def format_skipped(skipped: SkippedRuns) -> str:
+    """Format skipped runs: `toolgate/rm-root, jev: stale: fixture version 1 recorded, now 2`."""
+    message = f": {skipped.message}" if skipped.message else ""
+    times = "" if skipped.runs == 1 else f", {skipped.runs} runs"
+    return f"{skipped.case}, {skipped.target}: {skipped.reason}{message}{times}"
+
+
+def format_comparison(comparison: TargetComparison) -> str:
+    """Format the paired comparison of two targets in one sentence."""
+    scope = "all capabilities" if comparison.capability is None else comparison.capability
+    left_out = f", {comparison.left_out} left out" if comparison.left_out else ""
+    cases = format_count(comparison.cases, "fixture")
+    head = f"{scope}: {comparison.candidate} against {comparison.baseline} on {cases}{left_out}"
+    if comparison.verdict is None:
+        same = comparison.cases - len(comparison.differing)
+        return f"{head}: {same} the same, {len(comparison.differing)} different{_join_cases(comparison.differing)}"
+    test = comparison.like_these
+    if test is None:
+        return f"{head}: {comparison.verdict}"
+    moved = test.p is None
+    difference = (
+        f"every case moved by {format_points(test.diff)} points" if moved else f"{format_points(test.diff)} points"
+    )
+    possible = max(-1.0, test.ci[0]), min(1.0, test.ci[1])  # a t interval is unbounded, a difference of rates is not
+    tail = "" if moved else f" {format_interval(possible)}, p {format_p(test.p)}"
+    if comparison.verdict == "low power":
         tail = ""
-    check = "" if found.signflip_p is None else f", sign-flip p {format_p(found.signflip_p)}"
-    return f"{head}, paired: {difference}{tail}{check}: {found.verdict}{_join_cases(found.differing)}"
+    check = "" if comparison.signflip_p is None else f", sign-flip p {format_p(comparison.signflip_p)}"
+    return f"{head}, paired: {difference}{tail}{check}: {comparison.verdict}{_join_cases(comparison.differing)}"
 
 
 def _join_cases(cases: tuple[str, ...]) -> str:
