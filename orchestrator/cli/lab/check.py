@@ -42,9 +42,9 @@ def check(
     chosen = None
     if checked.lab is not None:
         chosen = lab_options.select_lab_cases(checked.lab, capability, fixture, target)
-        doubts = find_problems(checked.lab, chosen, place.root)
-        findings += doubts.findings
-        warnings += doubts.warnings
+        problems = find_problems(checked.lab, chosen, place.root)
+        findings += problems.findings
+        warnings += problems.warnings
     if COMMON.json:
         _print_json(place, checked.lab, chosen, findings, warnings)
     else:
