@@ -92,7 +92,7 @@ class Config:
     context_window: int | None = None
     """Size of the model's context window in tokens, if known."""
     fetch_private: bool = False
-    """Whether `fetch_url` may reach this machine and private networks."""
+    """Permission for `fetch_url` to reach this machine and private networks."""
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that the files define, by name."""
     prices: table.Prices = attrs.field(factory=dict[str, Price])

@@ -26,7 +26,7 @@ class Setting:
     origin: str
     """`default`, a flag, a variable, or the path of a file."""
     measured: bool = False
-    """Whether the setting is part of the configuration hash."""
+    """True if the setting is part of the configuration hash."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class OfferedTool:
     name: str
     effect: str
     granted: bool
-    """Whether the caller granted the tool's effect, so that a task may get the tool."""
+    """True if the caller granted the tool's effect, so that a task may get the tool."""
 
 
 @attrs.frozen(kw_only=True)
@@ -117,7 +117,7 @@ def effective_to_json(effective: EffectiveConfig) -> dict[str, Json]:
             "origin": effective.credential.origin,
         },
         "taskAgents": [
-            {"task": one.task, "agent": one.agent, "configHash": one.config_hash} for one in effective.agents
+            {"task": task.task, "agent": task.agent, "configHash": task.config_hash} for task in effective.agents
         ],
         "tools": [attrs.asdict(tool) for tool in effective.tools],
         "limits": dict(effective.limits),

@@ -23,8 +23,8 @@ class Grants:
     read_only: bool = False
     suite_full: bool = False
 
-    def usable_effects(self) -> frozenset[Effect]:
-        """Return the largest set of effects that a run may have; reading is always in it."""
+    def list_usable_effects(self) -> frozenset[Effect]:
+        """List the effects that a run may have at most; reading is always one of them."""
         always: frozenset[Effect] = frozenset({"read"})
         return always if self.read_only else always | self.effects
 
@@ -39,7 +39,7 @@ def refuse_ungranted(tasks: Iterable[Task], grants: Grants) -> None:
     missing: set[str] = set()
     for task in tasks:
         for effect in task.policy.allow:
-            if effect not in grants.usable_effects() and not task.policy.read_only:
+            if effect not in grants.list_usable_effects() and not task.policy.read_only:
                 problems.append(f"task '{task.id}' asks for the effect '{effect}', which was not granted")
                 missing.add(f"--allow-{effect}")
         if task.policy.mode == "full" and not grants.suite_full:
@@ -60,11 +60,11 @@ def make_policy(task: Task, grants: Grants) -> Policy:
     read: frozenset[Effect] = frozenset({"read"})
     if task.policy.read_only or grants.read_only:
         return Policy(mode=task.policy.mode, granted=read)
-    requested = frozenset(task.policy.allow) & grants.usable_effects()
+    requested = frozenset(task.policy.allow) & grants.list_usable_effects()
     match task.policy.mode:
         case "ask":
             return Policy(mode="ask", granted=read | requested, askable=frozenset(get_args(Effect)) - read - requested)
         case "full":
-            return Policy(mode="full", granted=grants.usable_effects())
+            return Policy(mode="full", granted=grants.list_usable_effects())
         case _:
             return Policy(mode="auto", granted=read | requested)

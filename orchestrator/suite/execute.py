@@ -39,7 +39,7 @@ class AgentWork:
     done: Done | None = None
     """Result of the work; None until the subject has ended."""
 
-    def done_so_far(self, reason: str) -> Done | None:
+    def find_done(self, reason: str) -> Done | None:
         """Return the work, even if it was cut off for *reason*; None if it never began."""
         if self.done is None and self.attempt.started_at is not None:
             return self.subject.so_far(reason)
@@ -91,7 +91,7 @@ class Executor:
             if keep:
                 self.context.say(f"{self.context.sweep}/{claim.position}: kept {workspace.path}")
             assignment = self._build_assignment(work, workspace)
-            ask = GateOfRun(self.gate, attempt.requests, self._retry_policy(claim))
+            ask = GateOfRun(self.gate, attempt.requests, self._make_retry_policy(claim))
             with attempt.work_time():
                 work.done = await work.subject.work(assignment, ask, attempt.record_event)
             changed = list_changes(workspace.before, workspace.path) if workspace.made else ()
@@ -121,7 +121,7 @@ class Executor:
                 tools=done.tools,
                 marker=work.attempt.key,
                 environment=environment,
-                sandbox=self._sandbox_for(work.task),
+                sandbox=self._make_sandbox(work.task),
             ),
         )
         verdict, composite = combine_verdicts(verdicts)
@@ -135,7 +135,7 @@ class Executor:
 
     def _build_assignment(self, work: AgentWork, workspace: Workspace) -> Assignment:
         claim, task, settings = work.attempt.claim, work.task, self.settings
-        agent = settings.agent_for(task.agent, claim.variant)
+        agent = settings.select_agent(task.agent, claim.variant)
         return Assignment(
             origin=Origin(
                 suite_id=self.suite.suite_id, case_id=task.id, repetition=claim.repetition, variant=claim.variant
@@ -150,25 +150,25 @@ class Executor:
             max_tool_calls=task.budget.max_tool_calls,
             context_window=settings.context_window,
             allow_private=settings.fetch_private,
-            sandbox=self._sandbox_for(task),
+            sandbox=self._make_sandbox(task),
             marker=work.attempt.key,
             home=workspace.home_path,
             materialise=workspace.copy_fixture,
         )
 
-    def _retry_policy(self, claim: Claim) -> RetryPolicy:
+    def _make_retry_policy(self, claim: Claim) -> RetryPolicy:
         """Return the sweep's retry policy with the agent's own count of first-token retries."""
-        retries = self.settings.agent_for(None, claim.variant).first_token_retries
+        retries = self.settings.select_agent(None, claim.variant).first_token_retries
         return attrs.evolve(self.gate.policy, first_token_retries=retries)
 
-    def _sandbox_for(self, task: Task) -> Sandbox | None:
+    def _make_sandbox(self, task: Task) -> Sandbox | None:
         """Return the sandbox, with a network only if the task's policy grants `external`."""
         if self.sandbox is None:
             return None
         return attrs.evolve(self.sandbox, network="external" in make_policy(task, self.settings.grants).granted)
 
     def _build_ending(self, work: AgentWork, result: AttemptResult) -> Ending:
-        done, tally = work.done_so_far(result.reason or ""), work.attempt.requests.work
+        done, tally = work.find_done(result.reason or ""), work.attempt.requests.work
         measured = work.attempt.take_measurements(
             (done.usage if done is not None else None) or Usage(),
             cost_known=tally.calls > 0 and not tally.unpriced,

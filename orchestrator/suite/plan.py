@@ -57,7 +57,7 @@ def plan_cell(suite: Suite, task: Task, settings: Settings, variant: str) -> Cel
             "task": compute_digest(_make_task_document(task)).hex(),
             "fixture": compute_digest({k: v for k, v in suite.content.items() if k.startswith(prefix)}).hex(),
         },
-        config_hash=config_hash(settings.agent_for(task.agent, variant)),
+        config_hash=config_hash(settings.select_agent(task.agent, variant)),
         provider=settings.provider,
         model=settings.model,
     )
@@ -75,7 +75,7 @@ def plan_sweep(
     purpose: str = "sweep",
 ) -> NewSweep:
     """Make the sweep plan: all cells, and all runs in order of execution."""
-    variants = settings.variant_ids()
+    variants = settings.list_variant_ids()
     cells = tuple(plan_cell(suite, task, settings, variant) for task in tasks for variant in variants)
     runs = tuple(
         PlannedRun(

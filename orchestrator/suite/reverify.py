@@ -74,7 +74,7 @@ class Reverification:
             "left": dict(sorted(self.skipped.items())),
         }
 
-    def result_lines(self) -> Iterator[str]:
+    def list_result_lines(self) -> Iterator[str]:
         """Return the lines for the terminal."""
         again = format_count(self.verified, "run")
         yield f"sweep {self.sweep}: {again} verified again, {len(self.changed)} with a different outcome"
@@ -204,7 +204,7 @@ class _ReverifyRound:
                     tools=self._read_tool_uses(run.attempt_id),
                     marker=marker,
                     environment={**self.environment, "HOME": str(workspace.home), "TMPDIR": str(workspace.home)},
-                    sandbox=self._sandbox_for(task),
+                    sandbox=self._make_sandbox(task),
                 ),
             )
         verdict, composite = combine_verdicts(verdicts)
@@ -217,7 +217,7 @@ class _ReverifyRound:
             verdicts=verdicts,
         )
 
-    def _sandbox_for(self, task: Task) -> Sandbox | None:
+    def _make_sandbox(self, task: Task) -> Sandbox | None:
         if self.sandbox is None:
             return None
         return attrs.evolve(self.sandbox, network="external" in task.policy.allow)

@@ -52,7 +52,7 @@ class Settings(Terms):
     context_window: int | None = None
     """Size of the model's context window in tokens, if known."""
     fetch_private: bool = False
-    """Whether `fetch_url` may reach this machine and private networks."""
+    """Permission for `fetch_url` to reach this machine and private networks."""
     agent: AgentSettings
     agents: Mapping[str, str] = attrs.field(factory=dict)
     """Instructions of the agents that the configuration files define, by name; a task's `agent` names one."""
@@ -66,26 +66,26 @@ class Settings(Terms):
     sandbox: SandboxKind = "none"
     """Sandbox for programs of the agent and of the suite."""
 
-    def agent_for(self, name: str | None, variant: str = "") -> AgentSettings:
+    def select_agent(self, name: str | None, variant: str = "") -> AgentSettings:
         """Return the measured configuration under a variant, with the agent *name* active (None: the configured one).
 
         Raises:
             UsageError: no agent has that name.
         """
-        agent = self._of_variant(variant) if variant else self.agent
+        agent = self._resolve_variant(variant) if variant else self.agent
         if name is None or name == agent.agent:
             return agent
         return with_agent(agent, name, self.agents, where="a task's agent")
 
-    def variant_ids(self) -> tuple[str, ...]:
+    def list_variant_ids(self) -> tuple[str, ...]:
         """Return the variants' ids; only the empty id if the sweep compares nothing."""
         return tuple(variant.id for variant in self.variants) or ("",)
 
     def variants_to_json(self) -> dict[str, Json]:
         """Encode each variant's resolved configuration for readers of the record; `from_json` does not need it."""
-        return {variant.id: {"agent": _agent_to_json(self.agent_for(None, variant.id))} for variant in self.variants}
+        return {variant.id: {"agent": _agent_to_json(self.select_agent(None, variant.id))} for variant in self.variants}
 
-    def _of_variant(self, wanted: str) -> AgentSettings:
+    def _resolve_variant(self, wanted: str) -> AgentSettings:
         overrides = next(variant.overrides for variant in self.variants if variant.id == wanted)
         config = Config(agent=self.agent, definitions=self.agents)
         return with_values(config, overrides, f"variant {wanted}").agent

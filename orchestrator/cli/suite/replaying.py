@@ -27,7 +27,7 @@ def open_replay(suite: Suite, tasks: Sequence[Task], settings: Settings, store: 
         UsageError: recordings cannot be used, or have changed since the sweep was planned.
     """
     recordings = _find_recordings(suite, tasks, settings, store)
-    checks = recordings.list_checks()
+    checks = recordings.list_checksums()
     if settings.played and (changed := sorted(dict(checks.items() ^ settings.played.items()))):
         raise UsageError(
             f"the cassettes have changed since the sweep was planned: {', '.join(changed)}",

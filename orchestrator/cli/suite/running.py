@@ -162,7 +162,7 @@ def _print_settings(
 
     environment = world.environment
     flags = [*print_config.flags_of(context), print_config.store_of(environment)]
-    usable = frozenset(request.grants.usable_effects())
+    usable = frozenset(request.grants.list_usable_effects())
     print_config.print_effective(resolve_effective(config, flags, environment=environment, tasks=tasks, effects=usable))
 
 

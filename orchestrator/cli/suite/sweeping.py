@@ -187,7 +187,7 @@ def _report_sweep(setup: WorkerSetup, settings: Settings, end: SweepEnd, records
         directory = settings.report_directory(setup.store, row.name)
         if settings.variants:
             report = variant_reports.report_variants(
-                reader, row, settings.variant_ids(), directory, setup.world.environment
+                reader, row, settings.list_variant_ids(), directory, setup.world.environment
             )
         else:
             report = _print_report(reader, row, directory, records, setup.world.environment)

@@ -37,5 +37,5 @@ def verify(
     if COMMON.json:
         print_data(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
     else:
-        for line in verified.result_lines():
+        for line in verified.list_result_lines():
             print_data(line)

@@ -52,7 +52,7 @@ class Recordings:
         models = sorted({cassette.header.model for cassette in self.cassettes.values()})
         return ", ".join(models) or UNKNOWN_MODEL
 
-    def list_checks(self) -> dict[str, str]:
+    def list_checksums(self) -> dict[str, str]:
         """Return the checksums of the cassettes by task id, by which `resume` recognizes them."""
         return {task: cassette.check for (task, _), cassette in sorted(self.cassettes.items()) if cassette.check}
 
@@ -94,7 +94,7 @@ def find_differences(recordings: Recordings, tasks: Sequence[Task], settings: Se
     for task in tasks:
         headers = [cassette.header for (name, _), cassette in recordings.cassettes.items() if name == task.id][:1]
         for header in headers:
-            if header.config_hash != config_hash(settings.agent_for(task.agent)):
+            if header.config_hash != config_hash(settings.select_agent(task.agent)):
                 configured.append(task.id)
             if tuple(sorted(make_policy(task, settings.grants).granted)) != header.effects:
                 granted.append(task.id)

@@ -70,7 +70,7 @@ class ReplayedSuite:
 
     @property
     def passed(self) -> bool:
-        """Whether every run that had a recording was replayed to its end and passed."""
+        """True if every run that had a recording was replayed to its end and passed."""
         return self.report is None or self.report.summary.passes == self.replayed
 
 

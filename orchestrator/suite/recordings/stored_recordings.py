@@ -110,7 +110,7 @@ def _rebuild_cassette(  # noqa: PLR0917 - all of them belong to one run
     ] + pairs
     rules = make_rules(task)
     rebuilt = _Rebuilt(
-        agent=stored.agent_for(task.agent),
+        agent=stored.select_agent(task.agent),
         origin=Origin(suite_id=suite.suite_id, case_id=task.id, repetition=run.repetition),
         places=RunPlaces(tuple(pairs)),
         normalizer=Normalizer(RunPlaces(tuple(pairs)), rules),

@@ -87,7 +87,7 @@ class Taping:
                 suite_id=self._suite.suite_id,
                 suite_version=self._suite.suite_version,
                 task_id=task.id,
-                config_hash=config_hash(settings.agent_for(task.agent)),
+                config_hash=config_hash(settings.select_agent(task.agent)),
                 model=settings.model,
                 effects=tuple(sorted(make_policy(task, settings.grants).granted)),
                 rules=make_rules(task),

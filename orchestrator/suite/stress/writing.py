@@ -55,7 +55,7 @@ def plan_changes(directory: Path, files: Mapping[str, str]) -> Changes:
     """
     if not directory.is_dir() and os.path.lexists(directory):
         raise UsageError(f"{directory} is not a directory")
-    before = _read_list(directory)
+    before = _read_listing(directory)
     write: dict[str, str] = {}
     lost: list[str] = []
     for path, content in files.items():
@@ -105,7 +105,7 @@ def render_listing(files: Mapping[str, str]) -> str:
     return json.dumps({"schema": SCHEMA, "files": hashes}, ensure_ascii=False, indent=2) + "\n"
 
 
-def _read_list(directory: Path) -> dict[str, str]:
+def _read_listing(directory: Path) -> dict[str, str]:
     """Read the hashes by path; empty if there is no list.
 
     Raises:
@@ -130,7 +130,7 @@ def _read_list(directory: Path) -> dict[str, str]:
 def _hash_existing(directory: Path, path: str) -> str | None:
     """Return the hash of an existing file, None if there is none, or "" if it is not a plain file of this directory."""
     try:
-        for parent in _parent_directories(path):
+        for parent in _iterate_parents(path):
             mode = (directory / parent).lstat().st_mode
             if not stat.S_ISDIR(mode):
                 return ""
@@ -143,7 +143,7 @@ def _hash_existing(directory: Path, path: str) -> str | None:
         return ""
 
 
-def _parent_directories(path: str) -> Iterator[PurePosixPath]:
+def _iterate_parents(path: str) -> Iterator[PurePosixPath]:
     """Yield the directories above *path*, the outermost first."""
     for parent in reversed(PurePosixPath(path).parents):
         if parent.parts:
@@ -159,5 +159,5 @@ def _write_file(file: Path, content: str) -> None:
 def _remove_file(directory: Path, path: str) -> None:
     (directory / path).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the directory still holds other files
-        for parent in reversed([*_parent_directories(path)]):
+        for parent in reversed([*_iterate_parents(path)]):
             (directory / parent).rmdir()

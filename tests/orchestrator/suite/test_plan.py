@@ -108,14 +108,14 @@ def test_the_agent_a_task_asks_for_enters_its_hash_alone() -> None:
 
 def test_an_agent_nobody_defined_is_refused() -> None:
     with pytest.raises(UsageError, match="careful"):
-        SETTINGS.agent_for("careful")
+        SETTINGS.select_agent("careful")
 
 
 def test_a_task_may_ask_for_the_built_in_agent_where_another_is_active() -> None:
     active = AgentSettings(agent="careful", instructions="Be careful.")
     settings = attrs.evolve(SETTINGS, agent=active, agents={"careful": "Be careful."})
-    assert settings.agent_for("build") == AgentSettings()
-    assert settings.agent_for(None) == settings.agent_for("careful") == active
+    assert settings.select_agent("build") == AgentSettings()
+    assert settings.select_agent(None) == settings.select_agent("careful") == active
 
 
 def test_settings_survive_the_store() -> None:

@@ -117,13 +117,13 @@ def test_an_active_agent_that_is_defined_may_be_chosen(read: Callable[..., tuple
 
 
 def test_each_variant_has_a_configuration_of_its_own() -> None:
-    assert SETTINGS.agent_for(None, "a") == SETTINGS.agent
-    assert SETTINGS.agent_for(None, "b").max_turns == 3
-    assert SETTINGS.agent_for(None, "b").native_tools == ({"type": "search"},)
-    assert SETTINGS.agent_for(None, "c").instructions == "Look twice."
-    assert SETTINGS.agent_for("careful", "b").instructions == "Look twice."
-    assert len({config_hash(SETTINGS.agent_for(None, name)) for name in SETTINGS.variant_ids()}) == 3
-    assert attrs.evolve(SETTINGS, variants=()).variant_ids() == ("",)
+    assert SETTINGS.select_agent(None, "a") == SETTINGS.agent
+    assert SETTINGS.select_agent(None, "b").max_turns == 3
+    assert SETTINGS.select_agent(None, "b").native_tools == ({"type": "search"},)
+    assert SETTINGS.select_agent(None, "c").instructions == "Look twice."
+    assert SETTINGS.select_agent("careful", "b").instructions == "Look twice."
+    assert len({config_hash(SETTINGS.select_agent(None, name)) for name in SETTINGS.list_variant_ids()}) == 3
+    assert attrs.evolve(SETTINGS, variants=()).list_variant_ids() == ("",)
     assert Config().agent == AgentSettings()
 
 
@@ -131,7 +131,7 @@ def test_variants_are_stored_in_their_order_and_read_back() -> None:
     stored = json.loads(json.dumps(SETTINGS.to_json(), sort_keys=True))
     again = Settings.from_json(stored)
     assert again.variants == SETTINGS.variants
-    assert again.agent_for(None, "b") == SETTINGS.agent_for(None, "b")
+    assert again.select_agent(None, "b") == SETTINGS.select_agent(None, "b")
     assert SETTINGS.variants_to_json()["b"]["agent"]["max_turns"] == 3
 
 
