@@ -211,7 +211,7 @@ def test_placeholders_code_and_marks_are_none(text: str) -> None:
 
 def test_the_standard_library_holds_none() -> None:
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("[a-k]*.py"))
-    assert len(files) > 50
+    assert len(files) >= 40
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
         assert [text[found.start : found.end] for found in scan_text(text)] == [], file
