@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DOCS := .venv-docs
 PEER_LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: setup demo check test test-commands-a-l test-commands-m-z test-modules test-crashes \
+.PHONY: setup demo check test test-commands-a-l test-commands-m-z test-modules test-crashes test-pythons \
 	faults crash peers live-llm bench docs lock clean
 
 setup: $(READY)  ## an environment of its own, from the hashed lock
@@ -35,6 +35,9 @@ test-commands-m-z: $(READY)
 
 test-modules: $(READY)
 	$(BIN)/python -m pytest -m "not peers" --ignore=tests/e2e --ignore=tests/crash
+
+test-pythons: $(READY)  ## the quick half of the tests on every other supported Python that this machine has
+	$(BIN)/python -m tests.pythons
 
 test-crashes: $(READY)
 	$(BIN)/python -m pytest -m "not peers" tests/crash
@@ -81,4 +84,4 @@ lock:  ## after a change of dependencies; needs uv
 	uv pip compile $(PEER_LOCK) -o requirements-live-llm.lock tests/peers/data/live-llm/requirements.in
 
 clean:
-	rm -rf $(VENV) $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .peers dist site
+	rm -rf $(VENV) .venv-3.* $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .peers dist site
