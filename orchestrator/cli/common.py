@@ -26,6 +26,10 @@ EXIT_RUNS = (
     "the report is written), or stopped early; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM or "
     "SIGHUP."
 )
+EXIT_ASKS = (
+    "Exit codes: 0 completed, whichever tasks passed; 1 usage or infrastructure error (also if a run ended in error; "
+    "the report is written), or stopped early; 130 Ctrl-C; 143 SIGTERM or SIGHUP."
+)
 EXIT_REPLAYS = (
     "Exit codes: 0 every recording replayed and passed; 1 usage or infrastructure error, a replayed task did not pass, "
     "or nothing could be replayed; 2 a replay diverged from its recording; 130 Ctrl-C; 143 SIGTERM or SIGHUP."

@@ -335,7 +335,7 @@ CassetteDir = Annotated[
     typer.Option(
         "--cassette-dir",
         metavar="DIR",
-        help="Directory of the cassettes to play or write. [default: SUITE/cassettes]",
+        help="Directory of the cassettes. [default: SUITE/cassettes]",
         rich_help_panel=RUN_PANEL,
     ),
 ]
@@ -344,7 +344,7 @@ Keep = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--out", metavar="DIR", help="Write the three report files to DIR.", rich_help_panel=OUTPUT_PANEL),
+    typer.Option("--out", metavar="DIR", help="Write the report files to DIR.", rich_help_panel=OUTPUT_PANEL),
 ]
 Sandbox = Annotated[
     str,

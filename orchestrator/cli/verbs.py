@@ -14,6 +14,7 @@ from orchestrator.cli.common import (
     EXIT_LAB_OFFLINE,
     EXIT_READS,
     EXIT_REPLAYS,
+    EXIT_ASKS,
     EXIT_RUNS,
     EXIT_SERVES,
     Exit,
@@ -99,9 +100,9 @@ SECTIONS: Sections = {
         "variants": Verb(
             "suite.variants:variants",
             "Run SUITE under two or more variants of the configuration and compare them.",
-            EXIT_RUNS,
+            EXIT_ASKS,
         ),
-        "record": Verb("suite.record:record", "Run each task of SUITE once, live, and write its cassette.", EXIT_RUNS),
+        "record": Verb("suite.record:record", "Run each task of SUITE once, live, and write its cassette.", EXIT_ASKS),
         "verify": Verb(
             "suite.verify:verify",
             "Run the current verifiers of SWEEP's suite on the stored workspaces of its runs.",
