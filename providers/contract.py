@@ -109,7 +109,7 @@ async def check_provider(
         _check_refusals,
         _check_broken_stream,
         _check_unreadable_bodies,
-        _check_no_connection,
+        _check_unreachable_endpoint,
         _check_cancellation,
         _check_identity,
     ):
@@ -231,7 +231,7 @@ async def _check_unreadable_bodies(bench: _Bench) -> list[Violation]:
     return violations
 
 
-async def _check_no_connection(bench: _Bench) -> list[Violation]:
+async def _check_unreachable_endpoint(bench: _Bench) -> list[Violation]:
     """A refused connection is a retryable error."""
     async with serve_loopback(Exchange.send_nothing) as server:
         url = server.url

@@ -13,7 +13,7 @@ from orchestrator.comparison.arm import Arm, Counts, pool_counts
 from orchestrator.comparison.deltas import Conditions, conditions_between, deltas_between, errors_between
 from orchestrator.comparison.detail import add_detail
 from orchestrator.comparison.model import Comparison, Incompatible, TaskComparison
-from orchestrator.comparison.notes import limits_of, notes_of
+from orchestrator.comparison.notes import limits_of, list_notes
 from store.events import Json
 from store.stats.compare import PLAYED_MODES, ComparisonVerdict, SideCounts, compare_verdict
 from store.stats.rates import MIN_JUDGED
@@ -59,7 +59,7 @@ def compare_arms(baseline: Arm, candidate: Arm, *, gaps: StartGaps | None = None
         notes=(),
         limits=(),
     )
-    comparison = attrs.evolve(comparison, notes=tuple(notes_of(comparison)), limits=limits_of(comparison))
+    comparison = attrs.evolve(comparison, notes=tuple(list_notes(comparison)), limits=limits_of(comparison))
     if detail and not comparison.replay and conditions.modes is None:
         return add_detail(comparison)
     return comparison

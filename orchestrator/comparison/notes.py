@@ -10,7 +10,7 @@ from orchestrator.comparison.sides import WIDE_GAP_US
 from orchestrator.text import format_count, list_names
 
 
-def notes_of(comparison: Comparison) -> Iterator[str]:
+def list_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the notes, most important first. Names are spelled as in files and suites."""
     yield from _identity_notes(comparison)
     yield from _coverage_notes(comparison)

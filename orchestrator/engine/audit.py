@@ -80,13 +80,13 @@ class Audit:
     @property
     def reserved(self) -> Amount:
         """Reserved by working processes and not spent yet, according to the record."""
-        return _sum_amounts(_capped_rest(balance) for balance in self.balances if balance.state == "working")
+        return _sum_amounts(_unspent_allotment(balance) for balance in self.balances if balance.state == "working")
 
     @property
     def lost(self) -> tuple[WorkerBalance, ...]:
         """Killed processes whose reservations no request accounts for."""
         return tuple(
-            balance for balance in self.balances if balance.state == "lost" and _capped_rest(balance) != Amount()
+            balance for balance in self.balances if balance.state == "lost" and _unspent_allotment(balance) != Amount()
         )
 
     @property
@@ -108,10 +108,10 @@ class Audit:
         for balance in self.balances:
             if balance.capped and balance.state == "left" and balance.rest != Amount():
                 yield f"{balance.name} left without accounting for {format_amount(balance.rest)} that it had reserved"
-            elif balance.state == "lost" and any(getattr(_capped_rest(balance), name) < 0 for name in DIMENSIONS):
+            elif balance.state == "lost" and any(getattr(_unspent_allotment(balance), name) < 0 for name in DIMENSIONS):
                 yield (
                     f"{balance.name} was killed after spending more than it had reserved: "
-                    f"{format_amount(_capped_rest(balance))} left"
+                    f"{format_amount(_unspent_allotment(balance))} left"
                 )
         if self.capped and all(balance.state != "working" for balance in self.balances):
             yield from self._find_uncapped()
@@ -208,7 +208,7 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     if audit.reserved != Amount():
         text += f"; held by working processes: {format_amount(audit.reserved)}"
     if audit.lost:
-        names = [f"{balance.name} ({format_amount(_capped_rest(balance))})" for balance in audit.lost]
+        names = [f"{balance.name} ({format_amount(_unspent_allotment(balance))})" for balance in audit.lost]
         text += f"; lost with killed processes and counted as spent: {list_names(names, MAX_LOST_NAMES)}"
     if audit.unpriced and audit.charged.nusd:
         text += f"; the cost of {format_count(audit.unpriced, 'call')} is unknown"
@@ -228,7 +228,8 @@ def audit_to_json(audit: Audit) -> dict[str, Json]:
         "granted": attrs.asdict(audit.total),
         "held": attrs.asdict(audit.reserved),
         "lost": [
-            {"host": balance.host, "pid": balance.pid, **attrs.asdict(_capped_rest(balance))} for balance in audit.lost
+            {"host": balance.host, "pid": balance.pid, **attrs.asdict(_unspent_allotment(balance))}
+            for balance in audit.lost
         ],
     }
 
@@ -241,7 +242,7 @@ def format_amount(amount: Amount) -> str:
     return ", ".join(figures) or "nothing"
 
 
-def _capped_rest(balance: WorkerBalance) -> Amount:
+def _unspent_allotment(balance: WorkerBalance) -> Amount:
     """Select the capped dimensions of a process's rest; of the others the store knows only a part so far."""
     return Amount(**{name: getattr(balance.rest, name) for name in balance.capped})
 

@@ -115,7 +115,9 @@ class Dispatch:
             with Wait(self._waits, "permit", give_up=lambda _stalled: None, find_hold=self._find_first_hold):
                 while not self._may_go_on():
                     with anyio.CancelScope() as self._watching:
-                        await self._any_changed([self._permits[account] for account in self.board.list_accounts()])
+                        await self._wait_for_any_change(
+                            [self._permits[account] for account in self.board.list_accounts()]
+                        )
 
     def _find_first_hold(self) -> Hold | None:
         """Find the hold that ends first; None unless each account with queued runs has one."""
@@ -127,7 +129,7 @@ class Dispatch:
         accounts = self.board.list_accounts()
         return not accounts or any(map(self._has_room, accounts)) or self._control.draining.is_set()
 
-    async def _any_changed(self, permits: Sequence[Permits]) -> None:
+    async def _wait_for_any_change(self, permits: Sequence[Permits]) -> None:
         """Return when one of the accounts may have a free permit."""
         if len(permits) == 1:
             await permits[0].wait_for_change()

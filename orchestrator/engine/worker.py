@@ -121,7 +121,7 @@ async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) 
     Raises:
         StoreFailed: the record can no longer be kept.
     """
-    member = await _join_sweep(setup, writer, sweep)
+    member = await _register_worker(setup, writer, sweep)
     if sweep.outcomes and not await member.claims.count_remaining():
         setup.say(f"sweep {sweep.name}: nothing is left to run")
     control = Control(_make_notice_printer(setup), on_cancel=lambda: writer.limit_waits(FINAL_WRITE_S))
@@ -181,7 +181,7 @@ def _make_notice_printer(setup: WorkerSetup) -> Callable[[str], None]:
     return lambda text: setup.say(setup.redactor.redact_text(text))
 
 
-async def _join_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
+async def _register_worker(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) -> Membership:
     """Register this process as a worker of the sweep, and clean up after dead workers."""
     world, settings = setup.world, setup.terms
     lease_us = round(setup.lease_s * 1_000_000)

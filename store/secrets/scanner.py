@@ -415,7 +415,7 @@ def _compile_rule(one: _ContextRule) -> re.Pattern[str]:
     return re.compile(one.pattern, re.IGNORECASE if one.lower else 0)
 
 
-def _match_context_rules(text: str) -> Iterator[SecretMatch]:
+def _find_secrets_by_context(text: str) -> Iterator[SecretMatch]:
     lowered = text.lower() if text.isascii() else text.translate(_ASCII_LOWERCASE)
     for one in _CONTEXT_RULES:
         looked_at = lowered if one.lower else text
@@ -440,4 +440,4 @@ _ASCII_LOWERCASE = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRST
 
 def _match_all(text: str) -> Iterator[SecretMatch]:
     yield from _match_key_shapes(text)
-    yield from _match_context_rules(text)
+    yield from _find_secrets_by_context(text)

@@ -136,7 +136,7 @@ def _print_report(report: LabReport, directory: Path, world: World) -> None:
         return
     with guard_printing():
         terminal.print_report(report, sys.stdout, directory=directory, color=COMMON.color)
-    print_lines(terminal.propose_next(report), world.environment)
+    print_lines(terminal.propose_next_commands(report), world.environment)
 
 
 def _offline_code(end: SweepEnd, report: LabReport) -> int:

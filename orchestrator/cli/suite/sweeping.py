@@ -31,7 +31,7 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.plan import select_tasks
 from orchestrator.suite.report import json_report
 from orchestrator.suite.report.model import Report
-from orchestrator.suite.report.terminal import print_report, propose_next
+from orchestrator.suite.report.terminal import print_report, propose_next_commands
 from orchestrator.suite.report.write import write_report
 from orchestrator.suite.settings import Settings
 from orchestrator.world import World, hide_environment
@@ -207,7 +207,7 @@ def _print_report(
     else:
         with guard_printing():
             print_report(report, sys.stdout, directory=directory, color=COMMON.color)
-        print_lines(propose_next(report), environment)
+        print_lines(propose_next_commands(report), environment)
     return report
 
 

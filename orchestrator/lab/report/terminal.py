@@ -51,7 +51,7 @@ def render_plain(report: LabReport, directory: Path | None = None) -> str:
     return "\n".join(lines)
 
 
-def propose_next(report: LabReport) -> Iterator[Hint]:
+def propose_next_commands(report: LabReport) -> Iterator[Hint]:
     """Propose the commands to run after reading *report*."""
     failing = [case.position for capability in report.capabilities for case in capability.failing]
     return propose_commands(

@@ -21,7 +21,7 @@ from orchestrator.suite.report.model import (
     TaskReport,
     VerifierTally,
 )
-from orchestrator.suite.report.notes import notes_of
+from orchestrator.suite.report.notes import list_notes
 from store.rows import CellRecord, RunRecord, SweepRow, Verdict
 from store.secrets.scanner import Cleaner
 from store.stats import rates
@@ -83,7 +83,7 @@ def build_report(
         spent=reader.sum_spent(sweep.id, variant),
         notes=(),
     )
-    return clean_report(attrs.evolve(report, notes=notes_of(report)), cleaner or Cleaner())
+    return clean_report(attrs.evolve(report, notes=list_notes(report)), cleaner or Cleaner())
 
 
 def _pooled_interval(summary: Figures) -> tuple[float, float] | None:

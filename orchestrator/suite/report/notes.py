@@ -10,7 +10,7 @@ from orchestrator.text import list_names
 from store.stats.rates import MIN_JUDGED
 
 
-def notes_of(report: Report) -> tuple[str, ...]:
+def list_notes(report: Report) -> tuple[str, ...]:
     """Return the notes, most important first. Names of tasks are spelled as in the suite."""
     return tuple(_find_notes(report))
 

@@ -44,7 +44,7 @@ def render_plain(report: Report, directory: Path | None = None) -> str:
     )
 
 
-def propose_next(report: Report) -> Iterator[Hint]:
+def propose_next_commands(report: Report) -> Iterator[Hint]:
     """Propose the commands to run after reading *report*."""
     summary = report.summary
     return propose_commands(

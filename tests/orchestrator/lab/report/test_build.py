@@ -252,8 +252,8 @@ def test_runs_without_a_result_or_interrupted_are_counted_and_resume_is_proposed
 
     assert (report.judged, report.again) == (1, 2)
     assert "2 of 3 planned runs are in no rate: 1 not judged(interrupted), 1 without a result." in report.notes
-    assert "resume s" in [hint.command for hint in terminal.propose_next(report)]
-    assert "resume s --errors" not in [hint.command for hint in terminal.propose_next(report)]
+    assert "resume s" in [hint.command for hint in terminal.propose_next_commands(report)]
+    assert "resume s --errors" not in [hint.command for hint in terminal.propose_next_commands(report)]
 
 
 def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_says_so() -> None:
@@ -266,7 +266,7 @@ def test_what_ended_in_an_error_is_run_again_by_resume_errors_and_the_report_say
     ]
 
     hint = Hint("resume s --errors", "also reruns the runs that ended in an error (3)")
-    assert hint in list(terminal.propose_next(build_report(facts(), runs)))
+    assert hint in list(terminal.propose_next_commands(build_report(facts(), runs)))
 
 
 def pair(rates: list[tuple[int, int]], k: int = 4) -> list[LabRun]:

@@ -384,7 +384,7 @@ def test_on_a_narrow_terminal_columns_go_before_figures_break(
 
 
 def test_a_report_proposes_the_commands_to_run_next(make: Callable[..., Reader]) -> None:
-    hints = list(terminal.propose_next(report_of(make(CASES))))
+    hints = list(terminal.propose_next_commands(report_of(make(CASES))))
     assert hints[0] == Hint(f"resume {stored.NAME}", "runs the 2 that are left; raise the caps that are spent")
 
 
@@ -393,7 +393,7 @@ def test_a_higher_cap_is_spoken_of_only_where_one_is_spent(
     make: Callable[..., Reader], reason: str, told: bool
 ) -> None:
     skipped = {"outcome": "skipped", "reason": reason, "again": True}
-    hint = next(terminal.propose_next(report_of(make({"a": [PASS, skipped]}))))
+    hint = next(terminal.propose_next_commands(report_of(make({"a": [PASS, skipped]}))))
     assert hint.remark.startswith("runs the 1 that are left")
     assert ("raise the caps" in hint.remark) == told
 
@@ -404,7 +404,7 @@ def test_running_errors_again_is_proposed_where_it_may_help(
 ) -> None:
     error = {"outcome": "error", "reason": cause, "detail": {"message": "no"}, "again": cause == "interrupted"}
     hint = Hint(f"resume {stored.NAME} --errors", "also reruns the runs that ended in an error (1)")
-    assert (hint in list(terminal.propose_next(report_of(make({"a": [PASS, error]}))))) == told
+    assert (hint in list(terminal.propose_next_commands(report_of(make({"a": [PASS, error]}))))) == told
 
 
 def test_away_from_a_terminal_nothing_is_drawn(make: Callable[..., Reader]) -> None:
