@@ -32,7 +32,8 @@ class Evidence:
     marker: str = ""
     """Value of EVALCTL_ATTEMPT in the environment of every process that a verifier starts."""
     environment: Mapping[str, str] = attrs.field(factory=dict)
-    """Environment variables of a command verifier (PATH, HOME, ...)."""
+    """Environment variables of a command verifier. `aggregate.py` sets HOME and TMPDIR to a new directory for each
+    verifier."""
     sandbox: Sandbox | None = None
     """Sandbox for the programs that verifiers start, for `providers.system.sandbox.run_confined`; None: unconfined."""
     protected: tuple[str, ...] = ()

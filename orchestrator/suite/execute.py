@@ -108,10 +108,9 @@ class Executor:
     async def _judge_work(
         self, work: AgentWork, workspace: Workspace, done: Done, changed: tuple[FileChange, ...]
     ) -> AttemptResult:
-        verifiers, environment = work.task.verifiers, self.environment
+        verifiers = work.task.verifiers
         if not are_read_only(verifiers):
             workspace.copy_fixture()
-            environment = {**environment, "HOME": str(workspace.home), "TMPDIR": str(workspace.home)}
         verdicts = await run_verifiers(
             verifiers,
             Evidence(
@@ -120,7 +119,7 @@ class Executor:
                 changes=changed,
                 tools=done.tools,
                 marker=work.attempt.key,
-                environment=environment,
+                environment=self.environment,
                 sandbox=self._make_sandbox(work.task),
             ),
         )

@@ -203,7 +203,7 @@ class _ReverifyRound:
                     changes=changes,
                     tools=self._read_tool_uses(run.attempt_id),
                     marker=marker,
-                    environment={**self.environment, "HOME": str(workspace.home), "TMPDIR": str(workspace.home)},
+                    environment=self.environment,
                     sandbox=self._make_sandbox(task),
                 ),
             )

@@ -39,6 +39,32 @@ async def test_judgements_come_in_the_order_of_the_file_though_commands_run_last
     assert [(one.verifier, one.verdict) for one in said] == [("leaves", "pass"), ("clean", "pass")]
 
 
+PRINT_HOME = "import os; print(os.environ['HOME'], os.environ['TMPDIR'], os.listdir(os.environ['HOME']))"
+PRINT_HOME += "; open(os.environ['HOME'] + '/left', 'w')"
+
+
+@pytest.mark.anyio
+async def test_every_command_gets_a_home_that_is_new_empty_and_gone_afterwards(
+    evidence: Callable[..., Evidence], tmp_path: Path
+) -> None:
+    given = evidence(environment={"HOME": str(tmp_path), "TMPDIR": str(tmp_path)})
+    said = await run_verifiers([Command(id=name, command=(sys.executable, "-c", PRINT_HOME)) for name in "ab"], given)
+    homes = []
+    for one in said:
+        home, temporary, names = str(one.detail["stdout"]).split(" ", 2)
+        assert (temporary, names.strip()) == (home, "[]")
+        assert not Path(home).exists()
+        homes.append(home)
+    assert len({*homes, str(tmp_path)}) == 3
+
+
+@pytest.mark.anyio
+async def test_a_command_loads_no_packages_of_the_user(evidence: Callable[..., Evidence]) -> None:
+    command = Command(id="site", command=(sys.executable, "-c", "import site; print(site.ENABLE_USER_SITE)"))
+    said = await run_verifiers((command,), evidence())
+    assert said[0].detail["stdout"] == "False\n"
+
+
 def test_a_verifier_that_does_not_say_it_only_looks_may_do_anything() -> None:
     looks = (FileAbsent(id="clean", path="trace"), TreeDiffWithin(id="diff", allowed=()))
     assert are_read_only(looks)
