@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from providers.system.paths import build_git_ceilings
 from providers.system.process import ProcessNotStarted, run_process
 
 IDENTITY = {"NAME": "evalctl", "EMAIL": "evalctl@localhost", "DATE": "2000-01-01T00:00:00Z"}
@@ -17,7 +18,8 @@ SEALED = {
     "LC_ALL": "C",
     **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()},
 }
-"""Environment of git, with PATH: it keeps out the user's configuration, hooks, identity and clock."""
+"""Environment of git beside PATH and the repository's place: it keeps out the user's configuration, hooks, identity and
+clock."""
 
 OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
 
@@ -40,8 +42,7 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
     Raises:
         CommitFailed: git is missing, fails, or takes longer than a minute.
     """
-    sealed = {name: value for name, value in environment.items() if name == "PATH"} | SEALED
-    sealed["HOME"] = str(home)
+    sealed = _seal_environment(path, home=home, environment=environment)
     for step in STEPS:
         try:
             finished = await run_process(
@@ -59,6 +60,18 @@ async def commit_all(path: Path, *, home: Path, environment: Mapping[str, str], 
             problem = "timed out" if finished.timed_out else f"ended with exit code {finished.exit_code}"
             raise CommitFailed(f"git {step[0]} {problem}: {stderr}")
     _set_identity(path / ".git" / "config")
+
+
+def _seal_environment(path: Path, *, home: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    real = path.resolve()  # git compares these paths, and would otherwise store the work tree in its configuration
+    return {
+        "PATH": environment.get("PATH", ""),
+        "HOME": str(home),
+        "GIT_DIR": str(real / ".git"),
+        "GIT_WORK_TREE": str(real),
+        "GIT_CEILING_DIRECTORIES": build_git_ceilings([path]),
+        **SEALED,
+    }
 
 
 def _set_identity(config: Path) -> None:

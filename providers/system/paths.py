@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
@@ -27,6 +28,16 @@ class PathEscapes(EvalctlError):
     def __str__(self) -> str:
         excerpt = self.path if len(self.path) <= 200 else self.path[:200] + "…"
         return f"path {excerpt!r}: {self.problem}"
+
+
+def build_git_ceilings(places: Iterable[Path]) -> str:
+    """The value of GIT_CEILING_DIRECTORIES with which git, started in or below one of *places*, finds no repository
+    above it. It names all directories above, so that it also holds after a `cd ..`.
+
+    A path with a colon cannot be named in such a list and is left out.
+    """
+    above = (parent for place in places for parent in Path(os.path.realpath(place)).parents)
+    return os.pathsep.join(dict.fromkeys(str(parent) for parent in above if os.pathsep not in str(parent)))
 
 
 def check_relative(text: str) -> str | None:

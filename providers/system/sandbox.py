@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from providers.system.paths import build_git_ceilings
 from providers.system.process import FinishedProcess, ProcessNotStarted, ProcessStreams, run_process
 from store.errors import EvalctlError
 
@@ -162,12 +163,17 @@ async def run_confined(
 ) -> FinishedProcess:
     """`run_process` in *sandbox* with *cwd* and the HOME of *environment* writable; unconfined if *sandbox* is None.
 
+    Git finds no repository above *cwd* or HOME, so that a commit cannot land in one that surrounds the workspace.
+
     In a sandbox, a program ended by a signal has the exit code 128 plus the signal's number, as in a shell, and a
     timeout gives it no grace period.
 
     Raises:
         ProcessNotStarted: the program, or the sandbox around it, could not be started.
     """
+    home = environment.get("HOME")
+    ceilings = build_git_ceilings([cwd, *([Path(home)] if home else [])])
+    environment = {**environment, "GIT_CEILING_DIRECTORIES": ceilings}
     if sandbox is None:
         return await run_process(
             argv,
@@ -178,7 +184,6 @@ async def run_confined(
             output_limit=output_limit,
         )
     program = argv[0][:200] if argv else "nothing"
-    home = environment.get("HOME")
     status_reader, status = os.pipe()
     try:
         try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+import anyio
 import attrs
 import pytest
 from hypothesis import given
@@ -56,6 +57,17 @@ async def test_every_command_gets_a_home_that_is_new_empty_and_gone_afterwards(
         assert not Path(home).exists()
         homes.append(home)
     assert len({*homes, str(tmp_path)}) == 3
+
+
+@pytest.mark.anyio
+async def test_a_check_sees_no_repository_around_the_workspace(
+    evidence: Callable[..., Evidence], tmp_path: Path
+) -> None:
+    await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    for place in (".", "src"):
+        command = Command(id="git", command=("git", "-C", place, "rev-parse"), expect_exit=128)
+        said = await run_verifiers((command,), evidence())
+        assert said[0].verdict == "pass", said
 
 
 @pytest.mark.anyio

@@ -253,6 +253,21 @@ async def test_an_agent_can_commit(root: Path, place: Path, monkeypatch: pytest.
         assert (await git(made, "rev-list", "--count", "HEAD")).strip() == "2"
 
 
+async def test_a_repository_is_its_own_below_another_and_behind_a_link(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    (tmp_path / "around").mkdir()
+    await anyio.run_process(["git", "init", "-q", str(tmp_path / "around")], env=PATH)
+    (tmp_path / "link").symlink_to("around")
+    async with make(root, tmp_path / "link" / "runs", git=True, environment=PATH) as made:
+        monkeypatch.delenv("GIT_DIR")
+        assert Path((await git(made, "rev-parse", "--show-toplevel")).strip()) == made.path.resolve()
+        assert "worktree" not in (made.path / ".git" / "config").read_text()
+    assert not any((tmp_path / "around" / ".git" / "refs" / "heads").iterdir())
+    assert not (tmp_path / "elsewhere").exists()
+
+
 async def test_git_that_is_missing_is_a_failed_setup(root: Path, place: Path, tmp_path: Path) -> None:
     with pytest.raises(SetupFailed, match="needs git"):
         async with make(root, place, git=True, environment={"PATH": str(tmp_path)}):

@@ -52,6 +52,21 @@ async def test_keys_of_the_environment_do_not_reach_a_command(work: Work, monkey
     assert "EVALCTL_ATTEMPT=sweep-1a2b3c4d/0/1\n" in str(told["stdout"])
 
 
+async def test_a_commit_cannot_land_in_a_repository_around_the_workspace(work: Work, workspace: Path) -> None:
+    around = workspace.parent.parent
+    await anyio.run_process(["git", "init", "-q", str(around)])
+    (workspace / "new").touch()
+    commit = "git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x"
+    told = await run(work, f"{commit}; (cd .. && {commit}); (cd ~ && {commit}); (cd ../.. && git rev-parse HEAD)")
+    assert str(told["stderr"]).count("not a git repository") == 3
+    assert not any((around / ".git" / "refs" / "heads").iterdir())
+
+
+async def test_a_repository_in_the_workspace_is_found_from_below(work: Work, workspace: Path) -> None:
+    told = await run(work, "git init -q . && mkdir -p a/b && cd a/b && git rev-parse --show-toplevel")
+    assert told["stdout"] == f"{workspace.resolve()}\n"
+
+
 async def test_timeout_is_told_without_an_exit_code(work: Work) -> None:
     told = await run(work, "echo begun; sleep 60", timeoutMs=300)
 
