@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from providers.system.paths import PathEscapes, resolve_inside
+from providers.system.paths import PathEscapes, keep_absolute_entries, resolve_inside
 from store.documents.structure import describe_value
 
 
@@ -19,7 +19,7 @@ def find_program_fault(program: str, *, base: Path, path: str | None) -> str | N
     if not program.strip():
         return f"expected a program, got {describe_value(program)}"
     if "/" not in program:
-        exists = path is None or shutil.which(program, path=path) is not None
+        exists = path is None or shutil.which(program, path=keep_absolute_entries(path)) is not None
         return None if exists else f"there is no program {describe_value(program)} on the PATH"
     file, where = Path(program), ""
     if not file.is_absolute():

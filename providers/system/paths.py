@@ -30,6 +30,14 @@ class PathEscapes(EvalctlError):
         return f"path {excerpt!r}: {self.problem}"
 
 
+def keep_absolute_entries(search: str) -> str:
+    """The PATH *search* without empty and relative entries, which would be looked up in the directory of an agent; the
+    system's default if none is left.
+    """
+    kept = [entry for entry in search.split(os.pathsep) if entry.startswith("/")]
+    return os.pathsep.join(kept) or os.defpath
+
+
 def build_git_ceilings(places: Iterable[Path]) -> str:
     """The value of GIT_CEILING_DIRECTORIES with which git, started in or below one of *places*, finds no repository
     above it. It names all directories above, so that it also holds after a `cd ..`.

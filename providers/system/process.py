@@ -34,6 +34,7 @@ from providers.system.marks import (
     match_process,
     signal_group,
 )
+from providers.system.paths import keep_absolute_entries
 from store.errors import EvalctlError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def build_tool_environment(home: Path) -> dict[str, str]:
     """
     environ = os.environ  # noqa: TID251 - one of the two places that may
     return {
-        "PATH": environ.get("PATH", os.defpath),
+        "PATH": keep_absolute_entries(environ.get("PATH", "")),
         "LANG": environ.get("LANG", "C.UTF-8"),
         "HOME": str(home),
         "TMPDIR": str(home),
@@ -120,11 +121,11 @@ async def run_process(
 ) -> FinishedProcess:
     """Run *argv* to its end and leave none of its processes alive, however the program or this call ends.
 
-    The program sees only *environment* and the marks, and inherits only the descriptors of *streams*. Its first word
-    is looked up in the PATH of *environment*. *output_limit* limits the bytes kept of both streams together; the rest
-    is read and discarded. After *timeout_s* seconds, or on cancellation, the process group gets SIGTERM, and SIGKILL
-    *grace_s* seconds later. Call it on the event loop's own thread, which must outlive the program: the kernel kills
-    the program when that thread ends.
+    The program sees only *environment* and the marks, and inherits only the descriptors of *streams*. Relative and
+    empty entries are removed from the PATH of *environment*, on which the program's first word is looked up.
+    *output_limit* limits the bytes kept of both streams together; the rest is read and discarded. After *timeout_s*
+    seconds, or on cancellation, the process group gets SIGTERM, and SIGKILL *grace_s* seconds later. Call it on the
+    event loop's own thread, which must outlive the program: the kernel kills the program when that thread ends.
 
     Raises:
         ProcessNotStarted: the program could not be started.
@@ -135,6 +136,7 @@ async def run_process(
 
     loop = asyncio.get_running_loop()
     token = secrets.token_hex(16)
+    environment = {**environment, "PATH": keep_absolute_entries(environment.get("PATH", ""))}
     marks = {ATTEMPT_VARIABLE: marker, PROCESS_VARIABLE: token, "PYTHONDONTWRITEBYTECODE": "1"}
     with _open_input(streams.stdin, argv) as source:
         child = _spawn_program(argv, cwd=cwd, environment={**environment, **marks}, stdin=source, streams=streams)

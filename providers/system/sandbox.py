@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from providers.system.paths import build_git_ceilings
+from providers.system.paths import build_git_ceilings, keep_absolute_entries
 from providers.system.process import FinishedProcess, ProcessNotStarted, ProcessStreams, run_process
 from store.errors import EvalctlError
 
@@ -113,7 +113,7 @@ def find_bubblewrap(environment: Mapping[str, str], *, store: Path) -> Sandbox:
     Raises:
         SandboxUnusable: bwrap is missing, or the directory of *store* (the file to hide) cannot be hidden.
     """
-    path = environment.get("PATH", os.defpath)
+    path = keep_absolute_entries(environment.get("PATH", ""))
     program = shutil.which("bwrap", path=path)
     if program is None:
         raise SandboxUnusable("bwrap is not on PATH")
@@ -138,7 +138,7 @@ async def prove_sandbox(sandbox: Sandbox, environment: Mapping[str, str]) -> Non
                 sandbox,
                 ["sh", "-c", _PROBE_SCRIPT],
                 cwd=Path(made),
-                environment={"PATH": environment.get("PATH", os.defpath), "HOME": made, "TMPDIR": made},
+                environment={"PATH": environment.get("PATH", ""), "HOME": made, "TMPDIR": made},
                 marker="",
                 timeout_s=PROBE_TIMEOUT_S,
                 output_limit=4096,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.system.paths import PathEscapes, check_relative, resolve_inside
+from providers.system.paths import PathEscapes, check_relative, keep_absolute_entries, resolve_inside
 
 
 @pytest.fixture
@@ -130,3 +131,20 @@ def test_nothing_leads_outside(text: str) -> None:
             assert check_relative(text) is not None
         else:
             assert place == root or root in place.parents
+
+
+@pytest.mark.parametrize(
+    ("search", "kept"),
+    [
+        ("/bin:/usr/bin", "/bin:/usr/bin"),
+        ("node_modules/.bin:/bin", "/bin"),
+        (":/bin", "/bin"),
+        ("/bin:", "/bin"),
+        ("/a::/b", "/a:/b"),
+        (".:./x:../y:~/bin:/bin", "/bin"),
+        ("", os.defpath),
+        (".", os.defpath),
+    ],
+)
+def test_relative_and_empty_entries_of_a_path_are_dropped(search: str, kept: str) -> None:
+    assert keep_absolute_entries(search) == kept

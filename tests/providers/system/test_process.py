@@ -297,6 +297,21 @@ async def test_system_without_process_handles_is_served_too(
     assert not any(is_alive(pid) for pid in pids(tmp_path))
 
 
+@pytest.mark.parametrize("search", ["bin:{0}", ":{0}", "{0}:", ".:{0}", "bin"])
+async def test_no_program_is_taken_from_the_directory_in_which_it_runs(tmp_path: Path, search: str) -> None:
+    for place in (tmp_path, tmp_path / "bin"):
+        place.mkdir(exist_ok=True)
+        for name in ("planted", "sh"):
+            (place / name).write_text("#!/bin/sh\necho planted\n")
+            (place / name).chmod(0o755)
+    environment = {"PATH": search.format(os.defpath)}
+    usual: dict[str, Any] = {"cwd": tmp_path, "environment": environment, "marker": "", "timeout_s": 60}
+    with pytest.raises(ProcessNotStarted):
+        await run_process(["planted"], output_limit=100, **usual)
+    finished = await run_process(["sh", "-c", "planted || sh -c 'echo none'"], output_limit=100, **usual)
+    assert finished.stdout == b"none\n"
+
+
 async def test_sweep_kills_the_processes_of_wanted_attempts_only(tmp_path: Path) -> None:
     environment = build_tool_environment(tmp_path)
     dead, other, broken = (
