@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from orchestrator.installation import BUNDLED
+from orchestrator.text import one_line
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,6 +171,20 @@ def find_script_warnings(listed: ListedSuite) -> list[str]:
     return [
         f"{listed.place.directory / SCRIPTS / name}.json: no task is called {name!r}{suggest_nearest(name, tasks)}"
         for name in sorted(listed.scripted.difference(tasks))
+    ]
+
+
+def find_repository_warnings(listed: ListedSuite) -> list[str]:
+    """Return a warning for each `.git` in a fixture that runs do not get."""
+    if listed.suite is None:
+        return []
+    from orchestrator.workspaces.repositories import find_left_out  # noqa: PLC0415 - start-up: only `check` needs it
+
+    root = listed.suite.root
+    return [
+        f"{root / task_fixture / one_line(path)}: left out of workspaces: {reason}"
+        for task_fixture, git in dict.fromkeys((task.fixture, task.fixture_git) for task in listed.suite.tasks)
+        for path, reason in find_left_out(root / task_fixture, git=git)
     ]
 
 

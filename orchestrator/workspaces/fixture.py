@@ -17,6 +17,7 @@ import anyio.to_thread
 import attrs
 
 from orchestrator.workspaces.git import CommitFailed, commit_all
+from orchestrator.workspaces.repositories import REPOSITORY_NAME, find_pointer
 from providers.system.removal import remove_tree
 from providers.system.tree import Tree, take_snapshot
 from store.errors import EvalctlError
@@ -68,6 +69,11 @@ class Fixture:
     small: bool
     tree: Tree
     """Snapshot from which a run's changes are computed."""
+
+    def drop_repositories(self) -> Fixture:
+        """Return the fixture without any `.git`, whose files git would not add to a commit."""
+        kept = tuple(entry for entry in self.entries if REPOSITORY_NAME not in entry.path.split("/"))
+        return attrs.evolve(self, entries=kept)
 
 
 @attrs.define(kw_only=True)
@@ -153,6 +159,8 @@ class Fixtures:
 def read_fixture(root: Path) -> Fixture:
     """Read the fixture in *root*, with the contents of its files if it is small.
 
+    A `.git` that leads to a repository elsewhere is left out: commits in the copy would land there.
+
     Raises:
         SetupFailed: *root* is not a directory, cannot be read, or contains a FIFO, socket, device, or a link that
             points outside.
@@ -178,6 +186,8 @@ def _walk_entries(root: Path, real: Path, under: str = "") -> Iterator[Entry]:
         path = f"{under}/{item.name}" if under else item.name
         status = item.stat(follow_symlinks=False)
         mode = stat.S_IMODE(status.st_mode)
+        if item.name == REPOSITORY_NAME and find_pointer(root / path) is not None:
+            continue
         if item.is_symlink():
             yield Entry(path=path, kind="link", mode=mode, target=_checked_target(root, real, path))
         elif item.is_dir(follow_symlinks=False):
@@ -214,7 +224,7 @@ async def open_workspace(
 
     Args:
         fixture: the fixture to copy.
-        git: whether the copy is a git repository with one commit.
+        git: whether the copy is a git repository with one commit; repositories in the fixture are then left out.
         keep: whether the copy stays after the block.
         parent: the directory of all workspaces of the process.
         name: the name of the run, from which the directory's name is made.
@@ -228,7 +238,7 @@ async def open_workspace(
     """
     deferred = lazy and fixture.small and not git and not keep
     path = _directory_path(parent, name) if deferred else _find_free_path(parent, name)
-    workspace = Workspace(fixture=fixture, path=path)
+    workspace = Workspace(fixture=fixture.drop_repositories() if git else fixture, path=path)
     try:
         if not fixture.small:
             await anyio.to_thread.run_sync(workspace.copy_fixture)

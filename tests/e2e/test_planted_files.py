@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import ANSWER, script
+from tests.e2e.conftest import ANSWER, MakeSuite, script, tiny
 from tests.peers.driver import Driver
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -66,3 +66,29 @@ def test_a_bundled_suite_passes_no_agent_that_only_plants_files(
     assert done.code == 0, done.stderr
     assert evalctl.query("SELECT outcome, reason FROM current") == [("fail", None)] * tasks
     assert "planted" in evalctl.run("show", "last/1").stdout
+
+
+def test_the_configuration_of_an_agents_repository_is_never_used(
+    evalctl: Driver, tmp_path: Path, make_suite: MakeSuite
+) -> None:
+    mark = tmp_path / "ran"
+    hook = f"printf '#!/bin/sh\\ntouch {mark}\\n' > $HOME/hook; chmod +x $HOME/hook"
+    uses = [
+        "core.fsmonitor $HOME/hook",
+        "core.sshCommand $HOME/hook",
+        "filter.x.clean $HOME/hook",
+        "diff.external $HOME/hook",
+    ]
+    setting = "; ".join(f"git config {use}" for use in uses)
+    plants = f"{hook}; {setting}; echo '* filter=x' > .gitattributes; cp $HOME/hook .git/hooks/post-index-change"
+    call = {"id": "c1", "name": "bash", "arguments": {"command": plants}}
+    plays = script({"toolCalls": [call], "usage": {"input": 12, "output": 6}}, ANSWER)
+    within = {"kind": "tree-diff-within", "id": "scope", "allowed": []}
+    check = {"kind": "command", "id": "check", "command": ["true"]}
+    suite = make_suite(
+        {"t": "Do it."}, allow=["process"], scripts={"t": plays}, fixtureGit=True, verifiers=[within, check]
+    )
+    assert evalctl.run(*tiny(suite, "--allow-process", "--k", "1")).code == 0
+    evalctl.run("verify", "last")
+    assert not mark.exists()
+    assert evalctl.query("SELECT path FROM file_change") == [(".gitattributes",)]

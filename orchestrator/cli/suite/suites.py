@@ -61,7 +61,9 @@ def check(
     results = [catalog.check_place(place) for place in dict.fromkeys(places)]
     findings = [line for _, lines in results for line in lines]
     findings += catalog.find_duplicate_ids(places)
-    warnings = [*(line for listed, _ in results for line in catalog.find_script_warnings(listed)), *list_warnings()]
+    warnings = [line for listed, _ in results for line in catalog.find_script_warnings(listed)]
+    warnings += [line for listed, _ in results for line in catalog.find_repository_warnings(listed)]
+    warnings += list_warnings()
     if COMMON.json:
         _print_json(
             {

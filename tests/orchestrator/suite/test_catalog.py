@@ -41,6 +41,15 @@ def make(directory: Path, suite_id: str | None = None, text: str | None = None) 
     return directory
 
 
+def test_a_repository_in_a_fixture_is_named_by_its_place(tmp_path: Path) -> None:
+    root = make(tmp_path / "mini")
+    (root / "f" / "vendor").mkdir()
+    (root / "f" / "vendor" / ".git").write_text("gitdir: ../../.git/modules/vendor\n")
+    result = CliRunner().invoke(make_application(), ["check", "mini", "--suite-dir", str(root)])
+    assert result.exit_code == 0
+    assert f"warning: {root}/f/vendor/.git: left out of workspaces: a file that names a repository" in result.output
+
+
 # --- the bundled suites -----------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from orchestrator.workspaces.fixture import (
     open_workspace,
     read_fixture,
 )
+from orchestrator.workspaces.repositories import find_left_out
 from providers.system.tree import list_changes
 
 pytestmark = pytest.mark.anyio
@@ -266,6 +267,77 @@ async def test_a_repository_is_its_own_below_another_and_behind_a_link(
         assert "worktree" not in (made.path / ".git" / "config").read_text()
     assert not any((tmp_path / "around" / ".git" / "refs" / "heads").iterdir())
     assert not (tmp_path / "elsewhere").exists()
+
+
+async def run_git(place: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    await anyio.run_process(["git", *identity, *words], cwd=place, env=PATH)
+
+
+async def make_repository(place: Path) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    await run_git(place, "init", "-q", "-b", "main")
+    (place / "code.c").write_text("code\n")
+    await run_git(place, "add", "-A")
+    await run_git(place, "commit", "-qm", "first")
+    return place
+
+
+@pytest.mark.parametrize("depth", ["", "vendor/lib"])
+@pytest.mark.parametrize("how", ["work tree", "submodule", "link", "core.worktree", "alternates", "commondir"])
+async def test_a_pointer_to_another_repository_is_never_copied(
+    root: Path, place: Path, tmp_path: Path, how: str, depth: str
+) -> None:
+    real = await make_repository(tmp_path / "real")
+    inside = root / depth
+    if how == "work tree":
+        await run_git(real, "worktree", "add", "-q", str(tmp_path / "tree"))
+        inside.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / ".git").rename(inside / ".git")
+    elif how == "submodule":
+        inside.mkdir(parents=True, exist_ok=True)
+        (inside / ".git").write_text("gitdir: ../../.git/modules/lib\n")
+    elif how == "link":
+        (root / "repository").mkdir()
+        inside.mkdir(parents=True, exist_ok=True)
+        (inside / ".git").symlink_to(os.path.relpath(root / "repository", inside))
+    else:
+        await make_repository(inside)
+        if how == "core.worktree":
+            await run_git(inside, "config", "core.worktree", str(real))
+        elif how == "commondir":
+            (inside / ".git" / "commondir").write_text(f"{real / '.git'}\n")
+        else:
+            (inside / ".git" / "objects" / "info" / "alternates").write_text(f"{real / '.git' / 'objects'}\n")
+    before = sorted((path, path.stat().st_mtime_ns) for path in real.rglob("*"))
+    (place_of_git,) = find_left_out(root, git=False)
+    assert place_of_git[0] == (f"{depth}/.git" if depth else ".git")
+    async with make(root, place) as made:
+        assert not os.path.lexists(made.path / depth / ".git")
+        assert (made.path / "src" / "add.py").is_file()
+        assert list_changes(made.before, made.path) == ()
+    async with make(root, place, git=True, environment=PATH) as made:
+        assert (await git(made, "rev-list", "--count", "--all")).strip() == "1"
+        assert not os.path.lexists(made.path / "vendor" / "lib" / ".git")
+    assert sorted((path, path.stat().st_mtime_ns) for path in real.rglob("*")) == before
+
+
+async def test_a_repository_of_the_fixture_itself_is_copied_whole(root: Path, place: Path) -> None:
+    await make_repository(root / "vendor")
+    assert list(find_left_out(root, git=False)) == []
+    async with make(root, place) as made:
+        assert (await git(made, "-C", "vendor", "log", "--format=%s")).strip() == "first"
+        assert (await git(made, "-C", "vendor", "status", "--porcelain")) == ""
+
+
+async def test_one_commit_holds_the_files_of_a_nested_clone(root: Path, place: Path) -> None:
+    await make_repository(root)
+    await make_repository(root / "vendor")
+    assert [path for path, _ in find_left_out(root, git=True)] == [".git", "vendor/.git"]
+    async with make(root, place, git=True, environment=PATH) as made:
+        assert "vendor/code.c\n" in await git(made, "ls-files")
+        assert (await git(made, "rev-list", "--count", "--all")).strip() == "1"
+        assert list_changes(made.before, made.path) == ()
 
 
 async def test_git_that_is_missing_is_a_failed_setup(root: Path, place: Path, tmp_path: Path) -> None:
