@@ -20,13 +20,17 @@ from providers.base import Assignment, Done, Origin, Subject
 from providers.system.sandbox import Sandbox
 from providers.system.tree import list_changes
 from providers.usage import Usage
-from store.events import Json, WorkEnded
+from store.events import Incident, Json, WorkEnded
 from store.rows import Claim, Ending, FileChange
 from verifiers.aggregate import are_read_only, combine_verdicts, run_verifiers
 from verifiers.base import Evidence
 
 JUDGED = ("pass", "fail", "budget_exceeded")
 """Outcomes that are a result of the subject."""
+
+
+MAX_STRAYS = 20
+"""Largest number of paths that the incident `outside_workspace` lists."""
 
 
 @attrs.define(kw_only=True)
@@ -83,7 +87,7 @@ class Executor:
             git=task.fixture_git,
             keep=keep,
             parent=self.workspaces,
-            name=f"{claim.position}-{claim.number}",
+            name=f"run-{claim.position}-{claim.number}",
             lazy=True,
             environment=self.environment,
             marker=attempt.key,
@@ -95,6 +99,8 @@ class Executor:
             with attempt.work_time():
                 work.done = await work.subject.work(assignment, ask, attempt.record_event)
             changed = list_changes(workspace.before, workspace.path) if workspace.made else ()
+            if strays := await workspace.remove_strays():
+                attempt.record_event(Incident(name="outside_workspace", detail={"paths": list(strays[:MAX_STRAYS])}))
             if attempt.watch.expired:
                 work.done = work.subject.so_far("maxWallMs")
             done = work.done

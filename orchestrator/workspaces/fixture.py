@@ -32,6 +32,12 @@ SKIPPED_DIRECTORIES = frozenset({"__pycache__"})
 """Directories that are not copied: bytecode that an installation may have written beside a fixture's sources."""
 
 
+WORKSPACE_NAME = "workspace"
+"""Name of the workspace in the run's own directory."""
+
+_RUN_DIRECTORY = re.compile(r"run-\d+-\d+(-\d+)?")
+"""Names of the directories of runs, which lie side by side."""
+
 _UNSAFE_CHARACTER = re.compile(r"[^\w.-]")
 """Characters of a run's name that are replaced in file names."""
 
@@ -78,13 +84,17 @@ class Fixture:
 
 @attrs.define(kw_only=True)
 class Workspace:
-    """A run's own copy of a fixture. A lazy one is written to the disk when the run first needs it."""
+    """A run's own copy of a fixture, in a directory of the run. A lazy one is written to the disk when the run first
+    needs it.
+    """
 
     fixture: Fixture
     path: Path
     """The directory in which the subject works."""
+    prepared: bool = False
+    """Whether the run's directory is on the disk."""
     made: bool = False
-    """Whether it is on the disk. If not, it equals the fixture."""
+    """Whether the workspace is on the disk. If not, it equals the fixture."""
     kept: bool = False
     """Whether it stays after the run: as requested, or because it could not be removed."""
 
@@ -92,6 +102,13 @@ class Workspace:
     def before(self) -> Tree:
         """Snapshot from which changes are computed."""
         return self.fixture.tree
+
+    @property
+    def directory(self) -> Path:
+        """The run's own directory, which contains the workspace and its home and nothing else. Programs that look for
+        their configuration in the directories above find none of another run.
+        """
+        return self.path.parent
 
     @property
     def home_path(self) -> Path:
@@ -108,6 +125,7 @@ class Workspace:
         """
         home = self.home_path
         try:
+            self._make_run_directory()
             if home.is_symlink() or not home.is_dir():
                 _make_directory(home)
         except OSError as error:
@@ -123,6 +141,7 @@ class Workspace:
         if self.made:
             return
         try:
+            self._make_run_directory()
             _make_directory(self.path)
         except OSError as error:
             raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
@@ -134,6 +153,26 @@ class Workspace:
             self.made = False
             remove_tree(self.path)
             raise SetupFailed(str(self.fixture.root), _describe_os_error(error)) from error
+
+    async def remove_strays(self) -> tuple[str, ...]:
+        """Remove everything that a run put beside its workspace and home, or beside the directories of runs, where
+        programs look for configuration (`pytest.ini`, `package.json`).
+
+        Returns the paths relative to the run's directory, sorted.
+        """
+        if not self.prepared:
+            return ()
+        own = {self.path.name, self.home_path.name}
+        strays = [path for path in _list_directory(self.directory) if path.name not in own]
+        beside = [path for path in _list_directory(self.directory.parent) if not _is_run_directory(path)]
+        for path in (*strays, *beside):
+            await anyio.to_thread.run_sync(remove_tree, path)
+        return tuple(sorted([*(path.name for path in strays), *(f"../{path.name}" for path in beside)]))
+
+    def _make_run_directory(self) -> None:
+        if not self.prepared:
+            _make_directory(self.directory)
+            self.prepared = True
 
 
 class Fixtures:
@@ -227,7 +266,7 @@ async def open_workspace(
         git: whether the copy is a git repository with one commit; repositories in the fixture are then left out.
         keep: whether the copy stays after the block.
         parent: the directory of all workspaces of the process.
-        name: the name of the run, from which the directory's name is made.
+        name: the name of the run, from which the name of its directory is made.
         lazy: whether the copy is only made by `Workspace.copy_fixture`; ignored for large fixtures, *git* and *keep*.
             Lazy workspaces that are open at the same time need different names.
         environment: for the git processes, which get its PATH.
@@ -237,7 +276,7 @@ async def open_workspace(
         SetupFailed: the fixture cannot be copied, or git fails.
     """
     deferred = lazy and fixture.small and not git and not keep
-    path = _directory_path(parent, name) if deferred else _find_free_path(parent, name)
+    path = (_directory_path(parent, name) if deferred else _find_free_path(parent, name)) / WORKSPACE_NAME
     workspace = Workspace(fixture=fixture.drop_repositories() if git else fixture, path=path)
     try:
         if not fixture.small:
@@ -248,7 +287,7 @@ async def open_workspace(
             await _commit_fixture(workspace, environment or {}, marker)
         yield workspace
     finally:
-        if workspace.made:
+        if workspace.prepared:
             workspace.kept = keep
             if not keep and not _remove_workspace(workspace, at_most=MAX_SMALL_ENTRIES):
                 with anyio.CancelScope(shield=True):
@@ -263,7 +302,18 @@ async def _commit_fixture(workspace: Workspace, environment: Mapping[str, str], 
 
 
 def _remove_workspace(workspace: Workspace, at_most: int | None = None) -> bool:
-    return remove_tree(workspace.path, at_most=at_most) and remove_tree(workspace.home_path, at_most=at_most)
+    return remove_tree(workspace.directory, at_most=at_most)
+
+
+def _list_directory(path: Path) -> list[Path]:
+    try:
+        return list(path.iterdir())
+    except OSError:
+        return []
+
+
+def _is_run_directory(path: Path) -> bool:
+    return _RUN_DIRECTORY.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink()
 
 
 def _directory_path(parent: Path, name: str) -> Path:

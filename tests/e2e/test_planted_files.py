@@ -92,3 +92,26 @@ def test_the_configuration_of_an_agents_repository_is_never_used(
     evalctl.run("verify", "last")
     assert not mark.exists()
     assert evalctl.query("SELECT path FROM file_change") == [(".gitattributes",)]
+
+
+CONFIGURED = "import pathlib, sys; sys.exit(not any((p / 'plant.ini').exists() for p in pathlib.Path.cwd().parents))"
+
+
+def test_no_run_passes_by_a_file_above_its_workspace(evalctl: Driver, make_suite: MakeSuite) -> None:
+    """The check passes if a directory above it holds a configuration, as pytest and npm look for theirs."""
+    call = {"id": "c1", "name": "bash", "arguments": {"command": "touch ../plant.ini ../../plant.ini"}}
+    plays = script({"toolCalls": [call], "usage": {"input": 12, "output": 6}}, ANSWER)
+    check = {"kind": "command", "id": "check", "command": ["python3", "-c", CONFIGURED]}
+    names = ("plants", "works")
+    suite = make_suite(
+        dict.fromkeys(names, "Do it."),
+        allow=["process"],
+        scripts={"plants": plays, "works": script(ANSWER)},
+        verifiers=[check],
+    )
+    assert evalctl.run(*tiny(suite, "--allow-process", "--k", "2", "--concurrency", "1")).code == 0
+    assert evalctl.query("SELECT outcome FROM current") == [("fail",)] * 4
+    incidents = evalctl.query("SELECT payload FROM event WHERE kind = 'incident'")
+    assert [json.loads(payload) for (payload,) in incidents] == [
+        {"name": "outside_workspace", "detail": {"paths": ["../plant.ini", "plant.ini"]}}
+    ] * 2

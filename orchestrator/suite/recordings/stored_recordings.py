@@ -19,6 +19,7 @@ from orchestrator.suite.model import Suite, Task
 from orchestrator.suite.recordings.cassettes import make_rules
 from orchestrator.suite.recordings.recordings import Recordings
 from orchestrator.suite.settings import Settings
+from orchestrator.workspaces.fixture import WORKSPACE_NAME
 from providers.agent.calls import MODEL_OUTPUT_CHARS, make_sendable, truncate_output
 from providers.agent.loop import OUTPUT_LIMIT_NOTICE
 from providers.base import (
@@ -134,7 +135,8 @@ def _rebuild_cassette(  # noqa: PLR0917 - all of them belong to one run
 
 def _find_workspaces(text: str, sweep: str, position: int, number: int | None) -> list[str]:
     """Find the paths in a text that name the run's workspace, the longest first."""
-    name = rf"evalctl-(?:kept-|{re.escape(sweep)}-\d+-)\w{{8}}/{position}-{number}(?!\d)"
+    run = f"{position}-{number}"  # older sweeps had no directory for each run
+    name = rf"evalctl-(?:kept-|{re.escape(sweep)}-\d+-)\w{{8}}/(?:{run}(?!\d)|run-{run}/{WORKSPACE_NAME}\b)"
     if "/evalctl-" not in text:
         return []
     return sorted(set(re.findall(rf"(?:/(?!evalctl-)[\w.+-]{{1,255}}){{0,40}}/{name}", text)), key=len, reverse=True)

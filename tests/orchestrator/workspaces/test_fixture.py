@@ -140,7 +140,7 @@ async def test_a_cancelled_run_leaves_nothing(root: Path, place: Path) -> None:
 
 async def test_names_of_runs_need_not_be_names_of_files(root: Path, place: Path) -> None:
     async with make(root, place, name="../../a b\0c:" + "x" * 300) as made:
-        assert made.path.parent == place
+        assert made.directory.parent == place
 
 
 async def test_two_workspaces_of_one_name_are_two(root: Path, place: Path) -> None:
@@ -366,6 +366,35 @@ async def test_what_a_run_has_put_in_the_place_of_another_is_no_obstacle(root: P
     async with make(root, place) as made:
         assert (made.path / "src" / "add.py").is_file()
         assert made.home.is_dir()
+
+
+async def test_every_run_has_a_directory_of_its_own_that_goes_with_it(root: Path, place: Path) -> None:
+    async with make(root, place) as one, make(root, place) as other:
+        assert one.directory != other.directory
+        assert one.home.parent == one.path.parent == one.directory
+        (one.directory / "conftest.py").touch()
+        assert not (other.path.parent / "conftest.py").exists()
+    assert list(place.iterdir()) == []
+
+
+async def test_strays_beside_the_workspace_are_removed_and_named(root: Path, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    async with make(root, place, name="run-1-1") as made, make(root, place, name="run-2-1") as other:
+        assert await made.remove_strays() == ()
+        (made.home / "kept").touch()
+        (made.directory / "pytest.ini").touch()
+        (made.directory / "node_modules" / "x").mkdir(parents=True)
+        (made.directory / "link").symlink_to(tmp_path)
+        (place / "package.json").touch()
+        (place / ".git").mkdir()
+        (place / "run-3-1").symlink_to(tmp_path)
+        named = ("../.git", "../package.json", "../run-3-1", "link", "node_modules", "pytest.ini")
+        assert await made.remove_strays() == named
+        assert await made.remove_strays() == ()
+        assert sorted(path.name for path in place.iterdir()) == ["run-1-1", "run-2-1"]
+        assert (made.home / "kept").exists()
+        assert (other.path / "run.sh").exists()
+    assert (tmp_path / "precious").exists()
 
 
 async def test_the_place_of_all_runs_is_mended_when_one_has_spoilt_it(root: Path, place: Path) -> None:
