@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import ClassVar
 
@@ -57,13 +58,76 @@ def _entry_covers(entry: str, path: str) -> bool:
         return True
     if "*" not in entry and "?" not in entry:
         return entry.endswith("/") and path.startswith(entry)
-    return _compile_entry(entry).fullmatch(path) is not None
+    return _compile_entry(entry).matches(path)
+
+
+@attrs.frozen(kw_only=True)
+class _Glob:
+    """A pattern as a nondeterministic automaton, whose set of active states is an integer with one bit per state.
+
+    Matching takes time linear in the path, whatever the pattern: an agent chooses the names of its files, and a
+    backtracking match of several stars takes minutes for some.
+    """
+
+    final: int
+    """The state after the whole pattern."""
+    letters: Mapping[str, int]
+    """States that a letter moves to the next state."""
+    one_letter: int = 0
+    """States of `?`."""
+    segment: int = 0
+    """States of `*`, which stay active until the next `/`."""
+    anything: int = 0
+    """States of `**` and `**/`, which stay active."""
+    slash: int = 0
+    """States of `**/`, which a `/` moves to the next state."""
+    skips: int = 0
+    """States that may be left for the next one without a letter."""
+    double_skips: int = 0
+    """States that may be left for the one after the next without a letter: `**/` may match nothing."""
+
+    def matches(self, path: str) -> bool:
+        """Return whether the pattern matches the whole of *path*."""
+        active = self._follow_skips(1)
+        for letter in path:
+            moved = active & self.letters.get(letter, 0)
+            if letter == "/":
+                stay, moved = active & self.anything, moved | (active & self.slash)
+            else:
+                stay, moved = active & (self.anything | self.segment), moved | (active & self.one_letter)
+            active = self._follow_skips(stay | (moved << 1))
+            if not active:
+                return False
+        return bool(active >> self.final & 1)
+
+    def _follow_skips(self, active: int) -> int:
+        while True:
+            more = active | (active & self.skips) << 1 | (active & self.double_skips) << 2
+            if more == active:
+                return active
+            active = more
 
 
 @lru_cache(maxsize=1024)
-def _compile_entry(entry: str) -> re.Pattern[str]:
+def _compile_entry(entry: str) -> _Glob:
     if entry.endswith("/"):
         entry += "**"
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", entry)
-    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts), re.DOTALL)
+    letters: dict[str, int] = {}
+    masks: Counter[str] = Counter()
+    state = 0
+    for part in filter(None, re.split(r"(\*\*/|\*\*|\*|\?)", entry)):
+        bit = 1 << state
+        if part == "**/":
+            masks.update(skips=bit, double_skips=bit, anything=bit << 1, slash=bit << 1)
+            state += 2
+        elif part in ("**", "*"):
+            masks.update({"anything" if part == "**" else "segment": bit, "skips": bit})
+            state += 1
+        elif part == "?":
+            masks.update(one_letter=bit)
+            state += 1
+        else:
+            for letter in part:
+                letters[letter] = letters.get(letter, 0) | 1 << state
+                state += 1
+    return _Glob(final=state, letters=letters, **masks)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from store.rows import FileChange
@@ -51,6 +53,28 @@ def test_every_path_is_covered_by_itself_by_its_directory_and_by_two_stars(parts
     assert covers_path(["**"], path)
     if len(parts) > 1 and not set("*?") & set(parts[0]) and parts[0] != ".":
         assert covers_path([parts[0] + "/"], path)
+
+
+MEANINGS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@given(st.text("ab/*?", min_size=1, max_size=9), st.text("ab/", min_size=1, max_size=9))
+def test_patterns_match_as_their_regular_expressions(entry: str, path: str) -> None:
+    assume("*" in entry or "?" in entry)
+    whole = entry.removeprefix("./") + ("**" if entry.endswith("/") else "")
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", whole)
+    pattern = "".join(MEANINGS.get(part, re.escape(part)) for part in parts)
+    assert covers_path([entry], path) == (entry == path or re.fullmatch(pattern, path, re.DOTALL) is not None)
+
+
+@pytest.mark.parametrize(
+    "entry", ["*a*a*a*a*a*a*a*a*b", "**/a**a**a**a**a**a/**/b", "a?*a?*a?*a?*a?*b", "**/**/**/**/**/b"]
+)
+@pytest.mark.parametrize("name", ["a" * 255, "a/" * 2047 + "a"])
+def test_no_name_makes_matching_slow(entry: str, name: str) -> None:
+    begun = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    assert not covers_path([entry], name)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - begun < 1
 
 
 @pytest.mark.anyio
