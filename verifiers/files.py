@@ -121,7 +121,10 @@ class _NotAFileError(_NotReadError):
 
 async def _check_file(name: str, kind: str, evidence: Evidence, relative: str, check: ContentCheck) -> Verdict:
     try:
-        path, size = _locate_file(_require_workspace(evidence.workspace), relative)
+        path, status = _locate_file(_require_workspace(evidence.workspace), relative)
+        if status.st_nlink > 1 and evidence.workspace != evidence.fixture:  # its other name may lie outside
+            raise _NotReadError("hard_link")
+        size = status.st_size
         if size <= CHUNK_BYTES:
             wrong = check(_read_chunks(path))
         else:
@@ -153,8 +156,8 @@ def _path_exists(workspace: Path, relative: str) -> bool:
     return os.path.lexists(resolve_inside(workspace, str(whole.parent)) / whole.name)
 
 
-def _locate_file(workspace: Path, relative: str) -> tuple[str, int]:
-    """Locate the file: its path and its size in bytes."""
+def _locate_file(workspace: Path, relative: str) -> tuple[str, os.stat_result]:
+    """Locate the file: its path and its status."""
     path, resolved = f"{workspace}/{relative}", False
     if "/" in relative or check_relative(relative) is not None:
         path, resolved = str(resolve_inside(workspace, relative)), True
@@ -165,17 +168,17 @@ def _locate_file(workspace: Path, relative: str) -> tuple[str, int]:
             status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _NotReadError("missing") from error
-    return path, _check_size(status)
+    _check_type(status)
+    return path, status
 
 
-def _check_size(status: os.stat_result) -> int:
+def _check_type(status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):  # a link that is left after resolving is dangling
         raise _NotReadError("missing")
     if not stat.S_ISREG(status.st_mode):
         raise _NotAFileError("not_a_file")
     if status.st_size > MAX_FILE_BYTES:
         raise _NotReadError("too_large")
-    return status.st_size
 
 
 def _read_chunks(path: str) -> Iterator[bytes]:

@@ -142,14 +142,18 @@ def _resolve_write_path(workspace: Path, relative: str) -> Path:
 
 
 def _read_regular_file(path: Path, relative: str, limit: int) -> bytes:
-    """Read a regular file; anything else is closed as soon as its type is known."""
+    """Read a regular file; anything else is closed as soon as its type is known. A file
+    with several hard links is refused, since another may lie outside.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ToolFailed(f"{relative} does not exist") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(handle)
-        raise ToolFailed(f"{relative} is no regular file")
+        problem = "has several hard links" if stat.S_ISREG(status.st_mode) else "is no regular file"
+        raise ToolFailed(f"{relative} {problem}")
     with os.fdopen(handle, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:

@@ -45,14 +45,14 @@ def walk_files(root: str, display_name: str, ignored: frozenset[str]) -> Iterato
 
 
 def read_text_file(path: str, limit: int) -> bytes | None:
-    """Read a file; None if it is not regular, binary, larger than *limit* bytes, or unreadable."""
+    """Read a file; None if it is unreadable, not regular, binary, larger than *limit* bytes, or has more hard links."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > limit:
             return None
         content = file.read(limit)
     return None if b"\0" in content[:SNIFFED_BYTES] else content

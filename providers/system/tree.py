@@ -73,8 +73,8 @@ def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
     """The changes below *root* since *before*, sorted by path, with the current contents.
 
     A file that cannot be read, is larger than `MAX_CONTENT_BYTES`, or comes after `MAX_TOTAL_CONTENT_BYTES` is used up
-    has no content. A missing *root* counts as an empty tree, and so does a link in its place, since its target lies
-    elsewhere.
+    has no content, and neither has one with several hard links, since another may lie outside. A missing *root* counts
+    as an empty tree, and so does a link in its place, since its target lies elsewhere.
     """
     changes: list[FileChange] = []
     seen: set[str] = set()
@@ -86,7 +86,7 @@ def list_changes(before: Tree, root: Path) -> tuple[FileChange, ...]:
             continue
         content = None
         if entry.kind == "file":
-            content = _read_content(_open_regular_file(root, path), min(MAX_CONTENT_BYTES, room))
+            content = _read_content(_open_sole_file(root, path), min(MAX_CONTENT_BYTES, room))
             room -= len(content or b"")
         changes.append(
             FileChange(
@@ -152,6 +152,15 @@ def _open_regular_file(root: Path, path: str) -> int | None:
     except OSError:
         return None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    return handle
+
+
+def _open_sole_file(root: Path, path: str) -> int | None:
+    """Open a regular file that has no other hard link; None otherwise, or if it is unreadable."""
+    handle = _open_regular_file(root, path)
+    if handle is not None and os.fstat(handle).st_nlink > 1:
         os.close(handle)
         return None
     return handle

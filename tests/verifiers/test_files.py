@@ -118,3 +118,24 @@ async def test_file_absent_fails_for_whatever_is_there(
 def test_a_hash_must_look_like_one() -> None:
     with pytest.raises(ValueError):
         FileEquals(id="f", path="out", sha256="abc")
+
+
+@pytest.mark.anyio
+async def test_a_hard_link_to_a_file_outside_is_not_read(
+    evidence: Callable[..., Evidence], workspace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.txt").write_text("wanted")
+    (workspace / "link.txt").hardlink_to(tmp_path / "outside.txt")
+    said = await FileContains(id="text", path="link.txt", text="wanted").verify(evidence())
+    assert (said.verdict, said.detail["reason"]) == ("fail", "hard_link")
+    changes = evidence().changes
+    assert [(change.path, change.content) for change in changes if change.path == "link.txt"] == [("link.txt", None)]
+
+
+@pytest.mark.anyio
+async def test_a_fixture_installed_with_hard_links_is_read(
+    evidence: Callable[..., Evidence], fixture: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache.py").hardlink_to(fixture / "check.py")
+    said = await FileContains(id="text", path="check.py", text="all good").verify(evidence(workspace=fixture))
+    assert said.verdict == "pass"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from providers.agent import files
 from providers.agent.files import edit_file, list_files, read_file, write_file
+from providers.agent.searcher import read_text_file
 from providers.agent.tools import ToolContext, ToolFailed, ToolFunction
 from providers.system.paths import PathEscapes
 
@@ -237,12 +238,16 @@ async def test_existing_file_is_replaced_under_its_hash_and_keeps_its_mode(works
     assert names(workspace) == ["a"]
 
 
-async def test_other_name_of_a_file_keeps_the_old_content(workspace: Path) -> None:
+async def test_a_file_with_another_name_outside_is_neither_read_nor_changed(workspace: Path) -> None:
     (workspace.parent / "outside").write_text("old")
     os.link(workspace.parent / "outside", workspace / "a")
 
-    await use(write_file, workspace, path="a", content="new", expectedHash=sha256(b"old"))
+    with pytest.raises(ToolFailed, match="several hard links"):
+        await use(read_file, workspace, path="a")
+    with pytest.raises(ToolFailed, match="several hard links"):
+        await use(write_file, workspace, path="a", content="new", expectedHash=sha256(b"old"))
 
+    assert read_text_file(str(workspace / "a"), 100) is None
     assert (workspace.parent / "outside").read_text() == "old"
 
 
