@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from orchestrator.cli.common import (
+    EXIT_ASKS,
     EXIT_COMPARES,
     EXIT_LAB_LIVE,
     EXIT_LAB_OFFLINE,
     EXIT_READS,
     EXIT_REPLAYS,
-    EXIT_ASKS,
     EXIT_RUNS,
     EXIT_SERVES,
     Exit,
