@@ -16,6 +16,8 @@ import attrs
 from store.rows import WorkerRow
 
 _PR_SET_DUMPABLE = 4
+_NOT_RUNNING = ([], ["T"], ["t"], ["Z"], ["X"])
+"""States of a process that cannot run: unknown, stopped, traced, or ended."""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,20 +71,34 @@ def boot_id() -> str:
 
 def process_start_ticks(pid: int) -> int:
     """Read the start time of a process in clock ticks since boot; 0 if it is gone or the kernel provides none."""
+    fields = _read_process_fields(pid)
+    return int(fields[19]) if len(fields) > 19 and fields[19].isdecimal() else 0
+
+
+def _read_process_fields(pid: int) -> list[str]:
+    """Read the fields of /proc/PID/stat from the state on; empty if the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a kernel file
-            return int(file.read().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def pid_namespace() -> int:
+    """Read the inode of this process's PID namespace, within which process ids are unique; 0 if the kernel has none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - a kernel file
+    except OSError:
         return 0
 
 
 def this_worker(version: str, wall_us: int) -> WorkerRow:
-    """Return the row that identifies this process."""
+    """Return the row that identifies this process: boot id and PID namespace, pid, and start time."""
     pid = os.getpid()
     return WorkerRow(
         host=os.uname().nodename,
         pid=pid,
-        boot=boot_id(),
+        boot=f"{boot_id()}/{pid_namespace()}",
         born=process_start_ticks(pid),
         version=version,
         started_at=wall_us,
@@ -90,10 +106,17 @@ def this_worker(version: str, wall_us: int) -> WorkerRow:
 
 
 def is_alive(worker: WorkerRow) -> bool | None:
-    """Return whether a worker's process still runs; None if it is on another host."""
+    """Return whether a worker's process still runs; None if this process cannot see it.
+
+    It sees the processes of its own host and PID namespace; those of an earlier boot have ended. A host name alone says
+    little: containers may share it. A worker stored without a namespace is judged by its host and boot.
+    """
     if worker.host != os.uname().nodename:
         return None
-    if worker.boot and worker.boot != boot_id():
+    boot, separator, namespace = worker.boot.partition("/")
+    if separator and (not boot or namespace in ("", "0") or namespace != str(pid_namespace())):
+        return None
+    if boot and boot != boot_id():
         return False
     try:
         os.kill(worker.pid, 0)
@@ -102,6 +125,11 @@ def is_alive(worker: WorkerRow) -> bool | None:
     except PermissionError:
         return True
     return not worker.born or process_start_ticks(worker.pid) in (0, worker.born)
+
+
+def is_running(worker: WorkerRow) -> bool:
+    """Return whether a worker's process is known to run and is not stopped: then its lease holds whatever the clock."""
+    return "/" in worker.boot and is_alive(worker) is True and _read_process_fields(worker.pid)[:1] not in _NOT_RUNNING
 
 
 def hide_environment() -> None:

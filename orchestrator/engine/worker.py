@@ -25,7 +25,7 @@ from orchestrator.log import Log, discard_event
 from orchestrator.text import format_count
 from orchestrator.version import __version__
 from orchestrator.workspaces.scratch import make_scratch, remove_abandoned, remove_homes
-from orchestrator.world import World, is_alive, this_worker
+from orchestrator.world import World, is_alive, is_running, this_worker
 from providers.base import quirks_of
 from providers.errors import ProviderError
 from providers.system.process import kill_marked_processes
@@ -196,6 +196,7 @@ async def _register_worker(setup: WorkerSetup, writer: Writer, sweep: StoredSwee
         monotonic=world.monotonic,
         lease_us=lease_us,
         is_alive=is_alive,
+        is_running=is_running,
         rerun=RerunPolicy(errors=setup.rerun_errors, cancelled=setup.rerun_cancelled),
     )
     progress = Progress(planned=sweep.planned, before=sweep.outcomes, now=world.monotonic)

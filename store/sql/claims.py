@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from store.rows import Claim, WorkerRow
-from store.sql.leases import end_dead_leases, make_worker_row, renew_lease
+from store.sql.leases import end_dead_leases, extend_running_leases, make_worker_row, renew_lease
 from store.sql.statements import load_statement
 from store.sql.writer import Writer
 
@@ -68,8 +68,10 @@ class SqliteClaims:
             of the wall clock: leases written before the change then count as valid until their holders have had the
             time to renew them.
         lease_us: duration of a lease in microseconds; a process that has not renewed for longer counts as dead.
-        is_alive: checks a worker's process; None if this machine cannot know. A process known to be gone loses its
-            runs at once, any other when its lease expires.
+        is_alive: checks a worker's process; None if this process cannot know. A process known to be gone loses its
+            runs at once.
+        is_running: whether a worker's process is known to run and is not stopped. It keeps its runs, even if by this
+            process's clock its lease has expired: the clocks may differ. Any other loses them when its lease expires.
         rerun: the results after which a run is executed again.
     """
 
@@ -83,6 +85,7 @@ class SqliteClaims:
         monotonic: Callable[[], float] | None = None,
         lease_us: int,
         is_alive: Callable[[WorkerRow], bool | None],
+        is_running: Callable[[WorkerRow], bool] = lambda _worker: False,
         rerun: RerunPolicy = RERUN_NOTHING,
     ) -> None:
         self._writer = writer
@@ -96,6 +99,7 @@ class SqliteClaims:
         """Monotonic time until which no lease counts as expired."""
         self._lease_us = lease_us
         self._is_alive = is_alive
+        self._is_running = is_running
         self._retry_policy = {"errors": int(rerun.errors), "cancelled": int(rerun.cancelled)}
         self._high_water: int | None = None
         self._cursor = 0
@@ -244,6 +248,7 @@ class SqliteClaims:
         now = self._wall()
         connection.execute(load_statement("lease_renew"), (self._worker_id, expires_at))
         end_dead_leases(connection, self._worker_id, self._is_alive)
+        extend_running_leases(connection, self._worker_id, self._is_running, now=now, expires_at=expires_at)
         question = {**self._build_query_values(connection), "worker": self._worker_id, "now": expired_by}
         # The cursor only moves forward, so that claiming a whole sweep reads every run once. Runs that other processes
         # lost or gave up lie behind it: the scan starts over for them once nothing is left ahead.

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote
 
 from store.errors import StoreRefused, StoreStalled
-from store.sql.statements import load_migrations
+from store.sql.side_files import SideFiles
+from store.sql.statements import load_all_statements, load_migrations
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -109,16 +110,43 @@ class Database:
         self.warning = warning
         self.wal = not warning
         self._connection = connection
-        self._file = _identify_file(path)
+        self._files = SideFiles(path, turnstile.lock, wal=self.wal)
+
+    @property
+    def log(self) -> Path:
+        """The write-ahead log."""
+        return self._files.log
+
+    def identify_files(self) -> None:
+        """Identify the files on disk, once the connection has opened them all. Call it under the turnstile."""
+        self._files = SideFiles(self.path, self.turnstile.lock, wal=self.wal)
 
     def check_in_place(self) -> None:
-        """Check that the store's path still leads to the open file, so that commits will be found again.
+        """Check that the store's files are still those that were opened, so that commits will be found again.
 
         Raises:
-            StoreRefused: the file has been removed or replaced.
+            StoreRefused: a file has been removed or replaced.
         """
-        if _identify_file(self.path) != self._file:
-            raise StoreRefused(str(self.path), "the file has been removed or replaced while it was in use")
+        self._files.check_in_place()
+
+    async def close_connection(self) -> None:
+        """Close the connection. If a file was replaced, abandon it, so that closing writes nothing into the database.
+
+        An abandoned connection stays open until the process ends. Repeated calls do nothing.
+        """
+        connection = self._connection
+        raw = connection._connection  # noqa: SLF001 - see `run_on_thread`
+        if raw is None:
+            return
+        try:
+            self.check_in_place()
+        except StoreRefused:
+            _abandon_connection(raw)
+            connection._connection = None  # noqa: SLF001 - its thread would close it
+            if (ended := connection.stop()) is not None:
+                await ended
+            return
+        await connection.close()
 
     async def run_on_thread(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run *job* on the connection's thread, in one hop however many statements it executes.
@@ -157,6 +185,7 @@ async def open_database(
     import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
     steps = load_migrations() if steps is None else steps
+    load_all_statements()
     _prepare_folder(path)
     kind = detect_filesystem(path, mounts)
     warning = ""
@@ -176,6 +205,7 @@ async def open_database(
             database = Database(path, turnstile, connection, warning)
             try:
                 await database.run_on_thread(lambda raw: _set_up_connection(path, raw, wal=database.wal, steps=steps))
+                database.identify_files()
             except BaseException as error:
                 # Also when cancelled: the turnstile is held until the thread has finished.
                 with anyio.CancelScope(shield=True):
@@ -191,8 +221,8 @@ async def open_database(
             with anyio.CancelScope(shield=True):
                 with suppress(StoreStalled):
                     async with turnstile.hold():
-                        await connection.close()
-                await connection.close()
+                        await database.close_connection()
+                await database.close_connection()
     finally:
         turnstile.close()
 
@@ -223,16 +253,16 @@ def build_read_only_uri(path: Path) -> str:
     If the folder is not writable and there is no WAL, SQLite cannot set up the WAL's shared memory and does not need
     it: there can be no writer.
     """
-    unchanging = not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    real = Path(os.path.realpath(path))
+    unchanging = not os.access(real.parent, os.W_OK) and not Path(f"{real}-wal").exists()
     return f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if unchanging else ''}"
 
 
-def _identify_file(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _abandon_connection(raw: sqlite3.Connection) -> None:
+    """Keep a connection open until the process ends: the last close would copy the log into the database."""
+    import ctypes  # noqa: PLC0415 - slow to import, and hardly ever needed
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
 
 
 async def _open_connection(path: Path) -> aiosqlite.Connection:
@@ -323,8 +353,12 @@ def _set_up_connection(
         )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
+    # A temporary file would need a descriptor, which the process may not have when it commits.
+    connection.execute("PRAGMA temp_store = MEMORY")
     # A WAL that grew during a long read is cut back when it starts over.
     connection.execute("PRAGMA journal_size_limit = 4194304")
+    # Reading opens the side files, also of a store that has just been given a log.
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
     if state == "current":
         return
     (version,) = connection.execute("PRAGMA user_version").fetchone()

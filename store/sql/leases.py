@@ -68,6 +68,23 @@ def end_dead_leases(
     return dead
 
 
+def extend_running_leases(
+    connection: sqlite3.Connection,
+    worker_id: int,
+    is_running: Callable[[WorkerRow], bool],
+    *,
+    now: int,
+    expires_at: int,
+) -> None:
+    """Extend the expired leases of processes known to run: by their own clock they are in time.
+
+    Their next renewal replaces the extension. *now* and *expires_at* are microseconds UTC of the caller's clock.
+    """
+    expired = connection.execute(load_statement("lease_expired"), (worker_id, now)).fetchall()
+    running = [int(row[0]) for row in expired if is_running(make_worker_row(row[1:]))]
+    connection.executemany(load_statement("lease_renew"), ((one, expires_at) for one in running))
+
+
 def make_worker_row(columns: tuple[str, int, str, int, str, int]) -> WorkerRow:
     """Make a worker from its columns, in the table's order without the id."""
     host, pid, boot, born, version, started_at = columns

@@ -14,6 +14,12 @@ def load_statement(name: str) -> str:
     return (SQL_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
 
 
+def load_all_statements() -> None:
+    """Read every statement now: later the process may have no file descriptor left to open one."""
+    for file in (SQL_FOLDER / "queries").glob("*.sql"):
+        load_statement(file.stem)
+
+
 def load_migrations() -> dict[int, list[str]]:
     """Map each schema version to the texts of its files, in order. Files are named `NNNN_subject.sql`."""
     steps: dict[int, list[str]] = {}

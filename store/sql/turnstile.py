@@ -29,7 +29,7 @@ class Turnstile:
     """One process's handle on the lock file of a store.
 
     Args:
-        store: the store's file; the lock is `<store>.lock`.
+        store: the store's file, by any name; the lock is `<store>.lock` beside the file that links lead to.
         report: called once per wait that takes longer than *report_after_s*, with a sentence that names the holder.
         max_stall_s: longest wait in seconds.
         report_after_s: see *report*.
@@ -44,6 +44,8 @@ class Turnstile:
         report_after_s: float = REPORT_AFTER_S,
     ) -> None:
         self.store = store
+        self.lock = Path(f"{os.path.realpath(store)}.lock")
+        """The lock file: one per store, also for processes that name the store by different links."""
         self._report = report
         self._max_stall_s = max_stall_s
         self._report_after_s = report_after_s
@@ -90,7 +92,7 @@ class Turnstile:
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
                 return False
-            raise StoreRefused(f"{self.store}.lock", f"cannot be locked: {error.strerror}") from error
+            raise StoreRefused(str(self.lock), f"cannot be locked: {error.strerror}") from error
         self._held = True
         # The line only informs waiting processes: a full disk must not matter here.
         with suppress(OSError):
@@ -126,7 +128,7 @@ class Turnstile:
     def describe_holder(self) -> str:
         """Describe the holder for a message: `process 4711 (stopped)`, `process 12 on otherhost`."""
         try:
-            with open(f"{self.store}.lock", "rb") as file:  # noqa: PTH123 - the name is made by appending, not a path part
+            with self.lock.open("rb") as file:
                 line = json.loads(file.read(HOLDER_LINE_BYTES))
             pid, host = int(line["pid"]), str(line["host"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -153,11 +155,10 @@ class Turnstile:
             pause = min(pause * 2, MAX_PAUSE_S)
 
     def _open_lock_file(self) -> int:
-        path = f"{self.store}.lock"
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StoreRefused(path, f"cannot be opened for writing: {error.strerror}") from error
+            raise StoreRefused(str(self.lock), f"cannot be opened for writing: {error.strerror}") from error
 
 
 def _is_stopped(pid: int) -> bool:

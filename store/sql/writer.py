@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -68,7 +67,7 @@ class Writer:
         self._linger_s = linger_s
         self._checkpoint_bytes = checkpoint_bytes
         self._checkpoint_at = checkpoint_bytes
-        self._wal = Path(f"{database.path}-wal")
+        self._wal = database.log
         self._queue: deque[QueuedTransaction] = deque()
         self._rows = 0
         self._bytes = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from orchestrator.version import __version__
-from orchestrator.world import World, current_user, is_alive, this_worker
+from orchestrator.world import World, current_user, is_alive, is_running, this_worker
 
 if TYPE_CHECKING:
     from store.records import CommandRow
@@ -71,7 +71,13 @@ async def _skip_free(writer: Writer, sweep: SweepRow, message: str, redactor: Re
         register_worker(this_worker(__version__, world.wall()), world.wall() + lease_us)
     )
     claims = SqliteClaims(
-        writer, sweep_id=sweep.id, worker_id=worker_id, wall=world.wall, lease_us=lease_us, is_alive=is_alive
+        writer,
+        sweep_id=sweep.id,
+        worker_id=worker_id,
+        wall=world.wall,
+        lease_us=lease_us,
+        is_alive=is_alive,
+        is_running=is_running,
     )
     ledger = SqliteLedger(
         writer,

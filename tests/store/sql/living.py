@@ -104,6 +104,7 @@ async def take_part(
     expires_at: int = FAR,
     redactor: Redactor | None = None,
     alive: Callable[[WorkerRow], bool | None] = is_alive,
+    running: Callable[[WorkerRow], bool] = lambda _: False,
     lease_us: int = 1_000_000,
     monotonic: Callable[[], float] | None = None,
     **policy: bool,
@@ -131,6 +132,7 @@ async def take_part(
         monotonic=monotonic,
         lease_us=lease_us,
         is_alive=alive,
+        is_running=running,
         rerun=RerunPolicy(**policy),
     )
     return Part(

@@ -188,6 +188,31 @@ async def test_runs_of_a_killed_process_are_free_without_waiting_for_its_lease(s
     assert ask(store, "SELECT count(*) FROM outcome") == [(0,)]  # nothing was written about the dead attempts
 
 
+async def test_clock_that_is_an_hour_ahead_takes_no_run_of_a_running_process(store: Path) -> None:
+    async with writing(store) as writer:
+        part = await take_part(writer, running=lambda _: True)
+        await part.claims.claim_runs(4)
+        other = await take_part(writer, sweep_id=part.sweep_id, running=lambda _: True)
+        other.now[0] += 3_600_000_000
+        for _ in range(3):
+            assert await other.claims.claim_runs(10) == []
+            other.now[0] += 3_600_000_000
+        part.claims.renew_lease()
+        await durable(writer)
+        assert await other.claims.claim_runs(10) == []
+
+
+async def test_lease_decides_over_a_process_that_is_stopped_or_unseen(store: Path) -> None:
+    async with writing(store) as writer:
+        part = await take_part(writer, alive=lambda _: None, running=lambda _: False)
+        await part.claims.claim_runs(4)
+        other = await take_part(writer, sweep_id=part.sweep_id, alive=lambda _: None, running=lambda _: False)
+        assert await other.claims.claim_runs(10) == []
+        other.now[0] += 3_600_000_000
+        assert len(await other.claims.claim_runs(10)) == 4
+        assert await other.claims.list_dead_attempts() == []  # its processes and directories are left alone
+
+
 async def test_reused_pid_is_not_taken_for_the_dead_process(store: Path) -> None:
     async with writing(store) as writer:
         me = this_worker("test", 1)

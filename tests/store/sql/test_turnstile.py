@@ -162,3 +162,37 @@ async def test_lock_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     turnstile = Turnstile(tmp_path / "absent" / "runs.db", report=print)
     with pytest.raises(StoreRefused, match=r"runs\.db\.lock: cannot be opened for writing"):
         turnstile.try_enter()
+
+
+@pytest.mark.parametrize("name", ["link.db", "folder/runs.db", "chain.db", "folder/../runs.db", "deep/folder/runs.db"])
+async def test_one_lock_however_the_store_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "real").mkdir()
+    store = tmp_path / "real" / "runs.db"
+    for link, target in {
+        "link.db": store,
+        "folder": tmp_path / "real",
+        "chain.db": tmp_path / "link.db",
+        "runs.db": Path("real/runs.db"),
+        "deep": Path(),
+    }.items():
+        (tmp_path / link).symlink_to(target)
+    first, second = Turnstile(store, report=print), Turnstile(tmp_path / name, report=print)
+    assert second.lock == Path(f"{store}.lock")
+    async with first.hold():
+        assert not second.try_enter()
+        assert second.describe_holder() == f"process {os.getpid()}"
+    assert second.try_enter()
+    second.close()
+    first.close()
+    assert [path.name for path in tmp_path.rglob("*.lock") if not path.parent.is_symlink()] == ["runs.db.lock"]
+
+
+async def test_store_behind_a_link_is_checkpointed_like_any_other(tmp_path: Path, store: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(store)
+    async with writing(link, checkpoint_bytes=1) as writer:
+        part = await take_part(writer)
+        await durable(writer)
+        part.ledger.record_notice("note", {})
+        await durable(writer)
+        assert writer.checkpoints > 0

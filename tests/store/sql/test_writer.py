@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -24,6 +25,22 @@ from store.sql.writer import MAX_BACKLOG_ROWS, MAX_BATCH_ROWS, Writer
 from tests.store.sql.living import ask, durable, ending, take_part, writing
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[3]
+JOIN = """
+import sys, anyio
+from pathlib import Path
+from tests.store.sql.living import take_part, writing
+
+async def main():
+    async with writing(Path(sys.argv[1]), checkpoint_bytes=100_000) as writer:
+        part = await take_part(writer, sweep_id=1)
+        for _ in range(200):
+            part.ledger.record_notice("joined", {"text": "x" * 5000})
+            await writer.submit_and_wait(lambda connection: None)
+    print("joined")
+
+anyio.run(main)
+"""
 ROOT = Path(__file__).parents[3]
 
 
@@ -235,6 +252,47 @@ async def test_nothing_is_acknowledged_once_the_file_is_gone(store: Path, replac
             await writer.submit_and_wait(notice(part.sweep_id, "late"))
         with pytest.raises(StoreFailed, match="has been removed or replaced"):
             writer.submit(notice(part.sweep_id, "later"))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("sides", [("-shm",), ("-wal",), (".lock",), ("-wal", "-shm"), ("-wal", "-shm", ".lock")])
+async def test_nothing_is_written_once_a_side_file_is_gone(store: Path, sides: tuple[str, ...], replaced: bool) -> None:
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        await writer.submit_and_wait(notice(part.sweep_id, "early"))
+        content = store.read_bytes()
+        for side in sides:
+            path = Path(f"{store}{side}")
+            held = path.read_bytes()
+            path.unlink()
+            if replaced:
+                keep = path.with_name(f"{path.name}.kept")
+                keep.write_bytes(held)
+                keep.rename(path)
+        named = f"its side file runs\\.db({'|'.join(map(re.escape, sides))}) has been removed or replaced"
+        with pytest.raises(StoreFailed, match=named):
+            await writer.submit_and_wait(notice(part.sweep_id, "late"))
+    assert store.read_bytes() == content  # not at closing, either
+
+
+async def test_store_survives_a_second_process_that_joins_after_its_shared_memory_was_deleted(store: Path) -> None:
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        await writer.submit_and_wait(notice(part.sweep_id, "early"))
+        Path(f"{store}-shm").unlink()
+        joined = subprocess.run([sys.executable, "-c", JOIN, str(store)], cwd=ROOT, check=True, capture_output=True)
+        assert joined.stdout == b"joined\n"
+        with pytest.raises(StoreFailed, match="removed or replaced"):
+            await writer.submit_and_wait(notice(part.sweep_id, "late"))
+    # From outside: in this process SQLite still has the deleted shared memory.
+    look = f"""
+import sqlite3
+connection = sqlite3.connect({str(store)!r})
+for sql in ("PRAGMA integrity_check", "SELECT kind, count(*) FROM notice GROUP BY kind ORDER BY kind"):
+    print(connection.execute(sql).fetchall())
+"""
+    seen = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
+    assert seen.stdout == "[('ok',)]\n[('early', 1), ('joined', 200)]\n"
 
 
 async def test_wal_is_copied_and_cut_when_it_has_grown(store: Path) -> None:
