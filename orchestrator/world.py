@@ -16,7 +16,7 @@ import attrs
 from store.rows import WorkerRow
 
 _PR_SET_DUMPABLE = 4
-_NOT_RUNNING = ([], ["T"], ["t"], ["Z"], ["X"])
+_NOT_RUNNING: tuple[list[str], ...] = ([], ["T"], ["t"], ["Z"], ["X"])
 """States of a process that cannot run: unknown, stopped, traced, or ended."""
 
 

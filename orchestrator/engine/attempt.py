@@ -14,6 +14,7 @@ import attrs
 
 from orchestrator.engine.control.control import Control
 from orchestrator.engine.control.waits import Waits
+from orchestrator.engine.descriptors import describe_exhaustion
 from orchestrator.engine.ending import AttemptResult, result_of_cancel, result_of_error
 from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.stopwatch import Stopwatch
@@ -93,6 +94,11 @@ class Attempt:
             result = result_of_error(error)
             if isinstance(error, CapExhausted):
                 self.control.start_draining("budget", str(error))
+        except (OSError, ExceptionGroup) as error:
+            message = describe_exhaustion(error)
+            if message is None:
+                raise
+            result = AttemptResult(outcome="error", reason="harness", message=message)
         self.ledger.finish_attempt(build(result))
 
     def take_measurements(

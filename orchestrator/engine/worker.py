@@ -11,6 +11,7 @@ import attrs
 from orchestrator.engine.control.control import Control, StopReason
 from orchestrator.engine.control.waits import Waits
 from orchestrator.engine.control.watchdog import Watchdog
+from orchestrator.engine.descriptors import fit_concurrency
 from orchestrator.engine.dispatch import Dispatch
 from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
@@ -126,6 +127,12 @@ async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) 
         setup.say(f"sweep {sweep.name}: nothing is left to run")
     control = Control(_make_notice_printer(setup), on_cancel=lambda: writer.limit_waits(FINAL_WRITE_S))
     routes = _Routes(setup, member, control)
+    concurrency, limit = fit_concurrency(setup.terms.concurrency)
+    if concurrency < setup.terms.concurrency:
+        setup.say(
+            f"--concurrency {setup.terms.concurrency} may need more than the {limit} file descriptors that "
+            f"`ulimit -n` allows: {format_count(concurrency, 'run')} at once"
+        )
     try:
         with make_scratch(sweep.name, member.worker_id) as directory:
             context = RunContext(
@@ -144,7 +151,7 @@ async def work_on_sweep(setup: WorkerSetup, writer: Writer, sweep: StoredSweep) 
                 account_of=setup.kind.account_of,
                 permits=routes.permits,
                 control=control,
-                concurrency=setup.terms.concurrency,
+                concurrency=concurrency,
                 waits=routes.waits,
             )
             member.progress.in_flight = lambda: dispatch.board.running

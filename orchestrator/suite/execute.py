@@ -98,6 +98,8 @@ class Executor:
             ask = GateOfRun(self.gate, attempt.requests, self._make_retry_policy(claim))
             with attempt.work_time():
                 work.done = await work.subject.work(assignment, ask, attempt.record_event)
+            if workspace.made and not workspace.path.is_dir():
+                return _build_loss(workspace)
             changed = list_changes(workspace.before, workspace.path) if workspace.made else ()
             if strays := await workspace.remove_strays():
                 attempt.record_event(Incident(name="outside_workspace", detail={"paths": list(strays[:MAX_STRAYS])}))
@@ -129,6 +131,8 @@ class Executor:
                 sandbox=self._make_sandbox(work.task),
             ),
         )
+        if workspace.made and not workspace.path.is_dir():
+            return _build_loss(workspace)
         verdict, composite = combine_verdicts(verdicts)
         return AttemptResult(
             outcome=verdict,
@@ -195,3 +199,10 @@ def _describe_work(done: Done | None) -> dict[str, Json]:
         numbers = {"calls": done.compactions, "input": used.input, "output": used.output}
         detail["compaction"] = {name: number for name, number in numbers.items() if number is not None}
     return detail
+
+
+def _build_loss(workspace: Workspace) -> AttemptResult:
+    """The result of an attempt whose workspace was removed: there is nothing to judge, and no verdict on the subject."""
+    return AttemptResult(
+        outcome="error", reason="harness", message=f"the workspace {workspace.path} was removed during the run"
+    )

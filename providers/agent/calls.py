@@ -12,7 +12,7 @@ from providers.agent.policy import check_permission
 from providers.agent.tools import Tool, ToolContext, ToolFailed, find_argument_problems
 from providers.base import Note, Policy, ToolAnswer, ToolCall, ToolSpec, ToolUse
 from providers.system.paths import PathEscapes
-from providers.system.process import ProcessNotStarted
+from providers.system.process import EXHAUSTED_ERRNOS, ProcessNotStarted
 from store.errors import EvalctlError
 from store.events import Incident, ToolCompleted, ToolStarted
 
@@ -27,7 +27,7 @@ OUTPUT_TRUNCATION_NOTICE = "\n[tool output cut after {shown} of {all} characters
 SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every endpoint accepts."""
 
-HOST_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+HOST_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EIO})
 """Errors of the machine, not of the call: reported to the model and also as an incident."""
 
 
@@ -120,6 +120,8 @@ class ToolRunner:
         except UnicodeError:
             output, is_error = "the arguments hold a character that cannot be written as UTF-8", True
         except OSError as error:
+            if error.errno in EXHAUSTED_ERRNOS:
+                raise
             # The full text would name paths outside the workspace.
             output, is_error = error.strerror or "the system refused", True
             if error.errno in HOST_ERRNOS:

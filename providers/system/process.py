@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import errno
 import os
 import secrets
 import signal
@@ -44,6 +45,9 @@ DRAIN_TIMEOUT_S = 0.25
 """Seconds that a pipe may stay open after the program's exit: once before and once after survivors are killed."""
 DEATH_TIMEOUT_S = 3.0
 """Seconds to wait for a killed program to end; one in uninterruptible sleep may never end."""
+
+EXHAUSTED_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors of a process that has no file descriptor left: they say nothing about the program."""
 
 _READ_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
@@ -129,6 +133,7 @@ async def run_process(
 
     Raises:
         ProcessNotStarted: the program could not be started.
+        OSError: this process has no file descriptor left.
     """
     import asyncio  # noqa: PLC0415 - start-up: only running needs an event loop
 
@@ -259,6 +264,8 @@ def _spawn_program(
             preexec_fn=_build_preexec(os.getpid()),  # noqa: PLW1509 - it makes two system calls and takes no lock
         )
     except OSError as error:
+        if error.errno in EXHAUSTED_ERRNOS:
+            raise
         about = "the working directory: " if str(error.filename) == str(cwd) else ""
         raise ProcessNotStarted(program, about + (error.strerror or "failed")) from error
     except (ValueError, IndexError) as error:  # NUL or an unencodable character in a word; no word at all

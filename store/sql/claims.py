@@ -75,7 +75,7 @@ class SqliteClaims:
         rerun: the results after which a run is executed again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - two clocks and two questions about workers, all of them replaced in tests
         self,
         writer: Writer,
         *,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -66,7 +67,7 @@ def test_worker_is_known_by_boot_namespace_pid_and_start_time() -> None:
         ({"boot": ""}, True),
     ],
 )
-def test_worker_is_judged_only_where_its_processes_can_be_seen(changes: dict[str, object], alive: bool | None) -> None:
+def test_worker_is_judged_only_where_its_processes_can_be_seen(changes: dict[str, Any], alive: bool | None) -> None:
     worker = attrs.evolve(ME, **changes)
     assert is_alive(worker) is alive
     assert is_running(worker) is (alive is True and "/" in worker.boot)

@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC220 - the test waits for a process or a file; nothing else has to go on
+# ruff: noqa: ASYNC220, ASYNC221 - the test waits for a process or a file; nothing else has to go on
 from __future__ import annotations
 
 import os
@@ -20,7 +20,7 @@ import pytest
 from store.errors import StoreFailed, UsageError
 from store.events import Waited
 from store.sql.database import examine_store
-from store.sql.statements import load_statement
+from store.sql.statements import load_all_statements, load_statement
 from store.sql.writer import MAX_BACKLOG_ROWS, MAX_BATCH_ROWS, Writer
 from tests.store.sql.living import ask, durable, ending, take_part, writing
 
@@ -252,6 +252,25 @@ async def test_nothing_is_acknowledged_once_the_file_is_gone(store: Path, replac
             await writer.submit_and_wait(notice(part.sweep_id, "late"))
         with pytest.raises(StoreFailed, match="has been removed or replaced"):
             writer.submit(notice(part.sweep_id, "later"))
+
+
+async def test_store_is_written_by_a_process_without_a_free_descriptor(store: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with writing(store, checkpoint_bytes=10_000) as writer:
+        part = await take_part(writer)
+        load_statement.cache_clear()
+        load_all_statements()
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+            for claim in await part.claims.claim_runs(10):
+                part.ledger.open_log(claim).append_event(Waited(why="store", ms=100))
+                part.ledger.record_notice("note", {"text": "x" * 20_000})
+                part.ledger.finish_attempt(ending(claim))
+            await durable(writer)
+            assert await part.claims.count_remaining() == 0
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert ask(store, "SELECT count(*) FROM current") == [(4,)]
 
 
 @pytest.mark.parametrize("replaced", [False, True])
