@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,11 @@ MAX_CELL_CHARACTERS = 300
 """Maximum length of one cell of a table."""
 
 _KEPT_CONTROLS = {"\n", "\t"}
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Unicode's Default_Ignorable_Code_Point: characters that are not drawn, some of them letters by their category."""
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories without a visible shape: controls, direction marks, lone surrogates, line separators."""
 
@@ -35,7 +41,8 @@ def make_harmless(text: str) -> str:
     kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     return "".join(
         letter
-        if letter in _KEPT_CONTROLS or unicodedata.category(letter) not in _INVISIBLE_CATEGORIES
+        if letter in _KEPT_CONTROLS
+        or (unicodedata.category(letter) not in _INVISIBLE_CATEGORIES and not _IGNORABLE.match(letter))
         else _escape_match(letter)
         for letter in kept
     )
@@ -87,6 +94,18 @@ def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def render_json(document: object, *, indent: int | None = None) -> str:
+    """Render *document* as JSON in plain ASCII, so that no terminal obeys or hides a character of it.
+
+    Without *indent* it is one line without spaces.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    separators = None if indent else (",", ":")
+    return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent, separators=separators)
 
 
 def make_printable(text: str, encoding: str | None) -> str:

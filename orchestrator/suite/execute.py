@@ -202,7 +202,7 @@ def _describe_work(done: Done | None) -> dict[str, Json]:
 
 
 def _build_loss(workspace: Workspace) -> AttemptResult:
-    """The result of an attempt whose workspace was removed: there is nothing to judge, and no verdict on the subject."""
+    """Build the result of an attempt whose workspace was removed: nothing is left to judge."""
     return AttemptResult(
         outcome="error", reason="harness", message=f"the workspace {workspace.path} was removed during the run"
     )

@@ -12,8 +12,8 @@ Only this module and `orchestrator.world` may read the clock and the environment
 from __future__ import annotations
 
 import contextlib
-import functools
 import errno
+import functools
 import os
 import secrets
 import signal

@@ -40,8 +40,8 @@ def find_secret_fields(value: Json, at: DocumentPath, redactor: Redactor) -> Ite
 def _classify_text(text: str, redactor: Redactor) -> str | None:
     if MARK_PREFIX in text:
         return "the mark of a secret"
-    if (found := next(redactor.find_secrets(text), None)) is not None:
-        return f"a secret ({found[2].removeprefix(MARK_PREFIX).removesuffix(']')})"
+    if found := redactor.find_secrets(text):
+        return f"a secret ({found[0][2].removeprefix(MARK_PREFIX).removesuffix(']')})"
     return _classify_shape(text)
 
 

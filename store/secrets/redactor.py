@@ -10,21 +10,23 @@ that the time is linear in the length of even hostile text.
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64encode
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import attrs
+
+from store.secrets.encoded_forms import list_encoded_forms
+from store.secrets.key_table import KEY_SHAPES
+from store.secrets.keys import SecretMatch, find_open_key, match_key_shapes
 
 MIN_SECRET_CHARACTERS = 8
 """Smallest length of a secret value; shorter ones would occur everywhere by chance."""
 
-CONTEXT_CHARACTERS = 3
+CONTEXT_CHARACTERS = 6
 """Number of preceding characters that decide whether a key may start at a position."""
 
 MARK_PREFIX = "[redacted:"
@@ -89,15 +91,16 @@ class Redactor:
 
     Args:
         values: (variable name, value) pairs. Values shorter than 8 characters are ignored. Each value is found as it
-            is and in its base64, percent-encoded and JSON-escaped forms, base64 also inside a longer encoded text.
+            is and in its hexadecimal, base32, base64, percent-encoded and JSON-escaped forms, base32 and base64 also
+            inside a longer encoded text.
     """
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
         literals: dict[str, str] = {}
-        names = {shape.name for shape in _SHAPES} | {"credential"}
+        names = {shape.name for shape in _SHAPES} | {name for name, _, _ in KEY_SHAPES} | {"credential"}
         for name, value in values:
             word = _sanitize_name(name)
-            for form in _list_encoded_forms(value):
+            for form in _list_forms(value):
                 literals.setdefault(form, f"{MARK_PREFIX}{word}]")
             names.add(word)
         for name in names:
@@ -113,7 +116,13 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Replace every secret in *text* by a mark, including one that was already cut short by an ellipsis."""
-        clean = self._secret.sub(self._choose_mark, text) if self._hint.search(text) else text
+        spans = self.find_secrets(text)
+        pieces: list[str] = []
+        at = 0
+        for begin, end, mark in spans:
+            pieces += (text[at:begin], mark)
+            at = end
+        clean = "".join([*pieces, text[at:]]) if pieces else text
         return self._redact_cut_secrets(clean) if ELLIPSIS in clean else clean
 
     def _redact_cut_secrets(self, text: str) -> str:
@@ -153,12 +162,16 @@ class Redactor:
                 todo += [(row, number) for number, inner in enumerate(row) if type(inner) not in _TEXTLESS_TYPES]
         return top[0]
 
-    def find_secrets(self, text: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
-        """Find the secrets (and marks) in *text* from *start* on; yields (start, end, mark) in order."""
-        if not self._hint.search(text, start):
-            return
-        for found in self._secret.finditer(text, start):
-            yield found.start(), found.end(), self._choose_mark(found)
+    def find_secrets(self, text: str, start: int = 0) -> list[tuple[int, int, str]]:
+        """Find the secrets (and marks) in *text* from *start* on: (start, end, mark) in order, without overlaps."""
+        spans = (
+            [(found.start(), found.end(), self._choose_mark(found)) for found in self._secret.finditer(text, start)]
+            if self._hint.search(text, start)
+            else []
+        )
+        # A word may start in the escape before a key.
+        keys = [key for key in match_key_shapes(text, max(0, start - CONTEXT_CHARACTERS)) if key.start >= start]
+        return _add_keys(spans, keys, text) if keys else spans
 
     def find_open_start(self, text: str, start: int = 0) -> int:
         """Find the first offset, from *start* on, of a possible secret that more text could complete or lengthen.
@@ -170,7 +183,7 @@ class Redactor:
         if not _compile_shape_hints().search(text, near):
             near = max(start, end - _MAX_PREFIX_CHARACTERS)  # no key has begun, but its prefix may have
         shape = _compile_open_shapes().search(text, near)
-        first = shape.start() if shape else end
+        first = min(shape.start() if shape else end, find_open_key(text, start))
         head = self._heads.search(text, max(start, end - self._longest_literal), end)
         while head and head.start() < first:
             if self._begins_longer_literal(text[head.start() :]):
@@ -201,6 +214,20 @@ class Redactor:
         while f"{clean}#{number}" in taken:
             number += 1
         return f"{clean}#{number}"
+
+
+def _add_keys(spans: list[tuple[int, int, str]], keys: list[SecretMatch], text: str) -> list[tuple[int, int, str]]:
+    """Add to the spans the keys that overlap none of them.
+
+    A key right after `]` is left out: it may follow a mark, before whose insertion it was no key.
+    """
+    merged = list(spans)
+    for key in keys:
+        if text[key.start - 1 : key.start] != "]" and all(
+            key.end <= begin or key.start >= end for begin, end, _ in merged
+        ):
+            merged.append((key.start, key.end, f"{MARK_PREFIX}{key.shape}]"))
+    return sorted(merged)
 
 
 def find_credentials(environment: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -252,38 +279,16 @@ def _sanitize_name(name: str) -> str:
 # --- the forms of a value ---------------------------------------------------------------------------------------
 
 
-def _list_encoded_forms(value: str) -> set[str]:
+def _list_forms(value: str) -> set[str]:
     if len(value) < MIN_SECRET_CHARACTERS:
         return set()
-    forms: set[str] = set()
-    for text in {value, value.strip()}:
-        octets = text.encode("utf-8", "surrogatepass")
-        percent = quote(octets, safe="")
-        escaped = json.dumps(text)[1:-1]
-        forms |= {
-            text,
-            percent,
-            re.sub(r"%[0-9A-F]{2}", lambda code: code.group().lower(), percent),
-            quote(octets),
-            quote_plus(octets),
-            escaped,
-            escaped.replace("/", "\\/"),
-            json.dumps(text, ensure_ascii=False)[1:-1],
-        }
-        for encoded in _encode_base64_forms(octets):
-            forms |= {encoded, encoded.replace("+", "-").replace("/", "_")}
-    return {whole for form in forms for whole in _split_at_marks(form) if len(whole) >= HEAD_CHARACTERS}
-
-
-def _encode_base64_forms(octets: bytes) -> Iterator[str]:
-    """Encode as base64: with and without padding, and the digits that stay fixed inside longer encoded bytes."""
-    whole = b64encode(octets).decode()
-    yield whole
-    yield whole.rstrip("=")
-    for before, unsure in ((0, 0), (1, 2), (2, 3)):
-        encoded = b64encode(b"\0" * before + octets).decode().rstrip("=")
-        # a digit that the last byte does not fill depends on the following byte
-        yield encoded[unsure : (before + len(octets)) * 8 // 6]
+    return {
+        whole
+        for text in (value, value.strip())
+        for form in list_encoded_forms(text)
+        for whole in _split_at_marks(form)
+        if len(whole) >= HEAD_CHARACTERS
+    }
 
 
 def _split_at_marks(form: str) -> list[str]:

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.secrets.keys import SecretMatch, measure_entropy
 from store.secrets.redactor import MARK_PREFIX, Redactor
-from store.secrets.scanner import Cleaner, SecretMatch, measure_entropy, scan_text
+from store.secrets.scanner import Cleaner, scan_text
 from tests.growth import assert_in_proportion
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
