@@ -96,15 +96,15 @@ def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def render_json(document: object, *, indent: int | None = None) -> str:
+def format_json(document: object, *, indent: int | None = None, compact: bool = False) -> str:
     """Render *document* as JSON in plain ASCII, so that no terminal obeys or hides a character of it.
 
-    Without *indent* it is one line without spaces.
+    It is one line unless *indent* is given; *compact* leaves out the spaces.
 
     Raises:
         ValueError: a number is NaN or infinite.
     """
-    separators = None if indent else (",", ":")
+    separators = (",", ":") if compact else None
     return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent, separators=separators)
 
 

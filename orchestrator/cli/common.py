@@ -111,6 +111,13 @@ def print_data(text: str) -> None:
         print(mask_secrets(text), flush=True)  # noqa: T201 - the command line's own output
 
 
+def print_json(document: object, *, indent: int | None = None, compact: bool = False) -> None:
+    """Print *document* as JSON on stdout: the one way in which verbs do so. See `text.format_json`."""
+    from orchestrator.text import format_json
+
+    print_data(format_json(document, indent=indent, compact=compact))
+
+
 def ask_confirmation(question: str) -> bool:
     """Ask *question* at the terminal and return whether the answer is yes. Ctrl-C ends the command.
 

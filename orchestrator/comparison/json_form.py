@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
 from orchestrator.comparison.arm import Arm, Counts
@@ -19,6 +18,7 @@ from orchestrator.comparison.model import (
     TaskComparison,
 )
 from orchestrator.comparison.wording import incidents_of
+from orchestrator.text import format_json
 from store.events import Json
 from store.stats.compare import PLAYED_MODES
 from store.stats.rates import MIN_JUDGED
@@ -73,12 +73,12 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
 
 def render_json(comparison: Comparison) -> str:
     """Return the file's content in pure ASCII, which every reader accepts."""
-    return json.dumps(comparison_to_json(comparison), indent=2, allow_nan=False) + "\n"
+    return format_json(comparison_to_json(comparison), indent=2) + "\n"
 
 
 def render_json_line(comparison: Comparison) -> str:
     """Return the comparison as one line of JSON."""
-    return json.dumps(comparison_to_json(comparison), allow_nan=False)
+    return format_json(comparison_to_json(comparison))
 
 
 def _side_to_json(arm: Arm) -> dict[str, Json]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from orchestrator.reports.conditions import format_time
+from orchestrator.text import format_json
 from store.events import Json
 from store.rows import CellRecord, RunRecord, SweepRow, Verdict
 
@@ -48,7 +47,7 @@ def run_to_json(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> dict[str, 
 
 def run_line(sweep: SweepRow, run: RunRecord, cell: CellRecord) -> str:
     """Return the record as one line of JSON in pure ASCII."""
-    return json.dumps(run_to_json(sweep, run, cell), separators=(",", ":"), allow_nan=False)
+    return format_json(run_to_json(sweep, run, cell), compact=True)
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Json]:

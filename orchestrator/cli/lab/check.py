@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_json, print_notice
 from orchestrator.cli.lab import options as lab_options
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def _describe_size(chosen: Selection) -> str:
 def _print_json(
     place: LabPlace, lab: Lab | None, chosen: Selection | None, findings: list[str], warnings: list[str]
 ) -> None:
-    import json
 
     document: dict[str, Json] = {
         "schema": "evalctl.lab-check/1",
@@ -94,4 +93,4 @@ def _print_json(
             "fixtures": [fixture.case_id for fixture in chosen.cases],
             "targets": [target.id for target in chosen.targets],
         }
-    print_data(json.dumps(document, ensure_ascii=False, indent=2))
+    print_json(document, indent=2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 
 if TYPE_CHECKING:
     from orchestrator.serving import Listener
@@ -108,9 +108,7 @@ def _print_addresses(daemon: DaemonConfig, listener: Listener) -> None:
 
     url, names = listener.url_of(PATH), list(daemon.capabilities)
     if COMMON.json:
-        import json
-
         document = {"schema": "evalctl.hub-listening/1", "url": url, "host": listener.host, "port": listener.port}
-        print_data(json.dumps({**document, "capabilities": names}, ensure_ascii=False))
+        print_json({**document, "capabilities": names})
     else:
         print_data(f"POST {url} answers for {', '.join(names)}; Ctrl-C ends it")

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, Exit, format_trust_warning, print_data, print_error, print_notice
+from orchestrator.cli.common import (
+    COMMON,
+    Exit,
+    format_trust_warning,
+    print_data,
+    print_error,
+    print_json,
+    print_notice,
+)
 
 if TYPE_CHECKING:
     from orchestrator.suite.model import Suite
@@ -90,12 +98,11 @@ def _is_inside(directory: Path, given: Path) -> bool:
 
 
 def _print_results(results: list[ReplayedSuite], directory: Path) -> None:
-    import json
 
     from orchestrator.reports.phrases import format_error
 
     if COMMON.json:
-        print_data(json.dumps({"schema": "evalctl.ci/1", "suites": [_result_to_json(result) for result in results]}))
+        print_json({"schema": "evalctl.ci/1", "suites": [_result_to_json(result) for result in results]})
         return
     print_data("REPLAY: this measures the harness, not the model.")
     for result in results:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data, print_notice
+from orchestrator.cli.common import COMMON, print_json, print_notice
 
 
 def export(
@@ -27,8 +27,6 @@ def export(
     custom-endpoint. If a secret is found, the message names the field and nothing is written. Nothing is uploaded.
     Patterns cannot find everything: read the file before you share it.
     """
-    import json
-
     from orchestrator.cli.naming import find_single_variant
     from orchestrator.cli.sweep_setup import store_of
     from orchestrator.kinds import refuse_unreadable
@@ -66,7 +64,7 @@ def export(
     write_bundle(file, text, force=force)
     runs = len(document["runs"])
     if COMMON.json:
-        print_data(json.dumps({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)}))
+        print_json({"schema": "evalctl.export/1", "sweep": row.name, "runs": runs, "file": str(file)})
     print_notice(
         f"{file}: {format_count(runs, 'run')} of {name}. It was scrubbed by patterns: read it before you share it."
     )

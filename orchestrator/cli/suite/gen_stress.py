@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data, print_notice
+from orchestrator.cli.common import COMMON, print_data, print_json, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.stress.writing import Changes
@@ -55,14 +55,12 @@ def gen_stress(
     for changes in planned:
         apply_changes(changes)
     if COMMON.json:
-        import json
-
         document = {
             "schema": "evalctl.gen-stress/1",
             "instances": instances,
             "suites": list(map(_changes_to_json, planned)),
         }
-        print_data(json.dumps(document, ensure_ascii=False, indent=2))
+        print_json(document, indent=2)
         return
     from orchestrator.text import format_count
 

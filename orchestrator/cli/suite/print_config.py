@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 from orchestrator.suite.effective import DEFAULT, EffectiveConfig, Setting, effective_to_json, list_effective_rows
 from orchestrator.text import align_rows, make_printable, one_line
 
@@ -77,7 +77,7 @@ def _flag_origin(context: typer.Context, name: str) -> str:
 def print_effective(effective: EffectiveConfig) -> None:
     """Print the settings, the credential's state, the tools and the fixed limits."""
     if COMMON.json:
-        print_data(json.dumps(effective_to_json(effective)))
+        print_json(effective_to_json(effective))
     else:
         print_data(make_printable("\n".join(_effective_lines(effective)), sys.stdout.encoding))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_notice
+from orchestrator.cli.common import COMMON, Exit, print_data, print_error, print_json, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.suite.catalog import ListedSuite
@@ -122,6 +122,5 @@ def _repeat_option(suite_dir: Path | None) -> str:
 
 
 def _print_json(document: Json) -> None:
-    import json
 
-    print_data(json.dumps(document, ensure_ascii=False, indent=2))
+    print_json(document, indent=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.cli.common import COMMON, Exit, print_data, print_notice
+from orchestrator.cli.common import COMMON, Exit, print_json, print_notice
 from orchestrator.cli.hints import print_lines
 from orchestrator.cli.streams import guard_printing
 from orchestrator.cli.suite import replaying, variant_reports
@@ -203,7 +202,7 @@ def _print_report(
     report = write_report(reader, row, directory)
     if records is not None:
         records.print_rest(reader, row)
-        print_data(json.dumps(json_report.report_to_json(report), separators=(",", ":"), allow_nan=False))
+        print_json(json_report.report_to_json(report), compact=True)
     else:
         with guard_printing():
             print_report(report, sys.stdout, directory=directory, color=COMMON.color)

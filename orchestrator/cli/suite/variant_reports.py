@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 from orchestrator.cli.hints import print_lines
 from orchestrator.comparison import json_form, lines
 from orchestrator.reports.hints import Hint
@@ -51,10 +50,10 @@ def _print_records(written: Variants) -> None:
     """Print one line of JSON for each report and each comparison."""
     for name, report in written.reports:
         line = {"type": "variant_report", "variant": name, "report": json_report.report_to_json(report)}
-        print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
+        print_json(line, compact=True)
     for comparison in written.comparisons:
         line = {"type": "comparison", "comparison": json_form.comparison_to_json(comparison)}
-        print_data(json.dumps(line, separators=(",", ":"), allow_nan=False))
+        print_json(line, compact=True)
 
 
 def _print_text_line(line: str) -> None:

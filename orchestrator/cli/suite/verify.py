@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import options
-from orchestrator.cli.common import COMMON, print_data, print_notice
+from orchestrator.cli.common import COMMON, print_data, print_json, print_notice
 
 
 def verify(
@@ -18,7 +18,6 @@ def verify(
 
     Use it after you corrected a verifier. No model is called. Old results stay; new ones are added after them.
     """
-    import json
     from functools import partial
 
     import anyio
@@ -35,7 +34,7 @@ def verify(
         partial(verify_sweep, store_of(world), sweep, options.split_names(tasks), world, print_notice, check=check)
     )
     if COMMON.json:
-        print_data(json.dumps({"schema": "evalctl.verify/1", **verified.to_json()}))
+        print_json({"schema": "evalctl.verify/1", **verified.to_json()})
     else:
         for line in verified.list_result_lines():
             print_data(line)

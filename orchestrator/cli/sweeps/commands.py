@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data, print_notice
+from orchestrator.cli.common import COMMON, print_data, print_json, print_notice
 
 if TYPE_CHECKING:
     from orchestrator.engine.control.commands import ControlCommand
@@ -118,9 +118,7 @@ def _print_command(
     sweep: SweepRow, verb: ControlCommand, message: str, *, given: bool, processes: int = 0, skipped: int = 0
 ) -> None:
     if COMMON.json:
-        import json
-
         facts = {"sweep": sweep.name, "order": verb, "given": given, "processes": processes, "skipped": skipped}
-        print_data(json.dumps({"schema": SCHEMA, **facts, "message": message}))
+        print_json({"schema": SCHEMA, **facts, "message": message})
     else:
         print_data(f"sweep {sweep.name}: {message}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 from orchestrator.cli.hints import print_lines
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ def _show_runs(reader: Reader, name: str) -> None:
 
 
 def _show_run(reader: Reader, name: str, position: str, attempt: int | None, *, full: bool) -> None:
-    import json
 
     from orchestrator.reports import transcript
     from orchestrator.text import make_printable
@@ -103,7 +102,7 @@ def _show_run(reader: Reader, name: str, position: str, attempt: int | None, *, 
     run = reader.find_run(sweep.id, int(position[:20]))
     cell = next(cell for cell in reader.list_cells(sweep.id) if cell.id == run.cell_id)
     if COMMON.json:
-        print_data(json.dumps(transcript.transcript_to_json(reader, sweep, run, cell, attempt)))
+        print_json(transcript.transcript_to_json(reader, sweep, run, cell, attempt))
         return
     for line in transcript.transcript_lines(reader, sweep, run, cell, number=attempt, full=full):
         print_data(make_printable(line, sys.stdout.encoding))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 from orchestrator.cli.hints import format_command, print_lines
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def status(
     Shows results by outcome and cause, runs left, waits, processes, spending against caps, changed limits, commands.
     Only reads. Without SWEEP: the newest. With --json it prints a document; with --watch one a second, each on a line.
     """
-    import json
-
     from orchestrator.cli.sweep_setup import store_of
     from orchestrator.engine import audit
     from orchestrator.reports.status import glance, standing
@@ -66,7 +64,7 @@ def status(
         watch_sweep(path, state.sweep.name, world=world)
     elif COMMON.json:
         facts = {**standing.standing_to_json(state), **glance.glance_to_json(now), "audit": audit.audit_to_json(books)}
-        print_data(json.dumps({"store": str(path), **facts}))
+        print_json({"store": str(path), **facts})
     else:
         print_lines(
             [*standing.standing_lines(state), *glance.glance_lines(now), *audit.audit_lines(books)], world.environment
@@ -74,7 +72,6 @@ def status(
 
 
 def _explain_run(reader: Reader, typed: str, now: int) -> None:
-    import json
 
     from orchestrator.reports.status import why
     from orchestrator.reports.sweep_name import parse_sweep_name
@@ -88,7 +85,7 @@ def _explain_run(reader: Reader, typed: str, now: int) -> None:
         raise UsageError(f"{typed!r} is not a run", "Write a run as SWEEP/POSITION, such as last/3.")
     state = why.run_status_of(reader, reader.find_sweep(name.sweep), int(position[:20]), now=now, is_alive=is_alive)
     if COMMON.json:
-        print_data(json.dumps(why.why_to_json(state)))
+        print_json(why.why_to_json(state))
     else:
         print_data(make_printable("\n".join(why.why_lines(state)), sys.stdout.encoding))
 

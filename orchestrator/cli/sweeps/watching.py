@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.cli.common import COMMON, print_data
+from orchestrator.cli.common import COMMON, print_data, print_json
 from orchestrator.cli.hints import spell_line
 from orchestrator.cli.streams import guard_printing
 from orchestrator.reports.status import glance, standing
@@ -58,10 +57,8 @@ def _interruptible_wait() -> Iterator[Callable[[float], bool]]:
 @contextmanager
 def _open_display(path: Path, world: World) -> Iterator[Show]:
     if COMMON.json:
-        yield lambda state: print_data(
-            json.dumps(
-                {"store": str(path), **standing.standing_to_json(state.standing), **glance.glance_to_json(state)}
-            )
+        yield lambda state: print_json(
+            {"store": str(path), **standing.standing_to_json(state.standing), **glance.glance_to_json(state)}
         )
     elif sys.stdout.isatty():
         with _draw_in_place(world) as show:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import attrs
 
 from orchestrator.lab.report.model import (
@@ -17,6 +15,7 @@ from orchestrator.lab.report.model import (
     TargetRow,
 )
 from orchestrator.lab.report.notes import list_limits
+from orchestrator.text import format_json
 from store.events import Json
 
 SCHEMA = "evalctl.lab-report/1"
@@ -56,7 +55,7 @@ def report_to_json(report: LabReport) -> dict[str, Json]:
 
 def render_json_line(report: LabReport) -> str:
     """Render the report as JSON on one line of ASCII."""
-    return json.dumps(report_to_json(report), allow_nan=False)
+    return format_json(report_to_json(report))
 
 
 def targets_to_json(facts: LabFacts) -> list[Json]:

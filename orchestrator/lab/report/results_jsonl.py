@@ -5,9 +5,8 @@ Contains no ids and no times except measured durations: offline, the same record
 
 from __future__ import annotations
 
-import json
-
 from orchestrator.lab.report.run import LabRun
+from orchestrator.text import format_json
 from store.events import Json
 
 SCHEMA_VERSION = 1
@@ -42,7 +41,7 @@ def run_to_json(run: LabRun) -> dict[str, Json]:
 
 def render_run_line(run: LabRun) -> str:
     """Render the record of *run* on one line of ASCII."""
-    return json.dumps(run_to_json(run), separators=(",", ":"), allow_nan=False)
+    return format_json(run_to_json(run), compact=True)
 
 
 def make_sort_key(run: LabRun) -> tuple[str, str, str, int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from orchestrator.suite.report.model import CachedInput, Compaction, Figures, Measured, Report, TaskReport
+from orchestrator.text import format_json
 from store.events import Json
 
 SCHEMA = "evalctl.report/1"
@@ -26,12 +25,12 @@ def report_to_json(report: Report) -> dict[str, Json]:
 
 def encode_line(report: Report) -> str:
     """Return the report as one line of JSON."""
-    return json.dumps(report_to_json(report))
+    return format_json(report_to_json(report))
 
 
 def render_json(report: Report) -> str:
     """Return the file's content in pure ASCII, which every reader accepts."""
-    return json.dumps(report_to_json(report), indent=2, allow_nan=False) + "\n"
+    return format_json(report_to_json(report), indent=2) + "\n"
 
 
 def _task_to_json(task: TaskReport) -> dict[str, Json]:
