@@ -2,7 +2,8 @@
 
 A process takes blocks from the caps (rows of `spend`, which carry the running totals) and reserves from its block in
 memory, so that a request normally does not wait for a commit. An allotment counts as spent until it is returned: all
-allotments together never exceed a cap, and the unused rest of a dead process is lost.
+allotments together never exceed a cap, and the unused rest of a dead process is lost. So a block is no larger than the
+requests in flight and the next one of each can need.
 
 A `settle` row returns the whole balance of its process, so a process whose last row is a `settle` holds nothing that
 others could wait for.
@@ -29,6 +30,8 @@ IDLE_S = 1.0
 """Seconds for which a process without a request in flight keeps its balance."""
 MAX_BLOCK = Amount(calls=200, tokens=2_000_000, nusd=5_000_000_000)
 """Largest allotment at once, unless a single request needs more."""
+ROUNDS_AHEAD = 2
+"""A block is at most this many times the bounds of all requests in flight and in the queue."""
 BLOCK_DIVISOR = 4
 """A block is at most the rest of the cap divided by this and by the live processes, so blocks shrink near the cap."""
 
@@ -57,6 +60,8 @@ class _AllotmentRequest:
     """The bound of the first request in the queue; None if the queue is empty."""
     queue_total: Amount
     """The sum of the bounds of all requests in the queue."""
+    in_flight: Amount
+    """The sum of the bounds of all requests in flight."""
     idle: bool
     """True if nothing is in flight: the whole balance is returned, and only other processes could still return some."""
     wants_block: bool
@@ -126,6 +131,8 @@ class SqliteAllotments:
         self._refill_below = Amount()
         """The balance below which the next block is requested."""
         self._in_flight = 0
+        self._reserved = Amount()
+        """The bounds of the requests in flight."""
         self._waiters: deque[_Waiter] = deque()
         self._request_open = False
         self._exhausted = False
@@ -179,6 +186,7 @@ class SqliteAllotments:
         self._in_flight -= 1
         if not self._caps:
             return
+        self._reserved -= bound
         self._balance = self._balance + self._keep_capped(bound) - self._keep_capped(spent)
         self._unrecorded = self._unrecorded + spent - self._keep_capped(spent)
         if self._closed:
@@ -223,6 +231,7 @@ class SqliteAllotments:
     def _take_from_balance(self, bound: Amount) -> None:
         self._balance -= self._keep_capped(bound)
         self._in_flight += 1
+        self._reserved += bound
         self._cancel_timer()
 
     def _admit_waiters(self) -> None:
@@ -271,6 +280,7 @@ class SqliteAllotments:
             balance=self._balance,
             queue_head=self._waiters[0].bound if self._waiters else None,
             queue_total=together,
+            in_flight=self._reserved,
             idle=idle,
             wants_block=more,
         )
@@ -367,7 +377,8 @@ class SqliteAllotments:
             if needed > left:
                 return Amount(), name
             everyone = min(max(0, getattr(question.queue_total, name) - mine), left // processes)
-            spare = min(left // (BLOCK_DIVISOR * processes), getattr(self._block, name)) - mine
+            ahead = ROUNDS_AHEAD * getattr(question.queue_total + question.in_flight, name)
+            spare = min(left // (BLOCK_DIVISOR * processes), getattr(self._block, name), ahead) - mine
             granted[name] = max(0, needed, everyone, spare)
         return Amount(**granted), None
 

@@ -129,6 +129,43 @@ async def test_unused_is_given_back_at_the_end(store: Path) -> None:
     assert ask(store, "SELECT kind FROM spend ORDER BY seq DESC LIMIT 1") == [("settle",)]
 
 
+@pytest.mark.parametrize("in_flight", [1, 4, 16])
+async def test_killed_process_takes_no_more_along_than_its_requests_can_need(store: Path, in_flight: int) -> None:
+    bound = Amount(calls=1, tokens=1_000, nusd=2_000_000)
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        spending = budget(writer, part, calls=10_000, nusd=500_000_000_000)
+        for _ in range(10):
+            for _ in range(in_flight):
+                await spending.reserve(bound)
+            for _ in range(in_flight):
+                spending.settle(bound, Amount(calls=1, tokens=10, nusd=20_000))
+        for _ in range(in_flight):
+            await spending.reserve(bound)
+        await writer.submit_and_wait(lambda _connection: None)
+        ((calls, _, nusd),) = totals(store)
+        assert calls - 10 * in_flight <= 3 * in_flight
+        assert nusd - 10 * in_flight * 20_000 <= 3 * in_flight * bound.nusd
+        for _ in range(in_flight):
+            spending.settle(bound, bound)
+        await spending.close()
+
+
+async def test_single_requests_one_after_the_other_do_not_wait_for_commits(store: Path) -> None:
+    async with writing(store) as writer:
+        part = await take_part(writer)
+        spending = budget(writer, part, calls=1_000)
+        await spend(spending)
+        await writer.submit_and_wait(lambda _connection: None)
+        for _ in range(20):
+            with anyio.move_on_after(0) as waited:
+                await spending.reserve(ONE)
+            assert not waited.cancelled_caught
+            await writer.submit_and_wait(lambda _connection: None)  # meanwhile the answer comes
+            spending.settle(ONE, ONE)
+        await spending.close()
+
+
 async def test_cap_is_a_total_over_invocations_and_may_be_raised(store: Path) -> None:
     async with writing(store) as writer:
         part = await take_part(writer)
