@@ -32,19 +32,21 @@ _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def make_harmless(text: str) -> str:
-    """Remove control sequences from *text*, and replace other invisible characters by visible escapes.
+    """Remove control sequences and letters that are not drawn from *text*; escape other invisible characters.
 
     Newlines and tabs stay. The result cannot move a cursor, change a title, or reorder the text beside it.
     """
     if text.isascii() and text.isprintable():
         return text
     kept = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
-    return "".join(
-        letter
-        if letter in _KEPT_CONTROLS
-        or (unicodedata.category(letter) not in _INVISIBLE_CATEGORIES and not _IGNORABLE.match(letter))
-        else _escape_match(letter)
-        for letter in kept
+    return _IGNORABLE.sub(
+        "",
+        "".join(
+            letter
+            if letter in _KEPT_CONTROLS or unicodedata.category(letter) not in _INVISIBLE_CATEGORIES
+            else _escape_match(letter)
+            for letter in kept
+        ),
     )
 
 

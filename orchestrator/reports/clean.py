@@ -14,11 +14,15 @@ ReportT = TypeVar("ReportT")
 
 
 def clean_report(report: ReportT, cleaner: Cleaner) -> ReportT:
-    """Return *report* with secrets masked, and a note of how many *cleaner* has masked, here and before."""
+    """Return *report* with secrets masked, and a note of how many marks there are.
+
+    Those that *cleaner* has made count, here and before, and those made on the way into the store.
+    """
     clean: Any = clean_texts(report, cleaner)
-    number = cleaner.replaced.total()
+    marks = cleaner.replaced + cleaner.marked
+    number = marks.total()
     if number:
-        shapes = ", ".join(f"{name} {times}" for name, times in sorted(cleaner.replaced.items()))
+        shapes = ", ".join(f"{name} {times}" for name, times in sorted(marks.items()))
         note = f"secrets: {number} texts that look like credentials were replaced by marks in this report ({shapes})."
         clean = attrs.evolve(clean, notes=(*clean.notes, note))
     masked: ReportT = clean

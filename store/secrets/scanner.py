@@ -50,12 +50,19 @@ class Cleaner:
     def __init__(self, allowed: Collection[str] = ()) -> None:
         self.replaced: Counter[str] = Counter()
         """Number of secrets replaced so far, by shape."""
+        self.marked: Counter[str] = Counter()
+        """Number of marks that the texts already held, by name: of secrets replaced on their way into the store."""
         self._allowed = allowed
 
-    def mask_text(self, text: str) -> str:
-        """Replace every secret in *text* by a mark; JSON text stays JSON."""
+    def mask_text(self, text: str, *, count_marks: bool = True) -> str:
+        """Replace every secret in *text* by a mark; JSON text stays JSON.
+
+        Pass false for *count_marks* with a text whose parts this cleaner has already seen.
+        """
         if len(text) < MIN_TEXT_CHARACTERS:
             return text
+        if count_marks and MARK_PREFIX in text:
+            self.marked.update(_MARK.findall(text))
         for _ in range(MAX_ROUNDS):
             found = scan_text(text, allowed=self._allowed)
             if not found:
@@ -70,6 +77,7 @@ class Cleaner:
         return text
 
 
+_MARK = re.compile(re.escape(MARK_PREFIX) + r"([A-Za-z0-9_.-]{1,128})\]")
 MAX_ROUNDS = 4
 """Largest number of passes: of adjacent secrets, the second may match only after a mark replaced the first."""
 MIN_TEXT_CHARACTERS = 8

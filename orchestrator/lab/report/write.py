@@ -34,7 +34,7 @@ def write_run_directory(reader: Reader, sweep: SweepRow, directory: Path) -> Lab
         with replace_file(directory / "results.jsonl") as file:
             for run in runs:
                 if run.outcome is not None:
-                    file.write(cleaner.mask_text(results_jsonl.render_run_line(run)))
+                    file.write(cleaner.mask_text(results_jsonl.render_run_line(run), count_marks=False))
                     file.write("\n")
         report = clean_report(build_report(stored.facts, runs), cleaner)
         for name, content in (

@@ -290,3 +290,13 @@ def test_json_stays_json_and_cleaning_twice_is_cleaning_once(document: dict[str,
     again = Cleaner()
     assert again.mask_text(once) == once
     assert not again.replaced
+
+
+def test_marks_from_the_way_into_the_store_are_counted_apart() -> None:
+    cleaner = Cleaner()
+    text = "[redacted:MY_KEY] and [redacted:github-token], [redacted:MY_KEY] DB_PASSWORD=h7Gk2mQ9xZ4pL8wN [redacted:"
+    masked = cleaner.mask_text(text)
+    assert cleaner.marked == {"MY_KEY": 2, "github-token": 1}
+    assert cleaner.replaced == {"named-secret": 1}
+    assert cleaner.mask_text(masked, count_marks=False) == masked
+    assert (cleaner.marked.total(), cleaner.replaced.total()) == (3, 1)
