@@ -44,6 +44,12 @@ class ProviderError(EvalctlError):
     mid_stream: bool = False
     turned_away: bool = False
     """The request was never processed (no connection, or rejected before reading), so it cost nothing."""
+    broken_off: bool = False
+    """The endpoint reports that it broke the answer off, or reports no end and sent nothing. Retried at most twice."""
+    kept_alive: bool = False
+    """Only keep-alives arrived until a timeout. Retried as seldom as an endpoint that never answered."""
+    wording: str = ""
+    """The whole explanation if its kind is guessed from the status, as no known wording says it; else empty."""
     usage: Usage | None = None
     text: str = ""
     """The text received before a stream broke: evidence only."""

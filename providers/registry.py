@@ -57,6 +57,8 @@ class ProviderOptions:
     """Timeout for the first byte of an answer, in milliseconds, for requests that set none."""
     idle_timeout_ms: int = 60_000
     """Timeout between two pieces of an answer, in milliseconds."""
+    token_idle_timeout_ms: int = 600_000
+    """Timeout between two signs of the model's work, in milliseconds. Keep-alives are none."""
     proxy: str | None = attrs.field(default=None, repr=False)
     """`http://host:port`; may hold credentials."""
     wall: Callable[[], int] | None = None

@@ -17,6 +17,7 @@ from orchestrator.engine.gate.breaker import Breaker
 from orchestrator.engine.gate.bucket import Bucket
 from orchestrator.engine.gate.gate import Gate
 from orchestrator.engine.gate.governor import Governor
+from orchestrator.engine.gate.notices import AnswerNotices
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.retry import RetryPolicy
 from orchestrator.engine.kind import PricedProvider, RunContext, RunKind, Terms
@@ -325,6 +326,8 @@ class _Routes:
         accounts = {priced.provider.account for priced in setup.kind.providers.values()}
         self.permits = {account: self._make_permits(member) for account in sorted(accounts)}
         breakers = {account: Breaker() for account in accounts}
+        say = _make_notice_printer(setup)
+        self._notices = {account: AnswerNotices(account=account, say=say) for account in accounts}
         self.gates = {
             name: self._make_gate(priced, member, breakers[priced.provider.account])
             for name, priced in setup.kind.providers.items()
@@ -360,6 +363,7 @@ class _Routes:
             rng=self._setup.world.rng,
             waits=self.waits,
             breaker=breaker,
+            notices=self._notices[account],
             on_blocked=lambda error: self._block_account(account, error),
         )
 

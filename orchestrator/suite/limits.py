@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS
 from orchestrator.engine.gate.retry import RetryPolicy
 from providers.agent import calls, fetch, files, loop, search, searcher, shell
-from providers.system.http import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BODY_BYTES
+from providers.system.http import IDLE_TIMEOUT_S, MAX_BODY_BYTES
+from providers.system.transport_errors import CONNECT_TIMEOUT_S
 from store.events import Json
 
 FIXED_LIMITS: Mapping[str, Json] = {

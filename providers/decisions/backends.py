@@ -105,6 +105,7 @@ def _open_backend(daemon: DaemonConfig, node: ModelNode, longest_ms: int, openin
         # a node's own timeout limits its answer, so these must not be shorter
         first_token_timeout_ms=longest_ms + 1000,
         idle_timeout_ms=longest_ms + 1000 if opening.idle_timeout_ms is None else opening.idle_timeout_ms,
+        token_idle_timeout_ms=longest_ms + 1000 if opening.idle_timeout_ms is None else opening.idle_timeout_ms,
         proxy=opening.proxy,
         wall=opening.wall,
         keep_bodies=opening.keep_bodies,

@@ -156,10 +156,15 @@ def _write_turn(turn: AssistantTurn) -> list[Block]:
         return [*thoughts, *_write_text(turn.text), *calls]
     following = iter(calls)
     return [
-        next(following) if block.get("type") == CALL_PLACEHOLDER else block
+        _read_extra_fields(block) | next(following) if block.get("type") == CALL_PLACEHOLDER else block
         for block in kept
         if block.get("type") != "text" or str(block.get("text", "")).strip()
     ]
+
+
+def _read_extra_fields(placeholder: Block) -> Block:
+    extra = placeholder.get("extra")
+    return dict(extra) if isinstance(extra, dict) else {}
 
 
 def _read_kept_blocks(continuation: Json) -> list[Block]:

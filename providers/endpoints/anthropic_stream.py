@@ -6,13 +6,14 @@ with the next request: the blocks of such an answer are its `continuation`, in w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from providers.base import Answer, Finish, ToolCall
+from providers.base import Answer, ToolCall
 from providers.endpoints.arguments import INVALID_JSON, build_tool_call, encode_arguments, parse_model_json
+from providers.endpoints.dialects.surrogates import join_surrogates
 from providers.endpoints.reader import EmitDelta, EventReader, ignore_delta
 from providers.endpoints.usage import read_messages_usage
 from providers.usage import Usage
@@ -23,15 +24,7 @@ CALL_PLACEHOLDER = "call"
 STREAM_RESTARTED = "stream_restarted"
 """Note: a gateway restarted the answer inside one stream; earlier deltas do not count."""
 
-_FINISH_BY_REASON: Mapping[str, Finish] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-}
-_CONTEXT_FULL_REASON = "model_context_window_exceeded"
+_KNOWN_CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 
 
 @attrs.define(eq=False)
@@ -56,13 +49,18 @@ class _Block:
     def join_raw_input(self) -> str:
         """The arguments as the model wrote them: from fragments, or from the start of the block."""
         raw = "".join(self.pieces.get("input", ()))
-        return raw or encode_arguments(self.content.get("input"))
+        return join_surrogates(raw) or encode_arguments(self.content.get("input"))
+
+    def build_placeholder(self) -> dict[str, Json]:
+        """The placeholder for a tool call, with the fields that came with the call."""
+        extra = {name: value for name, value in self.content.items() if name not in _KNOWN_CALL_FIELDS}
+        return {"type": CALL_PLACEHOLDER, "extra": extra} if extra else {"type": CALL_PLACEHOLDER}
 
     def build_content(self) -> dict[str, Json]:
         """The complete block, as in an answer that is one document."""
         whole = dict(self.content)
         for field, pieces in self.pieces.items():
-            text = "".join(pieces)
+            text = join_surrogates("".join(pieces))
             if field != "input":
                 before = whole.get(field)
                 whole[field] = (before if isinstance(before, str) else "") + text
@@ -81,9 +79,11 @@ class MessageStream(EventReader):
         self._usage: dict[str, Json] = {}
         self._restarted = False
 
-    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last usage report and its notes."""
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         return read_messages_usage(self._usage)
+
+    def _has_output(self) -> bool:
+        return any(block.kind != "text" for block in self._blocks.values())
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -111,6 +111,7 @@ class MessageStream(EventReader):
                 self._note_stop_reason(chunk.get("delta"))
                 self._update_usage(chunk)
             case "message_stop":
+                self._update_usage(chunk)
                 self.done = True
             case _ if chunk.get("error"):
                 self._note_error(chunk)
@@ -119,6 +120,7 @@ class MessageStream(EventReader):
         """Start the answer; some gateways restart it after a fault of their own."""
         if self._blocks:
             self._restarted = True
+        self._flush_text()
         self._blocks.clear()
         self._text.clear()
         self._reasoning.clear()
@@ -136,11 +138,13 @@ class MessageStream(EventReader):
     def _note_stop_reason(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(reason := holder.get("stop_reason"), str) and reason:
             self.finish_raw = reason
+            self.signs += 1
 
     def _begin_block(self, index: Any, content: Any) -> None:
         if not isinstance(content, dict):
             return
         self._blocks[index if isinstance(index, int) else len(self._blocks)] = _Block(content)
+        self.signs += 1
         match content.get("type"):
             case "text":
                 self._emit_text(content.get("text"))
@@ -157,6 +161,7 @@ class MessageStream(EventReader):
             block = next(reversed(self._blocks.values()))
         if block is None:
             return
+        self.signs += 1
         match delta.get("type"):
             case "text_delta":
                 block.add_piece("text", piece := delta.get("text"))
@@ -179,11 +184,7 @@ class MessageStream(EventReader):
 
     def _build_answer(self) -> Answer:
         raw = self.finish_raw
-        if raw == _CONTEXT_FULL_REASON:
-            raise self._build_error(
-                "context_length", "the answer reached the end of the context window", retryable=False
-            )
-        finish = _FINISH_BY_REASON.get(raw) if raw is not None else None
+        finish, finish_notes = self._translate_finish(raw)
         calls = self._build_calls()
         if calls and finish in {"stop", None}:
             finish = "tool_calls"
@@ -197,7 +198,7 @@ class MessageStream(EventReader):
             finish_raw=raw,
             model=self.model,
             continuation=self._build_continuation(),
-            notes=(*notes, STREAM_RESTARTED) if self._restarted else notes,
+            notes=(*notes, *finish_notes, *((STREAM_RESTARTED,) if self._restarted else ())),
         )
 
     def _build_calls(self) -> tuple[ToolCall, ...]:
@@ -210,10 +211,13 @@ class MessageStream(EventReader):
         )
 
     def _build_continuation(self) -> Json:
-        if all(block.kind in {"text", "tool_use"} for block in self._blocks.values()):
+        if all(
+            block.kind == "text" or (block.kind == "tool_use" and block.content.keys() <= _KNOWN_CALL_FIELDS)
+            for block in self._blocks.values()
+        ):
             return None
         blocks: list[Json] = [
-            {"type": CALL_PLACEHOLDER} if block.kind == "tool_use" else block.build_content()
+            block.build_placeholder() if block.kind == "tool_use" else block.build_content()
             for block in self._blocks.values()
             if block.understood or block.kind in {"text", "tool_use"}
         ]

@@ -38,6 +38,11 @@ def build_tool_call(call_id: str, name: str, raw: str) -> ToolCall:
     return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
 
 
+def build_raw_call(call_id: str, name: str, raw: str) -> ToolCall:
+    """Build a call of a custom tool, whose argument is a raw text that is not JSON, even if it looks like it."""
+    return ToolCall(id=call_id, name=name, arguments=None, raw=raw, problem="raw_text")
+
+
 def encode_arguments(given: Json) -> str:
     """Encode arguments that arrived as a value instead of a text, for `build_tool_call`; None becomes an empty text. A
     value nested too deeply to encode becomes invalid JSON.

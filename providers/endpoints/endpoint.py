@@ -19,7 +19,14 @@ from providers.endpoints.quirks import Quirks
 from providers.endpoints.reader import AnswerReader
 from providers.errors import ErrorKind, ProviderError
 from providers.registry import ProviderOptions
-from providers.system.http import FIRST_BYTE_TIMEOUT_S, IDLE_TIMEOUT_S, HttpPool, HttpResponse, check_base_url
+from providers.system.http import (
+    FIRST_BYTE_TIMEOUT_S,
+    IDLE_TIMEOUT_S,
+    TOKEN_IDLE_TIMEOUT_S,
+    HttpPool,
+    HttpResponse,
+    check_base_url,
+)
 from store.events import Json
 
 DRAIN_TIMEOUT_S = 0.25
@@ -41,6 +48,7 @@ class Endpoint(ABC, Generic[Q]):
         name: the provider's name, by default the format's.
         first_byte_s: timeout for the first byte of an answer in seconds, unless the request has its own.
         idle_s: timeout between two pieces of an answer, in seconds.
+        token_idle_s: timeout between two signs of the model's work, in seconds; keep-alives are none.
         wall: wall clock in microseconds since 1970 UTC, for a Retry-After date without a Date header.
         keep_bodies: whether each raw body is emitted, too.
 
@@ -57,7 +65,7 @@ class Endpoint(ABC, Generic[Q]):
     """Path of requests below the root."""
     accept: ClassVar[str] = "text/event-stream"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one default per limit, of which callers name those they change
         self,
         *,
         base_url: str,
@@ -66,6 +74,7 @@ class Endpoint(ABC, Generic[Q]):
         name: str | None = None,
         first_byte_s: float = FIRST_BYTE_TIMEOUT_S,
         idle_s: float = IDLE_TIMEOUT_S,
+        token_idle_s: float = TOKEN_IDLE_TIMEOUT_S,
         wall: Callable[[], int] | None = None,
         keep_bodies: bool = False,
     ) -> None:
@@ -80,6 +89,7 @@ class Endpoint(ABC, Generic[Q]):
         self._pool = pool
         self._first_byte_s = first_byte_s
         self._idle_s = idle_s
+        self._token_idle_s = token_idle_s
         self._wall = wall
         self._keep_bodies = keep_bodies
         self._quirks = self.initial_quirks()
@@ -101,6 +111,7 @@ class Endpoint(ABC, Generic[Q]):
             pool=HttpPool(proxy=options.proxy),
             first_byte_s=options.first_token_timeout_ms / 1000,
             idle_s=options.idle_timeout_ms / 1000,
+            token_idle_s=options.token_idle_timeout_ms / 1000,
             wall=options.wall,
             keep_bodies=options.keep_bodies,
         )
@@ -162,7 +173,7 @@ class Endpoint(ABC, Generic[Q]):
         async with posted as response:
             emit(Responded(status=response.status, provider_request_id=_find_request_id(response.headers)))
             if not 200 <= response.status < 300:
-                raise await self._read_refusal(response, quirks, emit)
+                raise await self._read_refusal(response, request, quirks, emit)
             try:
                 return await self._read_answer(response, request, emit)
             except ProviderError as error:
@@ -199,11 +210,16 @@ class Endpoint(ABC, Generic[Q]):
     async def _read_answer(self, response: HttpResponse, request: Request, emit: Emit) -> Answer:
         reader, kept = self.make_reader(request, emit), bytearray()
         broke: ProviderError | None = None
+        signs = 0
+        response.expect_first_sign()
         try:
             async for piece in response.read_chunks():
                 if self._keep_bodies:
                     kept += piece[: MAX_KEPT_BYTES - len(kept)]
                 reader.feed(piece)
+                if reader.signs > signs:
+                    signs = reader.signs
+                    response.expect_sign_in(self._token_idle_s)
                 if reader.done:
                     await response.drain_body(DRAIN_TIMEOUT_S)
                     break
@@ -232,13 +248,14 @@ class Endpoint(ABC, Generic[Q]):
             return error.kind
         return None
 
-    async def _read_refusal(self, response: HttpResponse, sent_by: Q, emit: Emit) -> ProviderError:
+    async def _read_refusal(self, response: HttpResponse, request: Request, sent_by: Q, emit: Emit) -> ProviderError:
         body = await response.read_start(MAX_ERROR_BODY_BYTES)
         if self._keep_bodies:
             emit(Body(status=response.status, content=body))
         error = build_refusal(response.status, response.headers, body, secrets=self._secrets, wall=self._wall)
-        learnt = sent_by.learn_from_error(error, body.decode("utf-8", "replace"))
-        if learnt != sent_by:
+        learnt = sent_by.learn_from_error(error, body.decode("utf-8", "replace"), request)
+        # A quirk that leaves this request as it is would only have it refused again.
+        if learnt != sent_by and self.encode_request(request, learnt) != self.encode_request(request, sent_by):
             self._quirks = self._quirks.merge_with(learnt)
             error.retryable = True
         return error

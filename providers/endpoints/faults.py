@@ -1,8 +1,8 @@
 """Error classification: turns a status, headers and a body into a `ProviderError` with its kind and retry delay.
 
-Error codes take precedence over statuses, as they are more exact (a 429 may be an exhausted quota), and statuses over
-texts. Texts of bodies are hostile: messages contain at most 200 characters of them, without markup, control characters
-and credentials.
+The codes and texts are rows of `wordings`; both take precedence over the status, as they are more exact (a 429 may be
+an exhausted quota). Texts of bodies are hostile: messages contain at most 200 characters of them, without markup,
+control characters and credentials.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from providers.endpoints.dialects.wordings import find_code_kind, find_text_kind, find_vague_kind
 from providers.errors import ErrorKind, ProviderError
 from store.documents.text import blank_unprintable, drop_last_word
 from store.events import Json
@@ -36,44 +37,6 @@ RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset(
     {"network", "timeout", "truncated", "bad_payload", "rate_limit", "overloaded", "server_error", "conflict"}
 )
 
-_KIND_BY_CODE: Mapping[str, ErrorKind] = {
-    "context_length_exceeded": "context_length",
-    "exceed_context_size_error": "context_length",
-    "model_context_window_exceeded": "context_length",
-    "string_above_max_length": "context_length",
-    "content_filter": "content_filter",
-    "content_policy_violation": "content_filter",
-    "ResponsibleAIPolicyViolation": "content_filter",
-    "insufficient_quota": "quota",
-    "billing_hard_limit_reached": "quota",
-    "billing_not_active": "quota",
-    "exceeded_current_quota_error": "quota",
-    "insufficient_balance": "quota",
-    "billing_error": "quota",
-    "tool_use_failed": "bad_tool_call",
-    "model_not_found": "model_not_found",
-    "model_not_available": "model_not_found",
-    "DeploymentNotFound": "model_not_found",
-    "not_found_error": "not_found",
-    "overloaded_error": "overloaded",
-    "engine_overloaded_error": "overloaded",
-    "rate_limit_exceeded": "rate_limit",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_reached_error": "rate_limit",
-    "request_too_large": "request_too_large",
-    "timeout_error": "timeout",
-    "conflict_error": "conflict",
-    "authentication_error": "auth",
-    "invalid_api_key": "auth",
-    "permission_error": "permission",
-    "server_error": "server_error",
-    "internal_server_error": "server_error",
-    "api_error": "server_error",
-    "unavailable_error": "server_error",
-}
-"""Kind by an error's `code` or `type`. `invalid_request_error` is missing on purpose: endpoints use it for every error
-of the caller, including bad credentials and an exhausted quota."""
-
 _KIND_BY_STATUS: Mapping[int, ErrorKind] = {
     400: "invalid_request",
     401: "auth",
@@ -90,29 +53,12 @@ _KIND_BY_STATUS: Mapping[int, ErrorKind] = {
     529: "overloaded",
 }
 
-_KIND_BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
-    (
-        re.compile(
-            r"maximum context length|context (?:size|window|length)|prompt is too long|input is too long"
-            r"|token limit|too many (?:input )?tokens",
-            re.IGNORECASE,
-        ),
-        "context_length",
-    ),
-    (re.compile(r"credit balance|insufficient (?:balance|credits|funds)", re.IGNORECASE), "quota"),
-    (re.compile(r"content (?:management )?policy|content filter", re.IGNORECASE), "content_filter"),
-    (
-        re.compile(
-            r"\bmodel\b[^\n]{0,120}(?:does not exist|not found|is not available)"
-            r"|(?:no such|unknown|invalid) model\b|not a valid model",
-            re.IGNORECASE,
-        ),
-        "model_not_found",
-    ),
-)
-"""Kind by the message, only for ambiguous statuses (400, 404, 413, 422) and for errors inside a stream."""
-
-_AMBIGUOUS_STATUSES: frozenset[int | None] = frozenset({None, 400, 404, 413, 422})
+_TELLING_STATUSES: frozenset[int | None] = frozenset({401, 402, 408, 409, 413})
+"""Statuses below 500 that say the kind of an error by themselves, whatever its wording."""
+_MAX_WORDING_CHARS = 2000
+"""Characters of an unknown wording that are shown."""
+_MAX_INNER_ERRORS = 4
+"""Levels of errors inside errors that are read."""
 
 
 @attrs.frozen(kw_only=True)
@@ -126,6 +72,8 @@ class ErrorBody:
     """A status from 400 to 599 inside the body."""
     words: frozenset[str] = frozenset()
     """All codes and types, including nested ones."""
+    inner: str = ""
+    """The message of another endpoint's error inside this one."""
     filtered: bool = False
     """True if a moderation layer flagged the input."""
 
@@ -144,8 +92,11 @@ def build_refusal(
     clock for a Retry-After date if the response has no Date header.
     """
     text = body[:MAX_ERROR_BODY_BYTES].decode("utf-8", "replace")
-    told = parse_error_body(_parse_json(text))
-    kind = _classify_error(status, told)
+    document = _parse_json(text)
+    told = parse_error_body(document)
+    if document is None and not _MARKUP.search(text[:_MAX_READ_CHARS]):
+        told = attrs.evolve(told, message=text.strip())
+    kind, known = _classify_error(status, told)
     after = parse_retry_after(headers, wall)
     retryable = kind in RETRYABLE_KINDS or (status == 402 and after is not None)
     should = headers.get("x-should-retry", "").strip().lower()
@@ -162,6 +113,7 @@ def build_refusal(
         retry_after_s=after,
         # After 408 or a server error, the request may have been processed in part.
         turned_away=300 <= status < 500 and status != 408,
+        wording="" if known else _clean_text(told.message, secrets, _MAX_WORDING_CHARS),
     )
 
 
@@ -171,41 +123,78 @@ def build_inner_error(error: Json, *, secrets: Iterable[str] = (), mid_stream: b
     *error* is the object itself or the document that contains it.
     """
     told = parse_error_body(error)
-    kind = _classify_error(told.status, told)
+    kind, known = _classify_error(told.status, told)
     return ProviderError(
         kind=kind,
         message=clean_excerpt(told.message, secrets) or "the endpoint reports an error without an explanation",
         retryable=kind in RETRYABLE_KINDS,
         mid_stream=mid_stream,
+        wording="" if known else _clean_text(told.message, secrets, _MAX_WORDING_CHARS),
     )
 
 
-def parse_error_body(document: Json) -> ErrorBody:
+def find_base_error(document: Mapping[str, Json]) -> dict[str, Json] | None:
+    """The error of MiniMax's `base_resp`, which a response with status 200 may contain; None if it reports success."""
+    base = document.get("base_resp")
+    code = base.get("status_code") if isinstance(base, dict) else None
+    if not isinstance(base, dict) or code in (None, 0, "0") or not isinstance(code, int | str):
+        return None
+    return {"message": base.get("status_msg"), "code": f"base_resp {code}"}
+
+
+def parse_error_body(document: Json, *, depth: int = 0) -> ErrorBody:
     """Find the error in a body: nested, flat, a string, a `detail`, or the first of a list; else an empty one."""
     if isinstance(document, list):
         document = document[0] if document and isinstance(document[0], dict) else {"detail": document}
     if isinstance(document, str):
         return ErrorBody(message=document)
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or depth > _MAX_INNER_ERRORS:
         return ErrorBody()
-    error = document.get("error")
+    error = document.get("error") or find_base_error(document)
+    if not error and isinstance(errors := document.get("errors"), list) and errors:
+        error = errors[0]
+    if isinstance(error, list) and error:
+        error = error[0]
     if isinstance(error, str) and error:
-        return ErrorBody(message=error)
+        words = {_read_code(document.get(name)) for name in ("code", "type", "error_type")}
+        return ErrorBody(message=error, words=frozenset(words - {""}))
     if not isinstance(error, dict):
         error = document
     message = error.get("message") or error.get("detail") or error.get("msg") or ""
-    inner = error.get("innererror")
+    if isinstance(message, dict) and isinstance(error.get("detail"), dict):
+        return parse_error_body(message, depth=depth + 1)
     metadata = error.get("metadata")
-    code, kind = _read_string(error.get("code")), _read_string(error.get("type"))
-    words = {code, kind, _read_string(inner.get("code")) if isinstance(inner, dict) else ""}
+    metadata = metadata if isinstance(metadata, dict) else {}
+    inner = _parse_upstream_error(metadata.get("raw"), depth)
+    code, kind = _read_code(error.get("code")), _read_code(error.get("type"))
+    words = {code, kind, *(_read_code(error.get(name)) for name in ("status", "__type", "error_type", "error_code"))}
+    words |= {_read_code(metadata.get("error_type")), *_list_nested_codes(error), *inner.words}
     return ErrorBody(
         message=message if isinstance(message, str) else json.dumps(message, ensure_ascii=False),
         code=code,
         type=kind,
         status=next(filter(None, (_read_status(error.get(key)) for key in ("status_code", "code", "status"))), None),
         words=frozenset(words - {""}),
-        filtered=isinstance(metadata, dict) and bool(metadata.get("flagged_input") or metadata.get("reasons")),
+        filtered=bool(metadata.get("flagged_input") or metadata.get("reasons")),
+        inner=inner.message,
     )
+
+
+def _parse_upstream_error(raw: Json, depth: int) -> ErrorBody:
+    """The error of another endpoint, which a gateway quotes as a document or as text."""
+    document = _parse_json(raw) if isinstance(raw, str) else raw
+    if isinstance(raw, str) and document is None:
+        return ErrorBody(message=raw)
+    told = parse_error_body(document, depth=depth + 1)
+    return attrs.evolve(told, message=f"{told.message}\n{told.inner}".strip())
+
+
+def _list_nested_codes(error: Mapping[str, Json]) -> list[str]:
+    """Codes below the error itself: Azure's inner error, and the reasons in Google's details."""
+    inner, details = error.get("innererror"), error.get("details")
+    codes = [_read_code(inner.get("code"))] if isinstance(inner, dict) else []
+    reasons = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    return codes + [_read_code(detail.get("reason")) for detail in reasons]
 
 
 def parse_retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None = None) -> float | None:
@@ -231,13 +220,17 @@ def parse_retry_after(headers: Mapping[str, str], wall: Callable[[], int] | None
 
 def clean_excerpt(text: str, secrets: Iterable[str] = ()) -> str:
     """At most 200 characters of *text* on one line: credentials masked, markup and control characters removed."""
+    return _clean_text(text, secrets, MAX_EXCERPT_CHARS)
+
+
+def _clean_text(text: str, secrets: Iterable[str], limit: int) -> str:
     text = mask_secrets(text[:MAX_ERROR_BODY_BYTES], secrets)[:_MAX_READ_CHARS]
     if _MARKUP.search(text):
         text = html.unescape(_TAG.sub(" ", _SCRIPT_OR_STYLE.sub(" ", text)))
         # Unescaping may have joined the characters of a credential.
         text = mask_secrets(text, secrets)
     text = " ".join(blank_unprintable(text).split())
-    return text if len(text) <= MAX_EXCERPT_CHARS else drop_last_word(text[: MAX_EXCERPT_CHARS - 1]) + "…"
+    return text if len(text) <= limit else drop_last_word(text[: limit - 1]) + "…"
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -263,30 +256,41 @@ _SCRIPT_OR_STYLE = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | r
 _TAG = re.compile(r"<[^<>]*>")
 
 
-def _classify_error(status: int | None, told: ErrorBody) -> ErrorKind:
-    # 1. Credentials: endpoints also call these invalid requests.
+def _classify_error(status: int | None, told: ErrorBody) -> tuple[ErrorKind, bool]:
+    """The kind of an error, and whether a row of the table or a telling status says so."""
+    text = f"{told.message[:_MAX_READ_CHARS]}\n{told.inner[:_MAX_READ_CHARS]}".strip()
+    by_text = find_text_kind(status, text)
+    by_words = _classify_by_words(status, told, by_text)
+    # Credentials come before everything but an empty purse: endpoints also call these invalid requests.
     if status == 401:
-        return "auth"
-    # 2. The error code.
-    for word in (told.code, told.type, *sorted(told.words)):
-        if word in _KIND_BY_CODE:
-            kind = _KIND_BY_CODE[word]
-            # A request that exceeds the allowance of a whole minute will not fit later either.
-            return "request_too_large" if status == 413 and kind == "rate_limit" else kind
+        return ("quota" if by_words == "quota" else "auth"), True
+    if by_words is not None:
+        return by_words, True
+    if status is None:
+        invalid = told.type == "invalid_request_error"
+        return ("invalid_request" if invalid else "server_error"), invalid and by_text is not None
+    kind = _KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request")
+    return kind, by_text is not None or status >= 500 or status < 400 or status in _TELLING_STATUSES
+
+
+def _classify_by_words(status: int | None, told: ErrorBody, by_text: ErrorKind | None) -> ErrorKind | None:
+    """The kind by an exact code, then by text, then by a vague code. A text about parameters counts least."""
+    words = [told.code, told.type, *sorted(told.words)]
+    by_code, vague = find_code_kind(words), find_vague_kind(words)
+    # A request that exceeds the allowance of a whole minute will not fit later either.
+    if by_text == "request_too_large" or (status == 413 and "rate_limit" in (by_code, vague)):
+        return "request_too_large"
+    if by_code is not None:
+        return by_code
     if told.filtered and status in {400, 403}:
         return "content_filter"
-    # 3. The message, if the status is ambiguous.
-    if status in _AMBIGUOUS_STATUSES:
-        for pattern, kind in _KIND_BY_TEXT:
-            if pattern.search(told.message[:_MAX_READ_CHARS]):
-                return kind
-    # 4. The status.
-    if status is None:
-        return "invalid_request" if told.type == "invalid_request_error" else "server_error"
-    return _KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request")
+    return by_text if by_text is not None and by_text != "invalid_request" else vague
 
 
-def _read_string(value: Json) -> str:
+def _read_code(value: Json) -> str:
+    """A code as text; numbers are codes too unless they are a status."""
+    if isinstance(value, int) and not isinstance(value, bool) and not 100 <= value <= 599:
+        return str(value) if abs(value) < 10**9 else ""
     return value if isinstance(value, str) else ""
 
 

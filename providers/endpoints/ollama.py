@@ -107,13 +107,24 @@ def _write_message(message: Message) -> dict[str, Json]:
         case AssistantTurn():
             turn: dict[str, Json] = {"role": "assistant", "content": message.text}
             if message.calls:
-                turn["tool_calls"] = [
-                    {"id": call.id, "function": {"name": call.name, "arguments": dict(call.arguments or {})}}
-                    for call in message.calls
-                ]
+                turn["tool_calls"] = _write_calls(message)
                 if message.reasoning:
                     turn["thinking"] = message.reasoning
             return turn
+
+
+def _write_calls(turn: AssistantTurn) -> list[Json]:
+    """Write the calls of a turn, with the fields that came with them."""
+    kept = turn.continuation.get("calls") if isinstance(turn.continuation, dict) else None
+    extras = kept if isinstance(kept, list) and len(kept) == len(turn.calls) else [None] * len(turn.calls)
+    written: list[Json] = []
+    for call, extra in zip(turn.calls, extras, strict=True):
+        fields: dict[str, Json] = {**extra} if isinstance(extra, dict) else {}
+        inner = fields.get("function")
+        function: dict[str, Json] = {**inner} if isinstance(inner, dict) else {}
+        function |= {"name": call.name, "arguments": dict(call.arguments or {})}
+        written.append({**fields, "id": call.id, "function": function})
+    return written
 
 
 def open_provider(options: ProviderOptions) -> OllamaChat:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from providers.base import Answer, Finish, ToolCall
+from providers.base import Answer, ToolCall
 from providers.endpoints.arguments import build_tool_call, encode_arguments, parse_model_json
+from providers.endpoints.dialects.extras import ExtraFields
+from providers.endpoints.dialects.surrogates import join_surrogates
 from providers.endpoints.ndjson import MAX_LINE_BYTES, NdjsonParser
 from providers.endpoints.reader import AnswerReader, EmitDelta, ignore_delta
 from providers.endpoints.usage import read_ollama_usage
 from providers.usage import Usage
 from store.events import Json
 
-_FINISH_BY_REASON: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
-_LOAD_REASONS = frozenset({"load", "unload"})
-"""Finish reasons of requests that only load or unload a model."""
+_KNOWN_CALL_FIELDS = frozenset({"id", "type", "function"})
+_KNOWN_FUNCTION_FIELDS = frozenset({"index", "name", "arguments"})
 
 
 class OllamaStream(AnswerReader):
@@ -36,12 +37,16 @@ class OllamaStream(AnswerReader):
         self._unread_size = 0
         self._next_call = first_call
         self._calls: list[ToolCall] = []
+        self._extras: list[dict[str, Json]] = []
+        """Fields beyond the specification, by call."""
         self._last: Mapping[str, Json] | None = None
         """The line that ended the answer; it contains the usage report."""
 
-    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The usage report and its notes."""
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         return read_ollama_usage(self._last)
+
+    def _has_output(self) -> bool:
+        return bool(self._calls)
 
     def feed(self, data: bytes) -> None:
         """Read the next piece.
@@ -99,7 +104,12 @@ class OllamaStream(AnswerReader):
         if not (isinstance(given, str) and given):
             given = f"call_{self._next_call}"
             self._next_call += 1
-        self._calls.append(build_tool_call(given, name if isinstance(name, str) else "", arguments))
+        self._calls.append(build_tool_call(given, name if isinstance(name, str) else "", join_surrogates(arguments)))
+        self.signs += 1
+        extras, inner = ExtraFields(_KNOWN_CALL_FIELDS), ExtraFields(_KNOWN_FUNCTION_FIELDS)
+        extras.add_fields(call)
+        inner.add_fields(function)
+        self._extras.append(extras.fields | ({"function": inner.fields} if inner.fields else {}))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -120,11 +130,13 @@ class OllamaStream(AnswerReader):
         elif tail and isinstance(chunk := parse_model_json(tail), dict):
             self._take_chunk(chunk)  # the last line may lack its line end; half a line is ignored
 
+    def _read_last_event(self) -> None:
+        if self.model is not None:  # else it may be half of a document
+            self._read_rest()
+
     def _build_answer(self) -> Answer:
         raw = self.finish_raw
-        if raw in _LOAD_REASONS:
-            raise self._build_error("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
-        finish = _FINISH_BY_REASON.get(raw) if raw is not None else None
+        finish, finish_notes = self._translate_finish(raw)
         if self._calls and finish in {"stop", None}:
             finish = "tool_calls"
         usage, notes = self.last_usage()
@@ -136,5 +148,6 @@ class OllamaStream(AnswerReader):
             finish=finish,
             finish_raw=raw,
             model=self.model,
-            notes=notes,
+            continuation={"calls": list(self._extras)} if any(self._extras) else None,
+            notes=(*notes, *finish_notes),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -24,12 +25,17 @@ class ChatQuirks(Quirks):
     max_completion_tokens: bool = False
     """The output limit is sent as `max_completion_tokens`."""
 
-    def learn_from_words(self, said: str, *, refused: bool) -> Self:
+    bare_turns: bool = False
+    """Fields of an answer beyond the specification are not sent back."""
+
+    def learn_from_words(self, said: str, request: Request, *, refused: bool) -> Self:
         """Learn the quirk that the refusal mentions; see `Quirks.learn_from_words`."""
         if not self.no_stream_options and "stream_options" in said:
             return attrs.evolve(self, no_stream_options=True)
         if not self.max_completion_tokens and refused and ("max_tokens" in said or "max_completion_tokens" in said):
             return attrs.evolve(self, max_completion_tokens=True)
+        if not self.bare_turns and refused and any(name.lower() in said for name in _list_extra_names(request)):
+            return attrs.evolve(self, bare_turns=True)
         return self
 
 
@@ -55,7 +61,8 @@ class OpenAIChat(Endpoint[ChatQuirks]):
 
 def encode_request(request: Request, quirks: ChatQuirks) -> bytes:
     """Encode a request as JSON."""
-    body: dict[str, Any] = {"model": request.model, "messages": write_messages(request, _write_message), "stream": True}
+    write = partial(_write_message, bare=quirks.bare_turns)
+    body: dict[str, Any] = {"model": request.model, "messages": write_messages(request, write), "stream": True}
     if not quirks.no_stream_options:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
@@ -66,7 +73,7 @@ def encode_request(request: Request, quirks: ChatQuirks) -> bytes:
     return encode_body(body | write_tools(request, write_function_tool))
 
 
-def _write_message(message: Message) -> dict[str, Json]:
+def _write_message(message: Message, *, bare: bool) -> dict[str, Json]:
     match message:
         case UserText():
             return {"role": "user", "content": message.text}
@@ -75,21 +82,50 @@ def _write_message(message: Message) -> dict[str, Json]:
         case AssistantTurn():
             turn: dict[str, Json] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
             if message.calls:
-                turn["tool_calls"] = [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": render_call_arguments(call)},
-                    }
-                    for call in message.calls
-                ]
-                if message.reasoning and _wants_reasoning(message.continuation):
+                kept = message.continuation if isinstance(message.continuation, dict) else {}
+                turn["tool_calls"] = _write_calls(message, None if bare else kept.get("calls"))
+                if message.reasoning and kept.get("reasoning_field") == REASONING_CONTENT:
                     turn[REASONING_CONTENT] = message.reasoning
+            if not bare:
+                turn = _read_extras(message) | turn
             return turn
 
 
-def _wants_reasoning(continuation: Json) -> bool:
-    return isinstance(continuation, dict) and continuation.get("reasoning_field") == REASONING_CONTENT
+def _write_calls(turn: AssistantTurn, kept: Json) -> list[Json]:
+    """Write the calls of a turn, with the fields that came with them."""
+    extras = kept if isinstance(kept, list) and len(kept) == len(turn.calls) else [{}] * len(turn.calls)
+    written: list[Json] = []
+    for call, extra in zip(turn.calls, extras, strict=True):
+        extra = extra if isinstance(extra, dict) else {}  # noqa: PLW2901 - a recording may hold anything
+        custom = extra.get("custom")
+        if isinstance(custom, dict):
+            written.append({**extra, "id": call.id, "type": "custom", "custom": {**custom, "name": call.name}})
+            continue
+        inner = extra.get("function")
+        function: dict[str, Json] = {**inner} if isinstance(inner, dict) else {}
+        function |= {"name": call.name, "arguments": render_call_arguments(call)}
+        written.append({**extra, "id": call.id, "type": "function", "function": function})
+    return written
+
+
+def _read_extras(turn: AssistantTurn) -> dict[str, Json]:
+    """The fields that came with the message itself."""
+    kept = turn.continuation.get("message") if isinstance(turn.continuation, dict) else None
+    return dict(kept) if isinstance(kept, dict) else {}
+
+
+def _list_extra_names(request: Request) -> set[str]:
+    """The names of all fields beyond the specification that the request sends back."""
+    names: set[str] = set()
+    for message in request.messages:
+        if isinstance(message, AssistantTurn) and isinstance(message.continuation, dict):
+            kept = message.continuation.get("calls")
+            for holder in (message.continuation.get("message"), *(kept if isinstance(kept, list) else ())):
+                if isinstance(holder, dict):
+                    names |= holder.keys() - {"function", "custom"}
+                    inner = holder.get("function")
+                    names |= set(inner) if isinstance(inner, dict) else set()
+    return names
 
 
 def open_provider(options: ProviderOptions) -> OpenAIChat:

@@ -7,13 +7,14 @@ responses with status 200.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import attrs
-
-from providers.base import Answer, Finish, ToolCall
-from providers.endpoints.arguments import build_tool_call, encode_arguments
+from providers.base import Answer
+from providers.endpoints.dialects.call_drafts import CallDraft, ChatCallDrafts
+from providers.endpoints.dialects.extras import ExtraFields
+from providers.endpoints.dialects.finishes import find_meaning
+from providers.endpoints.dialects.surrogates import join_surrogates
 from providers.endpoints.reader import EmitDelta, EventReader, ignore_delta
 from providers.endpoints.usage import read_chat_usage, read_reported_cost
 from providers.usage import Usage
@@ -21,34 +22,20 @@ from store.events import Json
 
 REASONING_CONTENT = "reasoning_content"
 
-_FINISH_BY_REASON: Mapping[str, Finish] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
-    "refusal": "refusal",
-    "error": "error",
-    "network_error": "error",
-    "insufficient_system_resource": "error",
-}
-
-
-@attrs.define(eq=False)
-class _CallDraft:
-    """A tool call that is still arriving."""
-
-    index: int | None
-    id: str = ""
-    name: str = ""
-    fragments: list[str] = attrs.field(factory=list[str])
+_KNOWN_DELTA_FIELDS = frozenset(
+    {
+        "role",
+        "content",
+        "reasoning",
+        REASONING_CONTENT,
+        "refusal",
+        "tool_calls",
+        "function_call",
+        "usage",
+        "annotations",
+    }
+)
+"""Fields of a delta that this reader reads, or that only describe the text."""
 
 
 class ChatStream(EventReader):
@@ -65,17 +52,20 @@ class ChatStream(EventReader):
         super().__init__(emit, secrets=secrets)
         self._reasoning_field: str | None = None
         self._refusal: list[str] = []
-        self._drafts: list[_CallDraft] = []
-        # the newest draft per index, the first per id: an answer may contain any number of calls
-        self._by_index: dict[int, _CallDraft] = {}
-        self._by_id: dict[str, _CallDraft] = {}
-        self._old_call: _CallDraft | None = None
+        self._calls = ChatCallDrafts()
+        self._old_call: CallDraft | None = None
+        self._extras = ExtraFields(_KNOWN_DELTA_FIELDS)
+        self._native_finish: str | None = None
         self._usage: Mapping[str, Json] | None = None
         self._llama_cached: Json = None
 
-    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last usage report and its notes."""
-        return read_chat_usage(self._usage, cached_elsewhere=self._llama_cached)
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+        return read_chat_usage(
+            self._usage, cached_elsewhere=self._llama_cached, with_calls=bool(self._calls.drafts or self._old_call)
+        )
+
+    def _has_output(self) -> bool:
+        return bool(self._calls.drafts or self._old_call or any(self._refusal))
 
     # --- chunks -------------------------------------------------------------------------------------------------
 
@@ -94,13 +84,22 @@ class ChatStream(EventReader):
             if isinstance(choice, dict) and choice.get("index", 0) in (0, None):
                 if isinstance(reason := choice.get("finish_reason"), str) and reason:
                     self.finish_raw = reason
+                    self.signs += 1
+                if isinstance(native := choice.get("native_finish_reason"), str) and native:
+                    self._native_finish = native
+                if isinstance(error := choice.get("error"), dict | str) and error:
+                    self._note_error({"error": error})
                 if isinstance(delta := choice.get(part) or choice.get("delta") or choice.get("message"), dict):
                     self._take_delta(delta)
 
     def _update_usage(self, chunk: dict[str, Any]) -> None:
-        groq = chunk.get("x_groq")
-        for usage in (groq.get("usage") if isinstance(groq, dict) else None, chunk.get("usage")):
-            if isinstance(usage, dict) and usage:
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        holders = [chunk.get("x_groq"), first, chunk]
+        if isinstance(first, dict):
+            holders[1:1] = [first.get("delta"), first.get("message")]
+        for holder in holders:
+            if isinstance(holder, dict) and isinstance(usage := holder.get("usage"), dict) and usage:
                 self._usage = usage
         if isinstance(timings := chunk.get("timings"), dict):
             self._llama_cached = timings.get("cache_n")
@@ -119,13 +118,15 @@ class ChatStream(EventReader):
                 self._take_part(item)
         if isinstance(refusal := delta.get("refusal"), str):
             self._refusal.append(refusal)
+            self.signs += bool(refusal)
         calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                self._take_call_piece(call)
+        if isinstance(calls, list):
+            self.signs += self._calls.add_pieces(calls)
         if isinstance(old := delta.get("function_call"), dict):
-            self._old_call = self._old_call or _CallDraft(None)
-            _extend_draft(self._old_call, {"function": old})
+            self._old_call = self._old_call or CallDraft(index=None)
+            self._old_call.extend_draft({"function": old})
+            self.signs += 1
+        self.signs += self._extras.add_fields(delta)
 
     def _take_part(self, item: Json) -> None:
         """Read one typed part of a content list."""
@@ -141,46 +142,21 @@ class ChatStream(EventReader):
         elif item.get("type") in ("text", "output_text", None) and isinstance(piece := item.get("text"), str):
             self._emit_text(piece)
 
-    def _take_call_piece(self, piece: dict[str, Any]) -> None:
-        index, given = piece.get("index"), piece.get("id")
-        index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        given = given if isinstance(given, str) else ""
-        function = piece.get("function")
-        named = isinstance(function, dict) and bool(function.get("name"))
-        if index is not None:
-            draft = self._by_index.get(index)
-            # Some gateways number every parallel call 0; another id with a name is another call.
-            if draft is not None and named and given and draft.id and given != draft.id:
-                draft = None
-        else:
-            draft = self._drafts[-1] if self._drafts else None
-            if draft is not None and given and given != draft.id:
-                draft = self._by_id.get(given)
-        if draft is None:
-            draft = _CallDraft(index)
-            self._drafts.append(draft)
-            if index is not None:
-                self._by_index[index] = draft
-        _extend_draft(draft, piece)
-        if draft.id:
-            self._by_id.setdefault(draft.id, draft)
-
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _build_answer(self) -> Answer:
         raw = self.finish_raw
-        finish = _FINISH_BY_REASON.get(raw) if raw is not None else None
-        if finish == "error":
-            raise self._build_error("server_error", f"the endpoint ended the answer with {raw!r}", retryable=True)
-        drafts = self._drafts or ([self._old_call] if self._old_call is not None else [])
-        calls = tuple(_build_call(draft, number) for number, draft in enumerate(drafts, start=1))
-        refusal = "".join(self._refusal)
-        if calls and (raw is None or finish == "stop"):
+        finish, finish_notes = self._translate_finish(raw)
+        if finish in {"stop", None} and find_meaning(self._native_finish) in {"broken", "bad_tool_call"}:
+            self._translate_finish(self._native_finish)
+        drafts = self._calls.drafts or ([self._old_call] if self._old_call is not None else [])
+        calls = tuple(draft.build_call(number) for number, draft in enumerate(drafts, start=1))
+        refusal = join_surrogates("".join(self._refusal))
+        if calls and finish in {"stop", None}:
             finish = "tool_calls"
         elif refusal and finish in {"stop", None}:
             finish = "refusal"
         usage, notes = self.last_usage()
-        field = self._reasoning_field
         return Answer(
             text=self.text,
             reasoning=self.reasoning,
@@ -190,23 +166,22 @@ class ChatStream(EventReader):
             finish=finish,
             finish_raw=raw,
             model=self.model,
-            # Such endpoints require the reasoning of a turn with calls; the turn has its text, this names its field.
-            continuation={"reasoning_field": field} if field == REASONING_CONTENT else None,
+            continuation=self._build_continuation(drafts),
             cost_nusd=read_reported_cost(self._usage),
-            notes=notes,
+            notes=(*notes, *finish_notes),
         )
 
+    def _build_continuation(self, drafts: Sequence[CallDraft]) -> Json:
+        """Everything that must go back with the turn besides text and calls; None if there is nothing.
 
-def _extend_draft(draft: _CallDraft, piece: dict[str, Any]) -> None:
-    function = piece.get("function")
-    function = function if isinstance(function, dict) else {}
-    given, name, arguments = piece.get("id"), function.get("name"), function.get("arguments")
-    if not draft.id and isinstance(given, str):
-        draft.id = given
-    if not draft.name and isinstance(name, str):
-        draft.name = name
-    draft.fragments.append(encode_arguments(arguments))
-
-
-def _build_call(draft: _CallDraft, number: int) -> ToolCall:
-    return build_tool_call(draft.id or f"call_{number}", draft.name, "".join(draft.fragments))
+        `reasoning_field` names the field of the reasoning, which endpoints require with a turn that has calls; the turn
+        itself has the text. `message` and `calls` hold the fields that are in no specification.
+        """
+        kept: dict[str, Json] = {}
+        if self._reasoning_field == REASONING_CONTENT:
+            kept["reasoning_field"] = REASONING_CONTENT
+        if self._extras.fields:
+            kept["message"] = self._extras.fields
+        if any(draft.extras.fields or draft.custom for draft in drafts):
+            kept["calls"] = [draft.build_remainder() for draft in drafts]
+        return kept or None

@@ -10,6 +10,7 @@ from typing import Self
 
 import attrs
 
+from providers.base import Request
 from providers.errors import ProviderError
 
 _UNSUPPORTED_WORDS = (
@@ -39,17 +40,17 @@ class Quirks:
         """The union of two sets of quirks, since two concurrent requests may learn different ones."""
         return attrs.evolve(self, **dict.fromkeys((*self.names(), *other.names()), True))
 
-    def learn_from_error(self, error: ProviderError, said: str) -> Self:
-        """The quirks after a refusal with the body *said* of a request made with these quirks; unchanged if the refusal
-        teaches nothing.
+    def learn_from_error(self, error: ProviderError, said: str, request: Request) -> Self:
+        """The quirks after a refusal with the body *said* of *request*, which was encoded with these quirks; unchanged
+        if the refusal teaches nothing.
         """
         if error.status not in {400, 422} or error.kind != "invalid_request":
             return self
         said = said.lower()
-        return self.learn_from_words(said, refused=any(word in said for word in _UNSUPPORTED_WORDS))
+        return self.learn_from_words(said, request, refused=any(word in said for word in _UNSUPPORTED_WORDS))
 
-    def learn_from_words(self, said: str, *, refused: bool) -> Self:  # noqa: ARG002 - for formats that have quirks
-        """Learn from the refusal of an invalid request; for each format to override.
+    def learn_from_words(self, said: str, request: Request, *, refused: bool) -> Self:  # noqa: ARG002 - for formats
+        """Learn from the refusal of an invalid *request*; for each format to override.
 
         *said* is the body in lower case; *refused* is True if its words refuse a field itself, not its value.
         """

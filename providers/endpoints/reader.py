@@ -10,10 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from providers.base import Answer, ReasoningDelta, TextDelta
+from providers.base import Answer, Finish, ReasoningDelta, TextDelta
 from providers.endpoints.arguments import MAX_NESTING, exceeds_depth, parse_model_json
-from providers.endpoints.faults import RETRYABLE_KINDS, build_inner_error, clean_excerpt
+from providers.endpoints.dialects.finishes import UNKNOWN_FINISH, Meaning, find_meaning
+from providers.endpoints.dialects.surrogates import SurrogateJoiner
+from providers.endpoints.faults import RETRYABLE_KINDS, build_inner_error, clean_excerpt, find_base_error
 from providers.endpoints.sse import MAX_LINE_BYTES, SseEvent, SseParser
+from providers.endpoints.usage import drop_unreported_zeros
 from providers.errors import ErrorKind, ProviderError
 from providers.usage import Usage
 
@@ -41,6 +44,8 @@ class AnswerReader(ABC):
         self._secrets = tuple(secrets)
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._text_joiner = SurrogateJoiner()
+        self._reasoning_joiner = SurrogateJoiner()
         self._error: ProviderError | None = None
         self._streamed = True
         """True for a stream, of which a part has a meaning; False for one document, of which a part has none."""
@@ -50,6 +55,9 @@ class AnswerReader(ABC):
         """The finish reason in the endpoint's own words."""
         self.done = False
         """True once the terminal marker has arrived; the rest of the body is ignored."""
+        self.signs = 0
+        """Number of signs of the model's work so far, such as pieces of text and of calls. Keep-alives, announcements
+        and pieces without content are none."""
 
     @property
     def text(self) -> str:
@@ -70,10 +78,13 @@ class AnswerReader(ABC):
                 `last_usage` and `model`.
         """
         self._read_rest()
+        self._flush_text()
         if self._error is not None:
             raise self._add_evidence(self._error)
         if self.finish_raw is None and not self.done:
             raise self._build_error("truncated", "stream ended without terminal marker", retryable=True)
+        if self.finish_raw is None and not self._text and not self._has_output():
+            raise self._build_break("the endpoint ended the answer before it began")
         answer = self._build_answer()
         if exceeds_depth(answer.continuation, MAX_NESTING):
             # the next request and records have to encode it again
@@ -86,8 +97,11 @@ class AnswerReader(ABC):
         Raises:
             ProviderError: *error* with the part received, or an error that the body had reported before.
         """
-        if self._streamed and error.kind in {"truncated", "timeout"} and self.finish_raw is not None:
-            return self.finish_answer()
+        if self._streamed and error.kind in {"truncated", "timeout"}:
+            self._read_last_event()
+            if self.finish_raw is not None:
+                return self.finish_answer()
+        self._flush_text()
         if self._error is not None:
             raise self._add_evidence(self._error) from error
         raise self._add_evidence(error)
@@ -102,9 +116,22 @@ class AnswerReader(ABC):
             ProviderError: `bad_payload`: a line is longer than 64 MiB.
         """
 
-    @abstractmethod
     def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last usage report and its notes."""
+        """The last usage report and its notes. Figures that cannot have been counted are left out."""
+        usage, notes = self._read_usage()
+        return drop_unreported_zeros(usage, notes, answered=bool(self._text or self._reasoning or self._has_output()))
+
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
+        """The last usage report as the endpoint gave it, and its notes."""
+        return None, ("usage_unreported",)
+
+    def _has_output(self) -> bool:
+        """True if the answer contains a tool call or a refusal."""
+        return False
+
+    def _read_last_event(self) -> None:
+        """Read the last event of a broken stream, which may have arrived completely."""
+        self._read_rest()
 
     @abstractmethod
     def _read_rest(self) -> None:
@@ -126,13 +153,50 @@ class AnswerReader(ABC):
 
     def _emit_text(self, piece: object) -> None:
         if isinstance(piece, str) and piece:
-            self._text.append(piece)
-            self._emit(TextDelta(piece))
+            self.signs += 1
+            if piece := self._text_joiner.add(piece):
+                self._text.append(piece)
+                self._emit(TextDelta(piece))
 
     def _emit_reasoning(self, piece: object) -> None:
         if isinstance(piece, str) and piece:
-            self._reasoning.append(piece)
-            self._emit(ReasoningDelta(piece))
+            self.signs += 1
+            if piece := self._reasoning_joiner.add(piece):
+                self._reasoning.append(piece)
+                self._emit(ReasoningDelta(piece))
+
+    def _flush_text(self) -> None:
+        """Emit halves of characters whose other halves never arrived."""
+        if rest := self._text_joiner.close():
+            self._text.append(rest)
+            self._emit(TextDelta(rest))
+        if rest := self._reasoning_joiner.close():
+            self._reasoning.append(rest)
+            self._emit(ReasoningDelta(rest))
+
+    def _translate_finish(self, word: str | None) -> tuple[Finish | None, tuple[str, ...]]:
+        """The finish that the endpoint's *word* means, and notes; None if it reported none.
+
+        An unknown word does not invalidate a complete answer: it counts as `stop`, with the note `unknown_finish`.
+
+        Raises:
+            ProviderError: the word says that the endpoint broke the answer off (`server_error`), or that the model's
+                call is no call (`bad_tool_call`).
+        """
+        meaning: Meaning | None = find_meaning(word)
+        if meaning == "broken":
+            raise self._build_break(f"the endpoint ended the answer with {word!r}")
+        if meaning == "bad_tool_call":
+            raise self._build_error("bad_tool_call", f"the endpoint ended the answer with {word!r}", retryable=False)
+        if word is not None and meaning is None:
+            return "stop", (UNKNOWN_FINISH,)
+        return meaning, ()
+
+    def _build_break(self, message: str) -> ProviderError:
+        """Build the error for an answer that the endpoint broke off."""
+        error = self._build_error("server_error", message[:200], retryable=True)
+        error.broken_off = True
+        return error
 
     def _note_error(self, error: Mapping[str, Any]) -> None:
         """Note an error object in the body; the first one counts."""
@@ -157,6 +221,7 @@ class AnswerReader(ABC):
         return self._add_evidence(error)
 
     def _add_evidence(self, error: ProviderError) -> ProviderError:
+        self._flush_text()
         error.usage = self.last_usage()[0]
         error.text = self.text
         error.model = self.model
@@ -229,7 +294,10 @@ class EventReader(AnswerReader):
         return data
 
     def _take_event(self, event: SseEvent) -> None:
-        if event.data.strip() == "[DONE]":
+        data = event.data.strip()
+        if not data:
+            return  # a keep-alive of gateways
+        if data == "[DONE]":
             self.done = self.done or self.done_marker
             return
         chunk = parse_model_json(event.data)
@@ -238,11 +306,17 @@ class EventReader(AnswerReader):
         elif event.name == "error" and "error" not in chunk:
             self._note_error(chunk)
         else:
+            if (error := find_base_error(chunk)) is not None:
+                self._note_error(error)
             self._take_chunk(chunk)
 
     def _read_rest(self) -> None:
-        self._events.close()
+        events = self._events.close()
         if self._streamed:
+            for event in events if not self.done else ():
+                # A complete event lacks only its blank line; half of one means nothing.
+                if event.data.strip() == "[DONE]" or isinstance(parse_model_json(event.data), dict):
+                    self._take_event(event)
             return
         body = self._document.decode("utf-8", "replace")
         document = parse_model_json(body)
@@ -250,6 +324,8 @@ class EventReader(AnswerReader):
         if isinstance(document, list) and len(document) == 1:
             document = document[0]
         if isinstance(document, dict):
+            if (error := find_base_error(document)) is not None:
+                self._note_error(error)
             self._take_document(document)
         else:
             self._reject_body(body)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import attrs
 
-from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, ToolSpec, UserText
+from providers.base import AssistantTurn, Emit, Message, Request, ToolAnswer, ToolCall, ToolSpec, UserText
 from providers.endpoints.arguments import render_call_arguments
+from providers.endpoints.dialects.output_items import CALL_PLACEHOLDER
 from providers.endpoints.endpoint import Endpoint, encode_body, write_tools
 from providers.endpoints.quirks import Quirks
-from providers.endpoints.responses_stream import CALL_PLACEHOLDER, ResponseStream
+from providers.endpoints.responses_stream import ResponseStream
 from providers.registry import ProviderOptions
 from store.events import Json
 
@@ -25,7 +26,7 @@ class ResponsesQuirks(Quirks):
     no_encrypted_reasoning: bool = False
     """Encrypted reasoning is not requested, because the model does not reason and refuses the field."""
 
-    def learn_from_words(self, said: str, *, refused: bool) -> Self:
+    def learn_from_words(self, said: str, request: Request, *, refused: bool) -> Self:  # noqa: ARG002 - every request
         """Learn from a refusal; see `Quirks.learn_from_words`."""
         if refused and ("encrypted" in said or "'include" in said or '"include' in said):
             return attrs.evolve(self, no_encrypted_reasoning=True)
@@ -56,7 +57,7 @@ def encode_request(request: Request, quirks: ResponsesQuirks) -> bytes:
     """Encode a request as JSON."""
     body: dict[str, Any] = {
         "model": request.model,
-        "input": [item for message in request.messages for item in _write_items(message)],
+        "input": _write_input(request.messages),
         "store": False,
         "stream": True,
     }
@@ -82,6 +83,21 @@ def _write_tool(tool: ToolSpec) -> Item:
     }
 
 
+def _write_input(messages: Iterable[Message]) -> list[Item]:
+    """Write the conversation. The result of a call has the type that belongs to the type of its call."""
+    written: list[Item] = []
+    custom: set[Json] = set()
+    for message in messages:
+        for item in _write_items(message):
+            kind, call_id = item.get("type"), item.get("call_id")
+            if kind == "custom_tool_call" and isinstance(call_id, str):
+                custom.add(call_id)
+            if kind == "function_call_output" and call_id in custom:
+                item["type"] = "custom_tool_call_output"
+            written.append(item)
+    return written
+
+
 def _write_items(message: Message) -> Iterator[Item]:
     match message:
         case UserText():
@@ -94,22 +110,29 @@ def _write_items(message: Message) -> Iterator[Item]:
 
 def _write_turn(turn: AssistantTurn) -> Iterator[Item]:
     """Write a turn as the model produced it, with its reasoning items in place."""
-    calls: list[Item] = [
-        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": render_call_arguments(call)}
-        for call in turn.calls
-    ]
     kept = _read_kept_items(turn.continuation)
     places = sum(item.get("type") == CALL_PLACEHOLDER for item in kept)
-    if kept and places == len(calls) and _join_text(kept) == turn.text:
-        following = iter(calls)
+    if kept and places == len(turn.calls) and _join_text(kept) == turn.text:
+        following = iter(turn.calls)
         for item in kept:
-            yield next(following) if item.get("type") == CALL_PLACEHOLDER else item
+            yield _write_call(next(following), item) if item.get("type") == CALL_PLACEHOLDER else item
         return
     # The turn was shortened since, or has only text and calls. An endpoint refuses reasoning that is not followed by
     # its original items, so the reasoning is left out.
     if turn.text:
         yield {"type": "message", "role": "assistant", "content": turn.text}
-    yield from calls
+    for call in turn.calls:
+        yield _write_call(call, {})
+
+
+def _write_call(call: ToolCall, place: Item) -> Item:
+    """Write a call, with the fields that came with it, which its placeholder has."""
+    extra = place.get("extra")
+    fields: Item = dict(extra) if isinstance(extra, dict) else {}
+    fields |= {"call_id": call.id, "name": call.name}
+    if isinstance(given := place.get("input"), str):
+        return {**fields, "type": "custom_tool_call", "input": given}
+    return {"type": "function_call", **fields, "arguments": render_call_arguments(call)}
 
 
 def _join_text(items: list[Item]) -> str:

@@ -9,38 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import attrs
-
 from providers.base import Answer, Finish
-from providers.endpoints.arguments import build_tool_call, encode_arguments
+from providers.endpoints.dialects.output_items import CALL_KINDS, OutputItem, OutputItems, list_parts, read_string
+from providers.endpoints.dialects.surrogates import join_surrogates
 from providers.endpoints.reader import EmitDelta, EventReader, ignore_delta
 from providers.endpoints.usage import read_responses_usage
 from providers.usage import Usage
 from store.events import Json
 
-CALL_PLACEHOLDER = "call"
-"""The type of the placeholder for a tool call in a continuation."""
-
-_FINISH_BY_REASON: Mapping[str, Finish] = {
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
+_PART_KINDS: Mapping[str, str] = {"output_text": "text", "text": "text", "refusal": "refusal"}
 _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
-
-
-@attrs.define(eq=False)
-class _OutputItem:
-    """An output item that is still arriving."""
-
-    content: dict[str, Any] = attrs.field(factory=dict[str, Any])
-    arguments: list[str] = attrs.field(factory=list[str])
-    streamed: set[str] = attrs.field(factory=set[str])
-    """The texts that arrived in deltas; the complete item only repeats them."""
-
-    @property
-    def kind(self) -> str:
-        return _read_string(self.content, "type")
 
 
 class ResponseStream(EventReader):
@@ -48,14 +26,16 @@ class ResponseStream(EventReader):
 
     def __init__(self, emit: EmitDelta = ignore_delta, *, secrets: Iterable[str] = ()) -> None:
         super().__init__(emit, secrets=secrets)
-        self._items: dict[int, _OutputItem] = {}
+        self._items = OutputItems()
         self._refusal: list[str] = []
         self._usage: Mapping[str, Json] | None = None
         self._status = ""
 
-    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The last usage report and its notes."""
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         return read_responses_usage(self._usage)
+
+    def _has_output(self) -> bool:
+        return any(self._refusal) or any(item.kind in CALL_KINDS for item in self._items.list_in_order())
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -67,25 +47,26 @@ class ResponseStream(EventReader):
         self._take_end(document)
 
     def _take_chunk(self, chunk: dict[str, Any]) -> None:
-        kind = _read_string(chunk, "type")
+        kind = read_string(chunk, "type")
+        if isinstance(usage := chunk.get("usage"), dict) and usage:
+            self._usage = usage
         match kind:
-            case "response.output_text.delta":
-                self._find_item(chunk).streamed.add("text")
-                self._emit_text(chunk.get("delta"))
+            case "response.output_text.delta" | "response.output_text.done":
+                self._take_text(chunk, "text", kind)
+            case "response.refusal.delta" | "response.refusal.done":
+                self._take_text(chunk, "refusal", kind)
             case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
-                self._find_item(chunk).streamed.add("reasoning")
-                self._emit_reasoning(chunk.get("delta"))
-            case "response.refusal.delta":
-                self._find_item(chunk).streamed.add("refusal")
-                self._add_refusal(chunk.get("delta"))
-            case "response.function_call_arguments.delta":
-                if isinstance(piece := chunk.get("delta"), str):
-                    self._find_item(chunk).arguments.append(piece)
-            case "response.function_call_arguments.done":
-                if isinstance(whole := chunk.get("arguments"), str):
-                    self._find_item(chunk).arguments = [whole]
+                self._take_text(chunk, "reasoning", kind)
+            case "response.content_part.done":
+                self._take_part(self._items.find_for_event(chunk), _read_part_number(chunk) or 0, chunk.get("part"))
+            case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
+                if isinstance(piece := chunk.get("delta"), str) and piece:
+                    self._items.find_for_event(chunk).arguments.append(piece)
+                    self.signs += 1
+            case "response.function_call_arguments.done" | "response.custom_tool_call_input.done":
+                self._items.find_for_event(chunk).replace_arguments(chunk.get("arguments", chunk.get("input")))
             case "response.output_item.added" | "response.output_item.done":
-                self._take_item(self._find_item(chunk), chunk.get("item"), done=kind.endswith("done"))
+                self._take_item(chunk, chunk.get("item"), whole=kind.endswith("done"))
             case _:
                 self._take_state(kind, chunk)
 
@@ -101,91 +82,101 @@ class ResponseStream(EventReader):
         elif chunk.get("error"):
             self._note_error(chunk)
 
-    def _find_item(self, chunk: dict[str, Any]) -> _OutputItem:
-        """Find the item of an event by its position, since gateways may change ids."""
-        index = chunk.get("output_index")
-        if not isinstance(index, int):
-            begins = chunk.get("type") == "response.output_item.added"
-            index = len(self._items) if begins else next(reversed(self._items), 0)
-        return self._items.setdefault(index, _OutputItem())
+    def _take_text(self, chunk: dict[str, Any], kind: str, event: str) -> None:
+        """Read a piece of a text, or the complete text if no piece of it has arrived."""
+        item, part = self._items.find_for_event(chunk), _read_part_number(chunk)
+        if event.endswith(".delta"):
+            self._add_text(item, kind, part, chunk.get("delta"))
+        elif not item.has_emitted(kind, part or 0):
+            self._add_text(item, kind, part, chunk.get("text", chunk.get("refusal")))
 
-    def _take_item(self, item: _OutputItem, content: Any, *, done: bool) -> None:
+    def _add_text(self, item: OutputItem, kind: str, part: int | None, piece: Any) -> None:
+        if not isinstance(piece, str) or not piece:
+            return
+        item.streamed.add((kind, part))
+        if kind == "text":
+            self._emit_text(piece)
+        elif kind == "reasoning":
+            self._emit_reasoning(piece)
+        else:
+            self._refusal.append(piece)
+            self.signs += 1
+
+    def _take_part(self, item: OutputItem, number: int, part: Any) -> None:
+        """Read a complete part of a message unless its text has been emitted."""
+        if not isinstance(part, dict):
+            return
+        kind = _PART_KINDS.get(read_string(part, "type"))
+        if kind is not None and not item.has_emitted(kind, number):
+            self._add_text(item, kind, number, part.get("text" if kind == "text" else "refusal"))
+
+    def _take_item(self, chunk: dict[str, Any], content: Any, *, whole: bool) -> None:
         """Read the start of an item, or the complete item, which replaces its pieces."""
         if not isinstance(content, dict):
             return
+        item = self._items.find_for_item(chunk, content, begins=not whole)
         item.content = content
-        arguments = content.get("arguments")
-        if isinstance(arguments, str) and (done or arguments):
-            item.arguments = [arguments] if arguments or not item.arguments else item.arguments
-        elif arguments is not None and not isinstance(arguments, str):
-            item.arguments = [encode_arguments(arguments)]
-        if done:
-            self._emit_unstreamed(item, content)
+        item.take_arguments(content, whole=whole)
+        self.signs += 1
+        if whole:
+            self._take_texts(item, content)
+            item.complete = True
 
-    def _emit_unstreamed(self, item: _OutputItem, content: Mapping[str, Any]) -> None:
-        """Emit the texts of a complete item that no event has streamed."""
-        match item.kind:
-            case "message":
-                for part in _list_parts(content, "content"):
-                    if _read_string(part, "type") in {"output_text", "text"} and "text" not in item.streamed:
-                        self._emit_text(part.get("text"))
-                    elif part.get("type") == "refusal" and "refusal" not in item.streamed:
-                        self._add_refusal(part.get("refusal"))
-            case "reasoning" if "reasoning" not in item.streamed:
-                for part in (*_list_parts(content, "summary"), *_list_parts(content, "content")):
-                    self._emit_reasoning(part.get("text"))
-        item.streamed |= {"text", "refusal", "reasoning"}
-
-    def _add_refusal(self, piece: Any) -> None:
-        if isinstance(piece, str):
-            self._refusal.append(piece)
+    def _take_texts(self, item: OutputItem, content: dict[str, Any]) -> None:
+        """Emit the texts of a complete item that no piece has had."""
+        for number, part in enumerate(list_parts(content, "content") if item.kind == "message" else ()):
+            self._take_part(item, number, part)
+        if item.kind == "reasoning" and not any(kind == "reasoning" for kind, _ in item.streamed):
+            for part in (*list_parts(content, "summary"), *list_parts(content, "content")):
+                self._add_text(item, "reasoning", None, part.get("text"))
 
     def _take_end(self, response: Any, kind: str = "") -> None:
-        """Read the end: status, usage, and the items if no event had any."""
+        """Read the end: status, usage, and from the final snapshot everything that stayed empty so far."""
         if not isinstance(response, dict):
             response = {}
         self._note_model(response.get("model"))
-        self._status = _read_string(response, "status") or kind
+        self._status = read_string(response, "status") or kind
         self.finish_raw = self._status or None
         if isinstance(usage := response.get("usage"), dict) and usage:
             self._usage = usage
         if isinstance(details := response.get("incomplete_details"), dict) and self._status == "incomplete":
-            self.finish_raw = _read_string(details, "reason") or self._status
-        if not any(item.content for item in self._items.values()):
-            for index, content in enumerate(_list_parts(response, "output")):
-                self._take_item(self._items.setdefault(index, _OutputItem()), content, done=True)
+            self.finish_raw = read_string(details, "reason") or self._status
+        for position, content in enumerate(list_parts(response, "output")):
+            item = self._items.find_for_snapshot(position, content)
+            item.merge_content(content)
+            if not item.arguments:
+                item.take_arguments(content, whole=True)
+            self._take_texts(item, content)
         if self._status in {"failed", "cancelled"} and self._error is None:
             told = response.get("error")
             self._note_error(told if isinstance(told, dict) else {"message": f"the response was {self._status}"})
+            if self._error is not None and not isinstance(told, dict):
+                self._error.broken_off = True
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _build_answer(self) -> Answer:
         raw = self.finish_raw
         finish: Finish | None = None
+        notes: tuple[str, ...] = ()
         if self._status == "completed":
             finish = "stop"
         elif self._status == "incomplete":
-            finish = _FINISH_BY_REASON.get(raw or "", "length")
+            finish, notes = self._translate_finish(raw if raw != self._status else "length")
+            finish = "length" if notes else finish
         elif self._status:
             raise self._build_error(
-                "truncated", f"the endpoint stopped with the status {self._status!r}", retryable=True
+                "truncated", f"the endpoint stopped with the status {self._status[:100]!r}", retryable=True
             )
-        items = [self._items[index] for index in sorted(self._items)]
-        calls = tuple(
-            build_tool_call(
-                _read_string(item.content, "call_id") or _read_string(item.content, "id") or f"call_{number}",
-                _read_string(item.content, "name"),
-                "".join(item.arguments),
-            )
-            for number, item in enumerate((item for item in items if item.kind == "function_call"), start=1)
-        )
-        refusal = "".join(self._refusal)
+        items = self._items.list_in_order()
+        drafts = [item for item in items if item.kind in CALL_KINDS]
+        calls = tuple(item.build_call(number) for number, item in enumerate(drafts, start=1))
+        refusal = join_surrogates("".join(self._refusal))
         if calls and finish in {"stop", None}:
             finish = "tool_calls"
         elif refusal and finish in {"stop", None}:
             finish = "refusal"
-        usage, notes = self.last_usage()
+        usage, usage_notes = self.last_usage()
         return Answer(
             text=self.text,
             reasoning=self.reasoning,
@@ -196,17 +187,19 @@ class ResponseStream(EventReader):
             finish_raw=raw,
             model=self.model,
             continuation=_build_continuation(items),
-            notes=notes,
+            notes=(*usage_notes, *notes),
         )
 
 
-def _build_continuation(items: Iterable[_OutputItem]) -> Json:
+def _build_continuation(items: Iterable[OutputItem]) -> Json:
     """The items that must go back; None if text and calls are enough."""
     kept: list[Json] = []
     needed = False
     for item in items:
-        if item.kind == "function_call":
-            kept.append({"type": CALL_PLACEHOLDER})
+        if item.kind in CALL_KINDS:
+            place = item.build_placeholder()
+            kept.append(place)
+            needed = needed or len(place) > 1
         elif item.kind == "reasoning" and not _can_go_back(item.content):
             # Reasoning that is not encrypted refers to a stored item, and the endpoint stores nothing.
             continue
@@ -217,14 +210,9 @@ def _build_continuation(items: Iterable[_OutputItem]) -> Json:
 
 
 def _can_go_back(reasoning: Mapping[str, Any]) -> bool:
-    return bool(reasoning.get("encrypted_content") or _list_parts(reasoning, "content"))
+    return bool(reasoning.get("encrypted_content") or list_parts(reasoning, "content"))
 
 
-def _list_parts(holder: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
-    parts = holder.get(field)
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-
-
-def _read_string(holder: Mapping[str, Any], field: str) -> str:
-    value = holder.get(field)
-    return value if isinstance(value, str) else ""
+def _read_part_number(chunk: Mapping[str, Any]) -> int | None:
+    number = chunk.get("content_index")
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -65,10 +65,18 @@ class SseParser:
         self._tail = bytearray(rest[-1])
         return events
 
-    def close(self) -> None:
-        """End the body; an event without its final blank line is discarded, as the standard requires."""
-        self._tail.clear()
-        self._reset_event()
+    def close(self) -> list[SseEvent]:
+        """End the body and return the event that lacks its final blank line, complete or half of one.
+
+        The standard discards it. Servers that end their last event with the connection are common, so the caller
+        decides by the data.
+        """
+        events: list[SseEvent] = []
+        if self._tail:
+            self._take_line(bytes(self._tail), events)
+            self._tail.clear()
+        self._take_line(b"", events)
+        return events
 
     def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
         if self._at_start:

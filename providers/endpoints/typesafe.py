@@ -111,9 +111,11 @@ class SystemOneReader(AnswerReader):
         self._body = bytearray()
         self._usage: Mapping[str, Json] | None = None
 
-    def last_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """The usage report and its notes."""
+    def _read_usage(self) -> tuple[Usage | None, tuple[str, ...]]:
         return read_responses_usage(self._usage)
+
+    def _has_output(self) -> bool:
+        return False
 
     def feed(self, data: bytes) -> None:
         """Read the next piece.

@@ -46,7 +46,8 @@ class _TokenCounts:
         return None, notes or ("usage_unreported",)
 
     def _drop_oversized(self, part: int | None, whole: int | None) -> int | None:
-        if part is None or whole is None or part <= whole:
+        # A whole of 0 may only leave out its parts; `drop_unreported_zeros` decides.
+        if part is None or not whole or part <= whole:
             return part
         self.dropped = True
         return None
@@ -60,8 +61,34 @@ def is_plausible(usage: Usage | None) -> bool:
     return all(tokens is None or 0 <= tokens <= MAX_PLAUSIBLE_TOKENS for tokens in told)
 
 
-def read_chat_usage(report: Report | None, *, cached_elsewhere: Json = None) -> tuple[Usage | None, tuple[str, ...]]:
-    """Read the usage report of chat completions.
+def drop_unreported_zeros(
+    usage: Usage | None, notes: tuple[str, ...], *, answered: bool
+) -> tuple[Usage | None, tuple[str, ...]]:
+    """Leave out zeros that were not counted: servers that do not count tokens report 0.
+
+    A request always has input, and an answer with content (*answered*) has output. A zero that cached or reasoning
+    tokens explain is a count.
+    """
+    if usage is None:
+        return None, notes
+    no_input = usage.input == 0 and not (usage.cached or usage.cache_write)
+    if usage.input == 0 and not no_input:
+        # The endpoint leaves cached tokens out of its input, so they are no part of it.
+        usage = attrs.evolve(usage, cached=None, cache_write=None, cache_write_1h=None)
+    no_output = usage.output == 0 and not usage.reasoning and (answered or no_input)
+    if no_input:
+        usage = attrs.evolve(usage, input=None, cached=None, cache_write=None, cache_write_1h=None)
+    if no_output:
+        usage = attrs.evolve(usage, output=None, reasoning=None)
+    if (no_input or no_output) and "usage_unreported" not in notes:
+        notes = (*notes, "usage_unreported")
+    return (usage if usage.to_json() else None), notes
+
+
+def read_chat_usage(
+    report: Report | None, *, cached_elsewhere: Json = None, with_calls: bool = False
+) -> tuple[Usage | None, tuple[str, ...]]:
+    """Read the usage report of chat completions. *with_calls*: the answer contains tool calls.
 
     Returns:
         The usage, and its notes: `usage_unreported`, or `usage_implausible` if a field was dropped.
@@ -82,6 +109,11 @@ def read_chat_usage(report: Report | None, *, cached_elsewhere: Json = None) -> 
     total = report.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
         output += reasoning  # xAI counts reasoning separately
+    elif reasoning is None and not with_calls and prompt is not None and output is not None:
+        # Gemini's total also contains thoughts, billed as output, without naming them. Next to calls, it also contains
+        # the prompts of tools, so the difference says nothing about the output.
+        whole = counts.take_count(total)
+        output = max(output, whole - prompt) if whole is not None and output else output
     return counts.build_usage(
         Usage(input=prompt, output=output, cached=cached, cache_write=written, reasoning=reasoning)
     )
@@ -92,7 +124,7 @@ def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str,
     if not report:
         return None, ("usage_unreported",)
     counts = _TokenCounts()
-    (written_details,) = _list_details(report, "cache_creation")
+    written_details, output_details = _list_details(report, "cache_creation", "output_tokens_details")
     plain = counts.take_count(report.get("input_tokens"))
     cached = counts.take_count(report.get("cache_read_input_tokens"))
     lifetimes = [
@@ -107,6 +139,7 @@ def read_messages_usage(report: Report | None) -> tuple[Usage | None, tuple[str,
             cached=cached,
             cache_write=written,
             cache_write_1h=lifetimes[1] or None,
+            reasoning=counts.take_count(output_details.get("thinking_tokens"), output_details.get("reasoning_tokens")),
         )
     )
 

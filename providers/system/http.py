@@ -6,8 +6,7 @@ redirects (which must not receive a key), cookies, authentication and hooks, and
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib import import_module
 from socket import SHUT_RDWR
@@ -16,23 +15,24 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from providers.errors import ErrorKind, ProviderError
+from providers.errors import ProviderError
+from providers.system.codings import MAX_STEP_BYTES, Decoder, open_decoder
+from providers.system.transport_errors import CONNECT_TIMEOUT_S, build_transport_error, translate_error
 from store.errors import UsageError
 
 if TYPE_CHECKING:
     import ssl
 
-    import httpx  # noqa: TID251 - this is the place
+    import httpx  # noqa: TID251 - this is the place, and only a request needs it
 
-CONNECT_TIMEOUT_S = 10.0
 FIRST_BYTE_TIMEOUT_S = 120.0
 IDLE_TIMEOUT_S = 60.0
+TOKEN_IDLE_TIMEOUT_S = 600.0
+"""Timeout between two signs of work in seconds: models reason for minutes behind keep-alives."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """Maximum decoded size of a response body in bytes."""
 CLOSE_TIMEOUT_S = 2.0
 """Seconds that closing a connection may delay a cancellation."""
-_MAX_INFLATED_BYTES = 1024 * 1024
-"""Bytes that one decompression step may yield, so that a decompression bomb cannot fill the memory at once."""
 
 
 def render_url(url: str) -> str:
@@ -85,9 +85,12 @@ class _SocketWatchdog:
         self._loop = asyncio.get_running_loop()
         self._socket = socket
         self._by = by
+        self._sign_by = float("inf")
         self._timer = self._loop.call_at(by, self._check_deadline)
         self.expired = False
         """True once time ran out; what the reader sees after that comes from the shutdown, not from the server."""
+        self.without_sign = False
+        """True if bytes arrived until the end, but none that the caller counts as a sign of work."""
 
     def extend_deadline(self, allowed_s: float) -> None:
         """Restart the timeout after a received piece, with *allowed_s* seconds for the next."""
@@ -96,14 +99,27 @@ class _SocketWatchdog:
             self._timer.cancel()
             self._timer = self._loop.call_at(self._by, self._check_deadline)
 
+    def expect_sign_in(self, allowed_s: float) -> None:
+        """Restart the timeout for the next sign of work."""
+        self.expect_sign(self._loop.time() + allowed_s)
+
+    def expect_sign(self, by: float) -> None:
+        """Set the deadline for the next sign of work, in loop time."""
+        self._sign_by = by
+        if by < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(by, self._check_deadline)
+
     def stop(self) -> None:
         self._timer.cancel()
 
     def _check_deadline(self) -> None:
-        if self._loop.time() < self._by:
-            self._timer = self._loop.call_at(self._by, self._check_deadline)
+        by = min(self._by, self._sign_by)
+        if self._loop.time() < by:
+            self._timer = self._loop.call_at(by, self._check_deadline)
             return
         self.expired = True
+        self.without_sign = self._sign_by <= self._loop.time()
         # A closed socket has nothing to shut down, and its reader does not wait.
         with suppress(OSError):
             self._socket.shutdown(SHUT_RDWR)
@@ -121,8 +137,19 @@ class HttpResponse:
     _stream: AsyncIterator[bytes]
     _watchdog: _SocketWatchdog
     _idle_s: float
-    _decoder: _Inflater | None
+    _first_byte_by: float
+    _encoding: str
     _taken: int = 0
+    _opened: bool = False
+    _decoder: Decoder | None = None
+
+    def expect_sign_in(self, allowed_s: float) -> None:
+        """Give the body *allowed_s* seconds until its next sign of work, besides the limit on the next byte."""
+        self._watchdog.expect_sign_in(allowed_s)
+
+    def expect_first_sign(self) -> None:
+        """Give the body the time of its first byte for its first sign of work."""
+        self._watchdog.expect_sign(self._first_byte_by)
 
     async def read_chunks(self) -> AsyncIterator[bytes]:
         """Yield the decoded body while it arrives. May be called again to continue after a `break`.
@@ -134,7 +161,8 @@ class HttpResponse:
         """
         import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
 
-        stream, decoder, watchdog = self._stream, self._decoder, self._watchdog
+        stream, watchdog = self._stream, self._watchdog
+        decoder = self._open_decoder_once()
         while True:
             try:
                 piece = await anext(stream)
@@ -143,19 +171,25 @@ class HttpResponse:
             except (httpx.TransportError, httpx.StreamError, OSError) as error:
                 if watchdog.expired:
                     raise self._build_timeout_error() from error
-                raise _translate_error(error, self.where, mid_stream=True) from error
+                raise translate_error(error, self.where, mid_stream=True) from error
             watchdog.extend_deadline(self._idle_s)
             for decoded in (piece,) if decoder is None else decoder.feed(piece):
                 self._taken += len(decoded)
                 if self._taken > MAX_BODY_BYTES:
                     message = f"{self.where}: the answer is larger than {MAX_BODY_BYTES >> 20} MiB"
-                    raise _build_error("bad_payload", message, mid_stream=True, retryable=False)
+                    raise build_transport_error("bad_payload", message, mid_stream=True, retryable=False)
                 if decoded:
                     yield decoded
         if watchdog.expired:  # a body without a length ends with its connection, even if the timeout closed it
             raise self._build_timeout_error()
         if decoder is not None and not decoder.finished:
-            raise _build_error("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
+            raise build_transport_error("truncated", f"{self.where}: the compressed body ended early", mid_stream=True)
+
+    def _open_decoder_once(self) -> Decoder | None:
+        """The decoder of the body. Opened with the first read, so that a status counts whatever the body's coding."""
+        if not self._opened:
+            self._decoder, self._opened = open_decoder(self._encoding, self.where), True
+        return self._decoder
 
     async def read_start(self, limit: int) -> bytes:
         """Read at most *limit* bytes of the body. On an error, return the part received and do not raise."""
@@ -173,11 +207,16 @@ class HttpResponse:
         import anyio  # noqa: PLC0415 - start-up: only running needs an event loop
 
         with anyio.move_on_after(within_s):
-            await self.read_start(_MAX_INFLATED_BYTES)
+            await self.read_start(MAX_STEP_BYTES)
 
     def _build_timeout_error(self) -> ProviderError:
-        problem = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
-        return _build_error("timeout", f"{self.where}: {problem}", mid_stream=True)
+        what = "the answer stalled" if self._taken else "no byte of the response body arrived in time"
+        kept_alive = self._watchdog.without_sign and self._taken > 0
+        if kept_alive:
+            what = "the answer stalled: only keep-alives arrived"
+        error = build_transport_error("timeout", f"{self.where}: {what}", mid_stream=True)
+        error.kept_alive = kept_alive
+        return error
 
 
 def preload_http_client() -> None:
@@ -286,9 +325,9 @@ class HttpPool:
                 with anyio.CancelScope(deadline=first_byte_by) as scope:
                     answer = await transport.handle_async_request(request)
             except (httpx.TransportError, OSError) as error:
-                raise _translate_error(error, where, mid_stream=False) from error
+                raise translate_error(error, where, mid_stream=False) from error
             if scope.cancelled_caught:
-                raise _build_error("timeout", f"{where}: no answer within {first_byte_s:g} s")
+                raise build_transport_error("timeout", f"{where}: no answer within {first_byte_s:g} s")
             body_stream = answer.stream
             assert isinstance(body_stream, httpx.AsyncByteStream)
             watchdog = _SocketWatchdog(answer.extensions["network_stream"].get_extra_info("socket"), first_byte_by)
@@ -301,7 +340,8 @@ class HttpPool:
                     stream=aiter(body_stream),
                     watchdog=watchdog,
                     idle_s=idle_s,
-                    decoder=_choose_decoder(received.get("content-encoding", ""), where),
+                    first_byte_by=first_byte_by,
+                    encoding=received.get("content-encoding", ""),
                 )
             finally:
                 watchdog.stop()
@@ -359,82 +399,3 @@ class HttpPool:
             except (httpx.InvalidURL, ValueError) as error:
                 raise UsageError(f"{render_url(url)} is not a valid URL") from error
         return self._urls[url]
-
-
-class _Inflater:
-    """Decompressor for gzip and deflate with a limit per step."""
-
-    def __init__(self, window: int, where: str) -> None:
-        self._window = window
-        self._where = where
-        self._inner: Any = zlib.decompressobj(window)
-        self.finished = True
-        """True at the end of a gzip member; also for an empty body."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield decompressed pieces of at most 1 MiB.
-
-        Raises:
-            ProviderError: `bad_payload`: the data is damaged.
-        """
-        while data:
-            if self._inner.eof:  # a further gzip member
-                self._inner = zlib.decompressobj(self._window)
-            self.finished = False
-            try:
-                piece = self._inner.decompress(data, _MAX_INFLATED_BYTES)
-            except zlib.error as error:
-                message = f"{self._where}: the compressed body is damaged"
-                raise _build_error("bad_payload", message, mid_stream=True) from error
-            self.finished = self._inner.eof
-            yield piece
-            data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
-
-
-def _choose_decoder(encoding: str, where: str) -> _Inflater | None:
-    name = encoding.strip().lower()
-    if name in {"", "identity"}:
-        return None
-    if name in {"gzip", "x-gzip", "deflate"}:
-        return _Inflater(zlib.MAX_WBITS + 32 if name != "deflate" else zlib.MAX_WBITS, where)
-    raise _build_error("bad_payload", f"{where}: the response has an encoding that was not requested", retryable=False)
-
-
-def _build_error(
-    kind: ErrorKind, message: str, *, mid_stream: bool = False, retryable: bool = True, turned_away: bool = False
-) -> ProviderError:
-    return ProviderError(
-        kind=kind, message=message[:400], retryable=retryable, mid_stream=mid_stream, turned_away=turned_away
-    )
-
-
-def _translate_error(error: Exception, where: str, *, mid_stream: bool) -> ProviderError:
-    """Translate an error of httpx, h11 or the system into a `ProviderError`."""
-    import httpx  # noqa: PLC0415, TID251 - this is the place, and only a request needs it
-
-    match error:
-        case httpx.ConnectTimeout():
-            return _build_error("network", f"{where}: no connection within {CONNECT_TIMEOUT_S:g} s", turned_away=True)
-        case httpx.TimeoutException():
-            return _build_error("timeout", f"{where}: timed out", mid_stream=mid_stream)
-        case httpx.ConnectError():
-            return _build_error("network", f"{where}: cannot connect: {_find_reason(error)}", turned_away=True)
-        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
-            return _build_error("invalid_request", f"{where}: the request cannot be sent", retryable=False)
-        case _ if mid_stream:
-            return _build_error("truncated", f"{where}: the connection broke: {_find_reason(error)}", mid_stream=True)
-        case _:
-            return _build_error("network", f"{where}: closed without an answer: {_find_reason(error)}")
-
-
-def _find_reason(error: BaseException) -> str:
-    """The most specific text in an error's chain: the system's, if any. It never contains headers or URLs."""
-    link: BaseException | None = error
-    seen = 0
-    while link is not None and seen < 10:
-        if isinstance(link, BaseExceptionGroup):
-            link = link.exceptions[0]
-        if isinstance(link, OSError) and link.strerror:
-            return link.strerror
-        link, seen = link.__cause__ or link.__context__, seen + 1
-    return str(error).rstrip(".")[:120] or type(error).__name__

@@ -37,7 +37,7 @@ from orchestrator.world import World, hide_environment
 from providers.agent.loop import BuiltinAgent
 from providers.recording.replay import Replay
 from providers.registry import ProviderOptions, find_provider
-from providers.system.http import IDLE_TIMEOUT_S, check_base_url
+from providers.system.http import IDLE_TIMEOUT_S, TOKEN_IDLE_TIMEOUT_S, check_base_url
 from providers.system.sandbox import Sandbox, find_bubblewrap, prove_sandbox
 from store.rows import SweepRow
 from store.secrets.redactor import Redactor, find_credentials
@@ -166,6 +166,7 @@ def _open_kind(suite: Suite, tasks: Sequence[Task], settings: Settings, world: W
                 suite_root=suite.root,
                 first_token_timeout_ms=settings.agent.first_token_timeout_ms,
                 idle_timeout_ms=round(read_seconds(world, "EVALCTL_IDLE_SECONDS", IDLE_TIMEOUT_S) * 1000),
+                token_idle_timeout_ms=round(read_seconds(world, "EVALCTL_IDLE_SECONDS", TOKEN_IDLE_TIMEOUT_S) * 1000),
                 wall=world.wall,
             )
         ),

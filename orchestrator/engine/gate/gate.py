@@ -17,6 +17,7 @@ from orchestrator.engine.control.waits import Wait, WaitKind, Waits
 from orchestrator.engine.gate.breaker import Breaker, ProviderBlocked
 from orchestrator.engine.gate.charge import Charge, bound_of, charge_of
 from orchestrator.engine.gate.governor import Ticket
+from orchestrator.engine.gate.notices import AnswerNotices
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
@@ -24,6 +25,7 @@ from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.hold import Hold
 from orchestrator.engine.ports import Allotments, AttemptLog, Ledger
 from providers.base import Answer, Emitted, Provider, ReasoningDelta, Request, Responded, TextDelta
+from providers.endpoints.dialects.finishes import UNKNOWN_FINISH
 from providers.endpoints.usage import is_plausible
 from providers.errors import ProviderError
 from providers.prices.price import Price
@@ -67,6 +69,8 @@ class Gate:
     rng: random.Random
     on_blocked: Callable[[ProviderError], None] = lambda _error: None
     """Called once, when the circuit breaker opens."""
+    notices: AnswerNotices = attrs.field(factory=lambda: AnswerNotices(account=""))
+    """Shows what is unusual about the account's answers, each thing once."""
     waits: Waits = attrs.field(factory=Waits)
     breaker: Breaker = attrs.field(factory=Breaker)
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -144,6 +148,9 @@ class GateOfRun:
                 return answer
             finally:
                 gate.permits.give_back(ticket, failure, used)
+            if failure.wording:
+                self.requests.note_incident("unknown_wording", {"status": failure.status, "words": failure.wording})
+                gate.notices.report_error(failure)
             faults += failure.kind != "rate_limit"
             delay = self._policy.delay_before_retry(failure, faults=faults, waited_s=waited_s, rng=gate.rng)
             sent.record_reply(failure, delay)
@@ -169,7 +176,9 @@ class GateOfRun:
         sent.record_reply(answer, None)
         self.requests.note_model(sent.request.purpose, answer.model)
         for name in answer.notes:
-            self.requests.note_incident(name)
+            detail = {"finish": answer.finish_raw} if name == UNKNOWN_FINISH else None
+            self.requests.note_incident(name, detail)
+        self._gate.notices.report_answer(answer, self._gate.caps)
 
     def _charge_request(self, bound: Amount, sent: _SentRequest) -> Charge:
         """Compute the charge of a request, and count it and its incidents."""

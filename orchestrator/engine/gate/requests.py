@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -13,7 +13,7 @@ from orchestrator.engine.gate.charge import Charge
 from orchestrator.engine.gate.stopwatch import Stopwatch
 from orchestrator.engine.gate.tally import RequestTally, sum_tallies
 from orchestrator.engine.ports import AttemptLog
-from store.events import Incident
+from store.events import Incident, Json
 
 WORK = frozenset({"turn", "compaction"})
 """Purposes of requests whose calls and cost are measured. Others, such as a judge's, count only against the caps."""
@@ -58,12 +58,12 @@ class AttemptRequests:
         if purpose in WORK:
             self.model = model or self.model
 
-    def note_incident(self, name: str) -> None:
-        """Count an incident, and record the first of its name.
+    def note_incident(self, name: str, detail: Mapping[str, Json] | None = None) -> None:
+        """Count an incident, and record the first of its name with its *detail*.
 
         Raises:
             StoreFailed: the record can no longer be kept.
         """
         self.incidents[name] += 1
         if self.incidents[name] == 1:
-            self.log.append_event(Incident(name=name))
+            self.log.append_event(Incident(name=name, detail=detail or {}))

@@ -10,6 +10,8 @@ from providers.errors import ProviderError
 
 BASE_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 8.0
+BREAK_RETRIES = 2
+"""How often an answer that its endpoint broke off is requested again; every try is paid."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,6 +42,8 @@ class RetryPolicy:
             return None
         throttled = error.kind == "rate_limit"
         bound = min(self.first_token_retries, self.retries) if stayed_silent(error) else self.retries
+        if error.broken_off:
+            bound = min(bound, BREAK_RETRIES)
         if not throttled and faults > bound:
             return None
         asked_s = error.retry_after_s
@@ -62,4 +66,6 @@ class RetryPolicy:
 
 def stayed_silent(error: ProviderError) -> bool:
     """Return whether the endpoint was reached but sent no first token in time."""
-    return error.kind == "timeout" and not error.text and (error.status is None or error.status < 300)
+    if error.kind != "timeout":
+        return False
+    return error.kept_alive or (not error.text and (error.status is None or error.status < 300))

@@ -56,7 +56,7 @@ def answer(*events: dict[str, Any]) -> Answer:
         ("max_tokens", "length"),
         ("refusal", "refusal"),
         ("pause_turn", "pause"),
-        ("something_new", None),
+        ("something_new", "stop"),
     ],
 )
 def test_reason_is_told_in_our_words_and_kept_in_theirs(reason: str, finish: str | None) -> None:
@@ -69,8 +69,8 @@ def test_calls_make_an_end_of_turn_a_turn_with_calls() -> None:
     assert got.finish == "tool_calls"
 
 
-def test_full_context_window_is_an_error_with_what_it_cost() -> None:
-    error = failure_of(
+def test_answer_that_fills_the_context_window_is_cut_off() -> None:
+    got = answer_of(
         MessageStream,
         sse(
             start(input_tokens=9),
@@ -80,12 +80,7 @@ def test_full_context_window_is_an_error_with_what_it_cost() -> None:
             END,
         ),
     )
-    assert (error.kind, error.retryable, error.text, error.usage) == (
-        "context_length",
-        False,
-        "half",
-        Usage(input=9, output=4),
-    )
+    assert (got.finish, got.text, got.usage) == ("length", "half", Usage(input=9, output=4))
 
 
 def test_thinking_and_what_the_endpoints_own_tools_did_are_kept_whole_and_in_order() -> None:

@@ -39,7 +39,7 @@ def answer(*chunks: dict[str, Any], **options: Any) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("reason", "finish"), [("stop", "stop"), ("length", "length"), ("novelty", None), (None, None)]
+    ("reason", "finish"), [("stop", "stop"), ("length", "length"), ("novelty", "stop"), (None, None)]
 )
 def test_reason_is_told_in_our_words_and_kept_in_theirs(reason: str | None, finish: str | None) -> None:
     got = answer(said("x"), done(reason))
@@ -158,8 +158,8 @@ def test_missing_usage_is_none_and_noted() -> None:
     assert (got.usage, got.notes) == (None, ("usage_unreported",))
 
 
-def test_zero_is_zero_and_a_prompt_that_was_not_counted_is_none() -> None:
-    assert answer(done(prompt_eval_count=0, eval_count=0)).usage == Usage(input=0, output=0)
+def test_prompt_that_was_not_counted_is_none() -> None:
+    assert answer(done(prompt_eval_count=0, eval_count=0)).usage is None
     assert answer(done(eval_count=4)).usage == Usage(output=4)
 
 

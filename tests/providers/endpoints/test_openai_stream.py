@@ -300,11 +300,9 @@ def test_missing_usage_is_none_and_noted() -> None:
     assert usage_of({}) == (None, ("usage_unreported",))
 
 
-def test_reported_zero_is_zero_and_unreported_is_none() -> None:
-    assert usage_of({"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": None}) == (
-        Usage(input=0, output=0),
-        (),
-    )
+def test_zero_for_a_prompt_that_was_sent_is_not_reported() -> None:
+    unreported = (None, ("usage_unreported",))
+    assert usage_of({"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": None}) == unreported
 
 
 @pytest.mark.parametrize("absurd", [-1, "12", 1e12, 10**30, True, 1.5, [], {}])

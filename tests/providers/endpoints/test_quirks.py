@@ -6,6 +6,7 @@ import pytest
 from providers.base import Emit, Request, quirks_of
 from providers.endpoints.quirks import Quirks
 from providers.errors import ErrorKind, ProviderError
+from tests.providers.endpoints.asking import ASKED
 
 
 @attrs.frozen(kw_only=True)
@@ -13,7 +14,7 @@ class Some(Quirks):
     no_sugar: bool = False
     no_milk: bool = False
 
-    def learn_from_words(self, said: str, *, refused: bool) -> Some:
+    def learn_from_words(self, said: str, request: Request, *, refused: bool) -> Some:
         return attrs.evolve(self, no_milk=True) if refused and "milk" in said else self
 
 
@@ -33,7 +34,7 @@ def test_what_two_requests_learnt_is_joined() -> None:
 
 @pytest.mark.parametrize("said", ["MILK is Not Supported", "unknown field: milk"])
 def test_refusal_of_a_field_teaches(said: str) -> None:
-    assert Some().learn_from_error(refused(), said) == Some(no_milk=True)
+    assert Some().learn_from_error(refused(), said, ASKED) == Some(no_milk=True)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_refusal_of_a_field_teaches(said: str) -> None:
     ],
 )
 def test_other_refusals_teach_nothing(error: ProviderError, said: str) -> None:
-    assert Some().learn_from_error(error, said) == Some()
+    assert Some().learn_from_error(error, said, ASKED) == Some()
 
 
 def test_provider_that_does_not_adapt_has_no_quirks() -> None:

@@ -57,8 +57,19 @@ def test_only_ascii_line_ends_end_a_line() -> None:
     assert data(f"data: {text}\n\n".encode()) == [text]
 
 
-def test_last_event_without_its_blank_line_is_discarded() -> None:
-    assert data(b"data: a\n\ndata: b\n") == ["a"]
+@pytest.mark.parametrize("rest", [b"data: b", b"data: b\n", b"event: x\ndata: b", b"data:b\r", b"data: b\n: end"])
+def test_last_event_without_its_blank_line_is_given_at_the_end(rest: bytes) -> None:
+    parser = SseParser()
+    assert [event.data for event in parser.feed(b"data: a\n\n" + rest)] == ["a"]
+    assert [event.data for event in parser.close()] == ["b"]
+    assert parser.close() == []
+
+
+@pytest.mark.parametrize("rest", [b"", b"event: x\n", b": ping", b"dat", b"\n"])
+def test_rest_without_data_is_no_event(rest: bytes) -> None:
+    parser = SseParser()
+    parser.feed(b"data: a\n\n" + rest)
+    assert parser.close() == []
 
 
 def test_comments_are_counted_and_give_no_event() -> None:

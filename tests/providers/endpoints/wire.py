@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -80,11 +81,14 @@ def wanted(document: dict[str, Any]) -> dict[str, Any]:
             for number, c in enumerate(expected["tool_calls"], start=1)
         ]
     else:
-        message = error["message"]
-        if len(message) > MAX_EXCERPT_CHARS:
-            message = drop_last_word(message[: MAX_EXCERPT_CHARS - 1])
-        seen["error"] = (error["kind"], error["retryable"], error["mid_stream"], message)
+        message = shorten_message(error["message"]).removesuffix("…")
+        seen["error"] = (error["kind"], error["retryable"], error["mid_stream"], message or ANY)
     return seen
+
+
+def shorten_message(message: str) -> str:
+    """The message of an error as the readers shorten it."""
+    return message if len(message) <= MAX_EXCERPT_CHARS else drop_last_word(message[: MAX_EXCERPT_CHARS - 1]) + "…"
 
 
 def same_however_it_is_cut(make: type[AnswerReader], body: bytes, document: dict[str, Any]) -> None:

@@ -1,6 +1,10 @@
+import asyncio
 import gzip
+import shutil
+import ssl
 import zlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -75,7 +79,7 @@ async def test_compressed_body_is_decoded_however_it_is_cut(pool: HttpPool, enco
     [
         ("gzip", gzip.compress(b"hello" * 100)[:-12], "truncated"),
         ("gzip", b"this is no gzip", "bad_payload"),
-        ("br", b"never asked for", "bad_payload"),
+        ("compress", b"never asked for", "bad_payload"),
     ],
 )
 async def test_body_that_cannot_be_decoded_is_an_error(pool: HttpPool, encoding: str, body: bytes, kind: str) -> None:
@@ -84,6 +88,37 @@ async def test_body_that_cannot_be_decoded_is_an_error(pool: HttpPool, encoding:
 
     async with serving(script) as server:
         assert (await failing(pool, server.url)).kind == kind
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip", "compress", "deflate", "x, y, z"])
+@pytest.mark.parametrize("status", [429, 503, 400])
+async def test_status_counts_where_the_body_of_a_refusal_cannot_be_decoded(
+    pool: HttpPool, encoding: str, status: int
+) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.whole(b"\xff\xfe no such thing", status, content_encoding=encoding, retry_after=1)
+
+    async with serving(script) as server, pool.post(server.url, {}, b"{}") as response:
+        assert (response.status, response.headers["retry-after"]) == (status, "1")
+        assert await response.read_start(100) == b""
+
+
+async def test_untrusted_certificate_is_said_at_once_and_not_retried(pool: HttpPool, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate")
+    made = [str(tmp_path / name) for name in ("key.pem", "cert.pem")]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    await anyio.run_process([*command, "-keyout", made[0], "-out", made[1]])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made[1], made[0])
+
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        error = await failing(pool, f"https://localhost:{server.sockets[0].getsockname()[1]}/v1")
+    assert (error.kind, error.retryable, error.turned_away) == ("network", False, True)
+    assert "certificate is not trusted" in error.message
+    assert "SSL_CERT_FILE" in error.message
 
 
 async def test_body_beyond_the_cap_is_refused_before_it_is_held_whole(

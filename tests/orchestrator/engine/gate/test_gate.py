@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.engine.gate.gate import FALLBACK_OUTPUT_TOKENS, Gate, GateOfRun
 from orchestrator.engine.gate.governor import Governor
+from orchestrator.engine.gate.notices import MAX_WORDINGS, AnswerNotices
 from orchestrator.engine.gate.permits import Permits
 from orchestrator.engine.gate.requests import AttemptRequests
 from orchestrator.engine.gate.retry import RetryPolicy
@@ -279,3 +280,71 @@ async def test_who_reads_no_tokens_is_charged_the_call_alone_also_under_caps() -
     assert [(event.bytes, event.max_output_tokens) for event in log.events if event.kind == "call_sent"] == [
         (100, None)
     ]
+
+
+# --- notices ----------------------------------------------------------------------------------------------------
+
+
+def noticing(gate: Gate) -> list[str]:
+    """What the gate shows from now on."""
+    shown: list[str] = []
+    gate.notices = AnswerNotices(account="a#1", say=shown.append)
+    return shown
+
+
+async def test_unknown_wording_is_shown_whole_and_once_whatever_its_numbers() -> None:
+    words = "purse of req_1f3 is empty since 14:05 " * 9
+    errors = [attrs.evolve(broken("rate_limit"), wording=words, status=429)]
+    errors.append(attrs.evolve(errors[0], wording=words.replace("req_1f3", "req_77b").replace("14:05", "14:06")))
+    ask, log, gate = opened(Replies([*errors, ANSWER]))
+    shown = noticing(gate)
+    await ask(REQUEST)
+    assert len(shown) == 1
+    assert words in shown[0]
+    assert "a#1" in shown[0]
+    assert "rate_limit" in shown[0]
+    assert "report" in shown[0]
+    assert ask.requests.incidents == {"unknown_wording": 2}
+    assert [event.detail for event in log.events if event.kind == "incident"] == [{"status": 429, "words": words}]
+
+
+async def test_no_more_than_a_few_unknown_wordings_are_shown() -> None:
+    errors = [attrs.evolve(broken("rate_limit"), wording=f"words {'x' * n}") for n in range(20)]
+    ask, _, gate = opened(Replies([*errors, ANSWER]))
+    shown = noticing(gate)
+    await ask(REQUEST)
+    assert len(shown) == MAX_WORDINGS
+
+
+async def test_unknown_finish_word_is_shown_once() -> None:
+    ask, log, gate = opened(Replies([attrs.evolve(ANSWER, finish_raw="novelty", notes=("unknown_finish",))]))
+    shown = noticing(gate)
+    await ask(REQUEST)
+    await ask(REQUEST)
+    assert len(shown) == 1
+    assert "'novelty'" in shown[0]
+    assert [event.detail for event in log.events if event.kind == "incident"] == [{"finish": "novelty"}]
+
+
+@pytest.mark.parametrize(
+    ("caps", "times"), [(Caps(), 0), (Caps(calls=9), 0), (Caps(tokens=10**6), 1), (Caps(nusd=10**12), 1)]
+)
+async def test_missing_usage_is_said_once_under_a_cap_that_needs_it(caps: Caps, times: int) -> None:
+    ask, _, gate = opened(Replies([attrs.evolve(ANSWER, usage=None, notes=("usage_unreported",))]), caps=caps)
+    gate.allow_unpriced = True
+    shown = noticing(gate)
+    await ask(REQUEST)
+    await ask(REQUEST)
+    assert len(shown) == times
+    assert not times or "upper bound" in shown[0]
+
+
+async def test_answer_that_was_broken_off_is_charged_what_it_used_and_ends_after_two_retries() -> None:
+    budget = PlainBudget()
+    error = attrs.evolve(broken("server_error", usage=Usage(input=3, output=2)), broken_off=True)
+    provider = Replies([error])
+    ask, _, _ = opened(provider, budget=budget)
+    with pytest.raises(ProviderError):
+        await ask(REQUEST)
+    assert len(provider.seen) == 3
+    assert budget.spent == [Amount(calls=1, tokens=5)] * 3

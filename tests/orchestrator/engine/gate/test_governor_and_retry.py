@@ -1,5 +1,6 @@
 import random
 
+import attrs
 import pytest
 
 from orchestrator.engine.gate.breaker import Breaker
@@ -248,3 +249,24 @@ def test_no_retry_waits_longer_than_any_wait_may_be() -> None:
     rng = random.Random(0)
     assert policy.delay_before_retry(fault(after=90.0), faults=1, waited_s=500.0, rng=rng) >= 90
     assert policy.delay_before_retry(fault(after=101.0), faults=1, waited_s=0.0, rng=rng) is None
+
+
+def count_retries(error: ProviderError, policy: RetryPolicy) -> int:
+    """How often a request that always fails with *error* is sent again."""
+    rng = random.Random(0)
+    return next(n for n in range(99) if policy.delay_before_retry(error, faults=n + 1, waited_s=0.0, rng=rng) is None)
+
+
+def test_answer_that_was_broken_off_is_requested_again_at_most_twice() -> None:
+    broken = attrs.evolve(fault(), broken_off=True)
+    assert count_retries(fault(), RetryPolicy()) == 4
+    assert count_retries(broken, RetryPolicy()) == 2
+    assert count_retries(broken, RetryPolicy(retries=1)) == 1
+    assert count_retries(broken, RetryPolicy(retries=0)) == 0
+
+
+def test_answer_behind_keep_alives_is_requested_again_as_seldom_as_one_that_never_began() -> None:
+    stalled = attrs.evolve(fault("timeout"), text="The ", status=200)
+    assert count_retries(stalled, RetryPolicy()) == 4
+    assert count_retries(attrs.evolve(stalled, kept_alive=True), RetryPolicy()) == 1
+    assert count_retries(attrs.evolve(stalled, kept_alive=True), RetryPolicy(first_token_retries=0)) == 0

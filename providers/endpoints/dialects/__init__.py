@@ -1,0 +1,1 @@
+"""Dialects of endpoints: error wordings, finish words, and pieces of answers that gateways number or cut wrongly."""
