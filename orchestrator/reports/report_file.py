@@ -66,12 +66,12 @@ class ReportFields:
             )
         return value
 
-    def read_item(self, name: str, keys: int) -> ReportFields:
+    def read_item(self, name: str, index: int) -> ReportFields:
         """Read the object at *index* in the list at *name*."""
-        value = self.read_list(name)[keys]
+        value = self.read_list(name)[index]
         if not isinstance(value, Mapping):
-            self.refuse_field(f"{name}[{keys}]", f"expected an object, got {describe_value(value)}")
-        return ReportFields(self.file, (*self.keys, f"{name}[{keys}]"), value)
+            self.refuse_field(f"{name}[{index}]", f"expected an object, got {describe_value(value)}")
+        return ReportFields(self.file, (*self.keys, f"{name}[{index}]"), value)
 
     def read_string(self, name: str, *, default: str | None = None) -> str:
         """Read the string at *name*; *default* if it is missing."""

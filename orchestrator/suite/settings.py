@@ -91,7 +91,7 @@ class Settings(Terms):
         return with_values(config, overrides, f"variant {wanted}").agent
 
     def to_json(self) -> dict[str, Json]:
-        """Encode the settings as stored in the sweep's conditions, keys in `STORED`'s order."""
+        """Encode the settings as stored in the sweep's conditions, keys in the order of `STORED_FIELDS`."""
         values = super().to_json()
         values["grants"]["effects"] = sorted(self.grants.effects)
         values["agent"] = _agent_to_json(self.agent)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -22,7 +23,7 @@ from providers.endpoints.dialects.wordings import find_code_kind, find_text_kind
 from providers.errors import ErrorKind, ProviderError
 from store.documents.text import blank_unprintable, drop_last_word
 from store.events import Json
-from store.secrets.redactor import CREDENTIAL_MARK
+from store.secrets.redactor import CREDENTIAL_MARK, Redactor
 
 MAX_EXCERPT_CHARS = 200
 """Characters of a body that go into a message."""
@@ -234,8 +235,10 @@ def _clean_text(text: str, secrets: Iterable[str], limit: int) -> str:
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Mask the secrets in *text*, and beginnings of a secret from 8 characters on."""
-    for secret in sorted({secret for secret in secrets if secret}, key=len, reverse=True):
+    """Mask the secrets in *text*, their usual encodings, and beginnings of a secret from 8 characters on."""
+    secrets = frozenset(secret for secret in secrets if secret)
+    text = _make_redactor(secrets).redact_text(text)
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, CREDENTIAL_MARK)
         head = secret[:_MIN_MASKED_CHARS]
         if len(secret) <= _MIN_MASKED_CHARS or head not in text:
@@ -249,6 +252,12 @@ def mask_secrets(text: str, secrets: Iterable[str]) -> str:
             kept += [CREDENTIAL_MARK, other[shared:]]
         text = "".join(kept)
     return text
+
+
+@lru_cache(maxsize=16)
+def _make_redactor(secrets: frozenset[str]) -> Redactor:
+    """One for each set of credentials: it knows base64, percent-encoding and the like."""
+    return Redactor([("credential", secret) for secret in sorted(secrets)])
 
 
 _MARKUP = re.compile(r"<(?:!doctype|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)

@@ -86,6 +86,7 @@ class _SocketWatchdog:
         self._socket = socket
         self._by = by
         self._sign_by = float("inf")
+        self._bytes_since_sign = False
         self._timer = self._loop.call_at(by, self._check_deadline)
         self.expired = False
         """True once time ran out; what the reader sees after that comes from the shutdown, not from the server."""
@@ -95,6 +96,7 @@ class _SocketWatchdog:
     def extend_deadline(self, allowed_s: float) -> None:
         """Restart the timeout after a received piece, with *allowed_s* seconds for the next."""
         self._by = self._loop.time() + allowed_s
+        self._bytes_since_sign = True
         if self._by < self._timer.when():
             self._timer.cancel()
             self._timer = self._loop.call_at(self._by, self._check_deadline)
@@ -106,6 +108,7 @@ class _SocketWatchdog:
     def expect_sign(self, by: float) -> None:
         """Set the deadline for the next sign of work, in loop time."""
         self._sign_by = by
+        self._bytes_since_sign = False
         if by < self._timer.when():
             self._timer.cancel()
             self._timer = self._loop.call_at(by, self._check_deadline)
@@ -119,7 +122,8 @@ class _SocketWatchdog:
             self._timer = self._loop.call_at(by, self._check_deadline)
             return
         self.expired = True
-        self.without_sign = self._sign_by <= self._loop.time()
+        # a connection that fell silent has stalled, whichever of two equal timeouts ends it
+        self.without_sign = self._bytes_since_sign and self._sign_by <= self._loop.time()
         # A closed socket has nothing to shut down, and its reader does not wait.
         with suppress(OSError):
             self._socket.shutdown(SHUT_RDWR)

@@ -149,9 +149,9 @@ class Writer:
             self._batch_urgent.set()
 
     async def submit_and_wait(self, transaction: Transaction[T]) -> T:
-        """Queue *job*, wait until it is durable and return its result. Cancelling the wait does not undo it.
+        """Queue *transaction*, wait until it is durable and return its result. Cancelling the wait does not undo it.
 
-        An `EvalctlError` raised by *job* rolls back this job alone and is raised here.
+        An `EvalctlError` raised by *transaction* rolls it back alone and is raised here.
 
         Raises:
             StoreFailed: the writer has failed or has ended.
@@ -164,7 +164,7 @@ class Writer:
         return await future
 
     async def run_query(self, transaction: Transaction[T]) -> T:
-        """Run a read-only *job* on the committed state, between two transactions. Never waits for another process.
+        """Run a read-only *transaction* on the committed state, between two others. Never waits for another process.
 
         Raises:
             StoreFailed: the writer has failed or has ended, or the store cannot be read.

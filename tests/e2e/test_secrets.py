@@ -117,7 +117,7 @@ async def endpoint(exchange: Any) -> None:
     headers = {"x_request_id": f"req:{SHAPED}:{PASSWORD}", "x_echo": exchange.headers.get("authorization")}
     turns = sum(message["role"] == "assistant" for message in messages)
     if "refuse" in prompt:
-        body = {"error": {"message": f"Incorrect API key provided: {ALL}", "type": SHAPED, "code": PASSWORD}}
+        body = {"error": {"message": f"This field is not allowed: {ALL}", "type": SHAPED, "code": PASSWORD}}
         await exchange.whole(json.dumps(body).encode(), status=400, **headers)
         return
     if "page" in prompt:

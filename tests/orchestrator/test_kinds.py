@@ -4,7 +4,15 @@ from orchestrator.suite.report import json_report
 
 
 def parts_of(kind: SweepKind) -> list[str]:
-    names = (RESUMERS[kind.name], kind.report, kind.printer, kind.encoder, kind.conditions, kind.report_reader)
+    names = (
+        RESUMERS[kind.name],
+        kind.report,
+        kind.printer,
+        kind.encoder,
+        kind.conditions,
+        kind.proposer,
+        kind.report_reader,
+    )
     return [name for name in names if name is not None]
 
 
