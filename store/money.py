@@ -61,7 +61,7 @@ def to_nusd(value: Json) -> int:
     return number * 10**power if number else 0
 
 
-def format_usd(nusd: int) -> str:
+def format_nano_usd(nusd: int) -> str:
     """Format nano-USD as exact dollars without trailing zeros: 1500000000 becomes `1.5`."""
     whole, rest = divmod(abs(nusd), NUSD_PER_USD)
     decimals = f"{rest:0{MAX_USD_DECIMALS}}".rstrip("0")

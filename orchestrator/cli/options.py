@@ -57,7 +57,7 @@ def parse_usd(text: str) -> Decimal:
         raise typer.BadParameter(str(error)) from error
     if not nusd:
         raise typer.BadParameter(f"expected more than 0 US dollars, got {text!r}")
-    return Decimal(money.format_usd(nusd))
+    return Decimal(money.format_nano_usd(nusd))
 
 
 def to_nano_usd(amount: Decimal | None) -> int | None:

@@ -14,7 +14,7 @@ import attrs
 
 from orchestrator.engine.caps import caps_of
 from orchestrator.text import format_count, list_names, one_line
-from store.money import format_usd
+from store.money import format_nano_usd
 from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def format_amount(amount: Amount) -> str:
     """Format an amount like `53 calls, 52,739 tokens, 0.0123 USD`, without zeros; `nothing` if all are zero."""
     figures = [format_count(amount.calls, "call")] if amount.calls else []
     figures += [format_count(amount.tokens, "token")] if amount.tokens else []
-    figures += [f"{format_usd(amount.nusd)} USD"] if amount.nusd else []
+    figures += [f"{format_nano_usd(amount.nusd)} USD"] if amount.nusd else []
     return ", ".join(figures) or "nothing"
 
 

@@ -10,7 +10,7 @@ from orchestrator.text import format_count
 from providers.decisions.excerpts import render_line
 from providers.decisions.model import Capability, ModelNode, SpecialistNode
 from store.errors import UsageError
-from store.money import format_usd
+from store.money import format_nano_usd
 from store.rows import Caps
 
 
@@ -54,7 +54,7 @@ def describe_spending(lab: Lab, cells: Sequence[Cell], *, repeat: int, caps: Cap
     calls = count_calls(cells, repeat)
     stop = f"stopped at {caps.calls:,}" if caps.calls is not None else "no cap on calls"
     yield f"  at most {format_count(calls, 'call')}, and retries; {stop}"
-    yield f"  cost: {f'stopped at {format_usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
+    yield f"  cost: {f'stopped at {format_nano_usd(caps.nusd)} USD' if caps.nusd is not None else 'no cap'}"
     capabilities = {cell.capability.name: cell.capability for cell in running}.values()
     if any(isinstance(node, ModelNode) for capability in capabilities for node in capability.flow):
         for target in targets:

@@ -26,7 +26,7 @@ def conditions_of(
         versions: versions of the harness that worked on it.
         models: models that answered.
     """
-    stored, settings = sweep.conditions, _as_mapping(sweep.conditions.get("settings"))
+    stored, settings = sweep.conditions, as_mapping(sweep.conditions.get("settings"))
     conditions: dict[str, Json] = {
         "suiteId": sweep.suite_id,
         "suiteVersion": collapse_equal(cell.suite_version for cell in cells),
@@ -46,7 +46,7 @@ def conditions_of(
         "compaction": _compaction_settings(settings, cells),
         "fetchPrivate": settings.get("fetch_private") or None,
         "concurrency": settings.get("concurrency"),
-        "grants": _granted_effects(_as_mapping(settings.get("grants"))),
+        "grants": _granted_effects(as_mapping(settings.get("grants"))),
         "caps": _stored_caps(settings),
         "prices": settings.get("prices") or None,
         "inputRate": settings.get("input_rate"),
@@ -61,7 +61,7 @@ def conditions_of(
 
 def rates_of(conditions: Mapping[str, Json]) -> tuple[Decimal, Decimal] | None:
     """Return the rates of a sweep in USD per million input and output tokens; None unless both were given."""
-    settings = _as_mapping(conditions.get("settings"))
+    settings = as_mapping(conditions.get("settings"))
     input_rate, output_rate = settings.get("input_rate"), settings.get("output_rate")
     if input_rate is None or output_rate is None:
         return None
@@ -112,7 +112,7 @@ def _compaction_settings(settings: Mapping[str, Json], cells: Sequence[CellRecor
     names = {cell.variant for cell in cells}
     if len(names) > 1:
         return None
-    agent = _as_mapping(settings.get("agent"))
+    agent = as_mapping(settings.get("agent"))
     compaction = {name: agent[field] for name, field in COMPACTION.values() if field in agent}
     for variant in settings.get("variants", ()):
         if variant["id"] in names:
@@ -144,7 +144,7 @@ def _granted_effects(grants: Mapping[str, Json]) -> Json:
 
 
 def _stored_caps(settings: Mapping[str, Json]) -> Json:
-    caps = _as_mapping(settings.get("caps"))
+    caps = as_mapping(settings.get("caps"))
     document = {
         "maxCalls": caps.get("calls"),
         "maxTokens": caps.get("tokens"),
@@ -154,5 +154,6 @@ def _stored_caps(settings: Mapping[str, Json]) -> Json:
     return {name: value for name, value in document.items() if value is not None} or None
 
 
-def _as_mapping(value: Any) -> Mapping[str, Json]:
+def as_mapping(value: Any) -> Mapping[str, Json]:
+    """Return the stored *value* if it is an object, or else an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from store.money import divide_half_even, divide_rounding_up, format_usd
+from store.money import divide_half_even, divide_rounding_up, format_nano_usd
 
 if TYPE_CHECKING:
     from providers.usage import Usage
@@ -78,7 +78,7 @@ class Price:
 
     def to_json(self) -> dict[str, Json]:
         """The prices as in configuration files: USD per million tokens as decimal text."""
-        return {name: format_usd(nusd) for name, nusd in self._list_tiers() if nusd is not None}
+        return {name: format_nano_usd(nusd) for name, nusd in self._list_tiers() if nusd is not None}
 
     def _list_tiers(self) -> Iterator[tuple[str, int | None]]:
         for name, field in TIER_FIELDS.items():

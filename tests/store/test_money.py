@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.money import divide_half_even, divide_rounding_up, format_usd, parse_usd, to_nusd
+from store.money import divide_half_even, divide_rounding_up, format_nano_usd, parse_usd, to_nusd
 
 
 @pytest.mark.parametrize("text", ["5", "$5", "5 USD", "5usd", "$ 5.00", " 5.0 "])
@@ -58,12 +58,12 @@ def test_trailing_zeros_are_no_decimals() -> None:
 
 @given(st.integers(0, 10**15))
 def test_what_is_written_is_read_back(nusd: int) -> None:
-    assert parse_usd(format_usd(nusd)) == nusd
-    assert to_nusd(Decimal(format_usd(nusd))) == nusd
+    assert parse_usd(format_nano_usd(nusd)) == nusd
+    assert to_nusd(Decimal(format_nano_usd(nusd))) == nusd
 
 
 def test_amounts_are_written_without_needless_zeros() -> None:
-    assert [format_usd(n) for n in (0, 1, 1_500_000_000, 10**15, -250_000_000)] == [
+    assert [format_nano_usd(n) for n in (0, 1, 1_500_000_000, 10**15, -250_000_000)] == [
         "0",
         "0.000000001",
         "1.5",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from orchestrator.reports.conditions import FLOW, collapse_equal, conditions_of
+from orchestrator.reports.conditions import FLOW, as_mapping, collapse_equal, conditions_of
 from store.documents.canonical import compute_digest
 from store.events import Json
 from store.rows import CellRecord, SweepRow
@@ -29,19 +28,15 @@ def read_conditions(
 
 def _read_flow_conditions(stored: Mapping[str, Json], cells: Sequence[CellRecord]) -> dict[str, Json]:
     """Return the subject and its targets; of a single target only its backend."""
-    targets = _as_mapping(_as_mapping(stored.get("lab")).get("targets"))
+    targets = as_mapping(as_mapping(stored.get("lab")).get("targets"))
     names = {cell.variant for cell in cells}
     hashes = sorted({cell.config_hash for cell in cells})
     return {
         "subject": FLOW,
         # the target `replay` calls no model
         "model": collapse_equal(cell.model for cell in cells if cell.model),
-        "backend": _as_mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
+        "backend": as_mapping(targets.get(names.pop())).get("backend") if len(names) == 1 else None,
         # one for each capability and target
         "configHash": hashes[0] if len(hashes) == 1 else compute_digest(hashes).hex(),
         "targets": dict(targets) or None if len(names) != 1 else None,
     }
-
-
-def _as_mapping(value: Any) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}

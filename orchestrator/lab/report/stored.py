@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,6 +13,7 @@ from orchestrator.lab.report.conditions import read_conditions
 from orchestrator.lab.report.model import LabFacts, LabReport, TargetFacts
 from orchestrator.lab.report.run import LabRun
 from orchestrator.reports.clean import clean_report
+from orchestrator.reports.conditions import as_mapping
 from store.rows import CellRecord, RunRecord, SweepRow
 from store.secrets.scanner import Cleaner
 
@@ -73,7 +74,7 @@ def build_lab_run(
 ) -> LabRun:
     """Build one run from its stored record; *local* are the ids of local targets."""
     capability, _, fixture = cell.case_id.partition("/")
-    decision = _as_mapping(run.detail.get("decision"))
+    decision = as_mapping(run.detail.get("decision"))
     message = run.detail.get("message")
     return LabRun(
         capability=capability,
@@ -105,15 +106,15 @@ def build_lab_run(
 
 def _find_targets(sweep: SweepRow, cells: Iterable[CellRecord]) -> tuple[TargetFacts, ...]:
     """Find the targets that have cells, in the lab's order, without `replay`."""
-    targets = _as_mapping(_as_mapping(sweep.conditions.get("lab")).get("targets"))
+    targets = as_mapping(as_mapping(sweep.conditions.get("lab")).get("targets"))
     models = {cell.variant: cell.model for cell in cells}
     order = [name for name in targets if name in models]
     return tuple(
         TargetFacts(
             id=name,
-            backend=_as_mapping(targets[name]).get("backend"),
-            model=_as_mapping(targets[name]).get("model", models[name]),
-            local=_as_mapping(targets[name]).get("local") is True,
+            backend=as_mapping(targets[name]).get("backend"),
+            model=as_mapping(targets[name]).get("model", models[name]),
+            local=as_mapping(targets[name]).get("local") is True,
         )
         for name in order
     )
@@ -124,7 +125,3 @@ def _read_confidence(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         return None
     return float(value)
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -23,7 +23,7 @@ from orchestrator.lab.report.model import (
 from orchestrator.reports.phrases import NOT_AVAILABLE, format_percent, format_requests, format_seconds
 from orchestrator.text import format_count, list_names
 from store.events import Json
-from store.money import format_usd
+from store.money import format_nano_usd
 from store.stats.rates import Interval
 
 HEAD = ("TARGET", "PASS", "STABLE", "ABSTAIN", "ERROR", "P50", "P95", "COST", "BRIER")
@@ -107,7 +107,7 @@ def format_cost(cost: TargetCost) -> str:
     """Format a cost: `$0.0123`, `$0 (local)` or `unknown`."""
     if cost.nusd is None:
         return "unknown"
-    return "$0 (local)" if cost.local and not cost.nusd else f"${format_usd(cost.nusd)}"
+    return "$0 (local)" if cost.local and not cost.nusd else f"${format_nano_usd(cost.nusd)}"
 
 
 def format_brier(calibration: Calibration) -> str:
@@ -245,5 +245,5 @@ def format_spent(facts: LabFacts) -> str | None:
     if facts.spent is None:
         return None
     spent = facts.spent
-    money = f", {format_usd(spent.nusd)} USD charged" if spent.nusd else ""
+    money = f", {format_nano_usd(spent.nusd)} USD charged" if spent.nusd else ""
     return f"spent on all requests: {format_requests(spent.calls, spent.tokens)}{money}"

@@ -13,7 +13,7 @@ from orchestrator.reports.conditions import format_time
 from orchestrator.reports.hints import Hint, Line
 from orchestrator.reports.phrases import describe_resume
 from orchestrator.text import format_count, one_line
-from store.money import format_usd
+from store.money import format_nano_usd
 from store.rows import Amount, SweepRow
 
 if TYPE_CHECKING:
@@ -230,6 +230,7 @@ def _spent_against_caps(standing: Standing) -> str:
     cap = standing.caps.get("nusd")
     if standing.spent.nusd or cap is not None:
         parts.append(
-            f"{format_usd(standing.spent.nusd)} USD" + (f" of at most {format_usd(cap)}" if cap is not None else "")
+            f"{format_nano_usd(standing.spent.nusd)} USD"
+            + (f" of at most {format_nano_usd(cap)}" if cap is not None else "")
         )
     return ", ".join(parts)

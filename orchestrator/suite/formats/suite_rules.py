@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
 
 from orchestrator.suite.formats.patterns import find_pattern_fault
+from orchestrator.yaml_values import get_typed
 from providers.system.paths import check_relative
 from store.documents.positions import DocumentPath
 from store.documents.structure import PathMessage, describe_value
 from store.events import Json
-
-T = TypeVar("T")
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Syntax of the ids of suites, tasks and verifiers. Ids become file names, report keys and command-line words."""
@@ -39,10 +37,10 @@ def find_suite_problems(suite: Json) -> Iterator[PathMessage]:
     if not isinstance(suite, dict):
         return
     yield from _check_id(suite, "suiteId", ())
-    version = _get_typed(suite, "suiteVersion", str)
+    version = get_typed(suite, "suiteVersion", str)
     if version is not None and SEMVER.fullmatch(version) is None:
         yield ("suiteVersion",), f"expected a semantic version such as 1.0.0, got {describe_value(version)}"
-    tasks = _get_typed(suite, "tasks", list)
+    tasks = get_typed(suite, "tasks", list)
     if tasks is None:
         return
     if not tasks:
@@ -58,14 +56,14 @@ def _check_task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMess
     yield from _check_not_empty(task, "prompt", at)
     yield from _check_not_empty(task, "agent", at)
     yield from _check_path(task, "fixture", at)
-    budget = _get_typed(task, "budget", dict) or {}
+    budget = get_typed(task, "budget", dict) or {}
     for key, minimum in (("maxTurns", 1), ("maxWallMs", 1), ("maxTokens", 1), ("maxToolCalls", 0)):
         yield from _check_range(budget, key, (*at, "budget"), minimum, MAX_COUNT)
-    policy = _get_typed(task, "policy", dict) or {}
-    for index, effect in enumerate(_get_typed(policy, "allow", list) or []):
+    policy = get_typed(task, "policy", dict) or {}
+    for index, effect in enumerate(get_typed(policy, "allow", list) or []):
         if effect == "read":
             yield (*at, "policy", "allow", index), "'read' is always granted; leave it out"
-    for index, tag in enumerate(_get_typed(task, "tags", list) or []):
+    for index, tag in enumerate(get_typed(task, "tags", list) or []):
         if tag == "":
             yield (*at, "tags", index), "expected some text, got ''"
     yield from _check_replay_rules(task, at)
@@ -73,15 +71,15 @@ def _check_task(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMess
 
 
 def _check_replay_rules(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
-    for index, rule in enumerate(_get_typed(task, "replayNormalize", list) or []):
-        pattern = _get_typed(rule, "pattern", str) if isinstance(rule, dict) else None
+    for index, rule in enumerate(get_typed(task, "replayNormalize", list) or []):
+        pattern = get_typed(rule, "pattern", str) if isinstance(rule, dict) else None
         problem = find_pattern_fault(pattern) if pattern is not None else None
         if problem:
             yield (*at, "replayNormalize", index, "pattern"), problem
 
 
 def _check_verifiers(task: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
-    verifiers = _get_typed(task, "verifiers", list)
+    verifiers = get_typed(task, "verifiers", list)
     if verifiers is None:
         return
     if not verifiers:
@@ -94,14 +92,14 @@ def _check_verifiers(task: Mapping[str, Json], at: DocumentPath) -> Iterator[Pat
 
 def _check_verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     yield from _check_id(verifier, "id", at)
-    kind = _get_typed(verifier, "kind", str)
+    kind = get_typed(verifier, "kind", str)
     rules = VERIFIER_RULES.get(kind or "")
     if rules is not None:
         yield from rules(verifier, at)
 
 
 def _check_command(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
-    command = _get_typed(verifier, "command", list)
+    command = get_typed(verifier, "command", list)
     if command == []:
         yield (*at, "command"), "expected a program and its arguments, got an empty array"
     for index, argument in enumerate(command or []):
@@ -119,19 +117,19 @@ def _check_file_verifier(verifier: Mapping[str, Json], at: DocumentPath) -> Iter
 
 def _check_file_equals(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     yield from _check_path(verifier, "path", at)
-    sha256 = _get_typed(verifier, "sha256", str)
+    sha256 = get_typed(verifier, "sha256", str)
     if sha256 is not None and re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
         yield (*at, "sha256"), f"expected 64 hexadecimal digits in lower case, got {describe_value(sha256)}"
 
 
 def _check_file_contains(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
     yield from _check_path(verifier, "path", at)
-    if _get_typed(verifier, "text", str) == "":
+    if get_typed(verifier, "text", str) == "":
         yield (*at, "text"), "every file contains ''; expected some text"
 
 
 def _check_tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
-    for index, allowed in enumerate(_get_typed(verifier, "allowed", list) or []):
+    for index, allowed in enumerate(get_typed(verifier, "allowed", list) or []):
         if isinstance(allowed, str):
             problem = check_relative(allowed.removesuffix("/"))
             if problem:
@@ -139,7 +137,7 @@ def _check_tree_diff(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator
 
 
 def _check_tool_sequence(verifier: Mapping[str, Json], at: DocumentPath) -> Iterator[PathMessage]:
-    rule = _get_typed(verifier, "rule", dict) or {}
+    rule = get_typed(verifier, "rule", dict) or {}
     for key in ("first", "then", "tool"):
         yield from _check_not_empty(rule, key, (*at, "rule"))
     yield from _check_range(rule, "max", (*at, "rule"), 0, MAX_COUNT)
@@ -156,26 +154,20 @@ VERIFIER_RULES: Mapping[str, Callable[[Mapping[str, Json], DocumentPath], Iterat
 """Rules by built-in verifier kind. Verifier classes of other packages have their own validators."""
 
 
-def _get_typed(of: Mapping[str, Json], key: str, wanted: type[T]) -> T | None:
-    """Return the value at *key* if it has exactly the wanted type (`true` is not an integer), or else None."""
-    value = of.get(key)
-    return value if type(value) is wanted else None
-
-
 def _check_id(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
-    value = _get_typed(of, key, str)
+    value = get_typed(of, key, str)
     if value is not None and ID.fullmatch(value) is None:
         yield (*at, key), f"{ID_RULE}; got {describe_value(value)}"
 
 
 def _check_not_empty(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
-    value = _get_typed(of, key, str)
+    value = get_typed(of, key, str)
     if value is not None and not value.strip():
         yield (*at, key), f"expected some text, got {describe_value(value)}"
 
 
 def _check_path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[PathMessage]:
-    value = _get_typed(of, key, str)
+    value = get_typed(of, key, str)
     problem = check_relative(value) if value is not None else None
     if problem:
         yield (*at, key), f"{describe_value(value)} {problem}"
@@ -184,7 +176,7 @@ def _check_path(of: Mapping[str, Json], key: str, at: DocumentPath) -> Iterator[
 def _check_range(
     of: Mapping[str, Json], key: str, at: DocumentPath, minimum: int, maximum: int
 ) -> Iterator[PathMessage]:
-    value = _get_typed(of, key, int)
+    value = get_typed(of, key, int)
     if value is not None and not minimum <= value <= maximum:
         wanted = f"at least {minimum}" if maximum == MAX_COUNT and value < minimum else f"{minimum} to {maximum}"
         yield (*at, key), f"expected {wanted}, got {describe_value(value)}"
@@ -194,7 +186,7 @@ def _find_duplicates(items: list[Json], at: DocumentPath, noun: str) -> Iterator
     """Yield ids that are equal, or equal on a file system that ignores case."""
     first: dict[str, tuple[int, str]] = {}
     for index, item in enumerate(items):
-        name = _get_typed(item, "id", str) if isinstance(item, dict) else None
+        name = get_typed(item, "id", str) if isinstance(item, dict) else None
         if name is None:
             continue
         other = first.setdefault(name.casefold(), (index, name))

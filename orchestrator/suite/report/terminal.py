@@ -11,7 +11,7 @@ from orchestrator.reports.hints import Hint, propose_commands
 from orchestrator.suite.report import wording
 from orchestrator.suite.report.model import Report
 from orchestrator.text import align_rows, make_printable, one_line
-from store.money import format_usd
+from store.money import format_nano_usd
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +100,7 @@ def _footer_lines(report: Report, directory: Path | None) -> Iterator[str]:
             f"estimated: {phrases.format_usd(summary.cost_usd)} at {rates[0]} and {rates[1]} USD per million "
             f"tokens in and out"
         )
-    cost = f", {format_usd(report.spent.nusd)} USD" if report.spent.nusd else ""
+    cost = f", {format_nano_usd(report.spent.nusd)} USD" if report.spent.nusd else ""
     yield f"spent on all requests: {phrases.format_requests(report.spent.calls, report.spent.tokens)}{cost}"
     if report.bounds is not None and summary.left_out:
         low, high = report.bounds

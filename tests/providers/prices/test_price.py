@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from providers.endpoints.usage import read_chat_usage, read_messages_usage, read_reported_cost
 from providers.prices.price import Cost, Price
 from providers.usage import Usage
-from store.money import format_usd, parse_usd
+from store.money import format_nano_usd, parse_usd
 
 
 def price(**tiers: Any) -> Price:
@@ -43,7 +43,7 @@ CACHED_BESIDE = {"input_tokens": 100, "output_tokens": 100, "cache_read_input_to
 def test_cached_input_is_charged_once_whichever_way_it_is_reported(read: Callable[..., Any]) -> None:
     usage, _ = read()
     # 100 x 3 + 900 x 0.30 + 100 x 15 USD per million
-    assert format_usd(FULL.compute_cost(usage).nusd) == "0.00207"
+    assert format_nano_usd(FULL.compute_cost(usage).nusd) == "0.00207"
 
 
 def test_a_cache_write_is_charged_at_its_price_and_not_on_top() -> None:
@@ -52,7 +52,7 @@ def test_a_cache_write_is_charged_at_its_price_and_not_on_top() -> None:
     )
     assert usage.input == 1010
     # 10 x 3 + 1000 x 3.75
-    assert format_usd(FULL.compute_cost(usage).nusd) == "0.00378"
+    assert format_nano_usd(FULL.compute_cost(usage).nusd) == "0.00378"
 
 
 def test_writes_that_are_kept_for_an_hour_have_their_own_price() -> None:
@@ -65,7 +65,7 @@ def test_writes_that_are_kept_for_an_hour_have_their_own_price() -> None:
         }
     )
     # 1000 x 3.75 + 2000 x 6
-    assert format_usd(FULL.compute_cost(usage).nusd) == "0.01575"
+    assert format_nano_usd(FULL.compute_cost(usage).nusd) == "0.01575"
 
 
 def test_without_a_price_for_cached_input_a_cost_is_an_upper_bound_and_says_so() -> None:
